@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -25,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.conf.saved import unpacked
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.errors import Halting, changes
 from looplab.evaluation.load import LoadedModel, load_model
@@ -68,11 +66,6 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.device = device
 
-    @classmethod
-    def from_checkpoint(cls, path: str | PathLike[str], **params: Any) -> Self:
-        """The estimator of a run folder, or of one checkpoint (.safetensors) in it."""
-        return cls(checkpoint=path, **params)
-
     def _load(self, features: int) -> LoadedModel:
         """The checkpoint; ValueError if it reads fewer than `features` features."""
         path = SHIPPED / self._shipped if self.checkpoint is None else self.checkpoint
@@ -107,7 +100,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             halting = Halting(defaults.halt_on, defaults.tolerance, loops)
         elif self.n_loops is not None:
             most = checkpoint.model.loop.most_loops
-            loops = _count("n_loops", self.n_loops, most, 'also None or "auto"')
+            loops = _count("n_loops", self.n_loops, most)
         device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
@@ -308,13 +301,11 @@ def _orders(
     return orders
 
 
-def _count(name: str, value: Any, maximum: int | None = None, alternatives: str = "") -> int:
-    """The value of a parameter that is a count, at least 1; ConfigError for any other value."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 1 or (maximum is not None and value > maximum):
-        bounds = "at least 1" if maximum is None else f"from 1 to {maximum}"
-        hint = f" ({alternatives})" if alternatives else ""
-        raise ConfigError(name, f"must be a whole number {bounds}{hint}, got {value!r}")
+def _count(name: str, value: Any, most: int | None = None) -> int:
+    """The value of a parameter that is a count; ConfigError for one below 1 or above `most`."""
+    if not isinstance(value, int | np.integer) or value < 1 or (most is not None and value > most):
+        bounds = "at least 1" if most is None else f"from 1 to {most}"
+        raise ConfigError(name, f"must be a whole number {bounds}, got {value!r}")
     return int(value)
 
 
@@ -326,14 +317,8 @@ def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
     one line, for a path that is neither, a damaged checkpoint, and a model with another number of
     `classes` (0: a regression).
     """
-
-    def warn(line: str) -> None:
-        warnings.warn(line, UserWarning, stacklevel=4)
-
-    if not unpacked(path).exists():
-        raise ConfigError("checkpoint", f"{path} does not exist")
     try:
-        loaded = load_model(path, warn)
+        loaded = load_model(path, warnings.warn)
     except RunError as error:
         raise ConfigError("checkpoint", str(error)) from None
     if loaded.classes != classes:

@@ -29,19 +29,17 @@ from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.jobs import processes_for, run_jobs
-from looplab.training.run_folder.files import read_record, write_arrays, write_bytes
+from looplab.training.run_folder.files import read_record, write_arrays
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
-from .report import accuracy_panel, csv_text, printed, report
+from .report import accuracy_panel, printed, report
 from .scoring import (
     ABSENT,
     FIRST_SEED,
     SOLVERS,
     ContextSplit,
     Hits,
-    TrainedModel,
-    check_features,
     model_hits,
     reference_accuracies,
     solver_hits,
@@ -58,9 +56,9 @@ def leave_one_out(
     settings: RunSettings, configs: Mapping[str, Config]
 ) -> tuple[dict[str, Any], str]:
     """Train and score the runs of a command; `configs` are the models' by family, to which tables
-    and seeds are added. Writes into <folder>/openml-<hash>: openml.json, openml.csv, openml.npz
-    (hits row by row), figures/; returns the content of openml.json, in which `failed` has a line on
-    each run that failed, and the text to print.
+    and seeds are added. Writes into <folder>/openml-<hash>: openml.json, openml.npz (hits row by
+    row), figures/; returns the content of openml.json, in which `failed` has a line on each run
+    that failed, and the text to print.
 
     Stored results are reused. Raises ConfigError and RunError before anything is written, for
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
@@ -90,13 +88,11 @@ def leave_one_out(
     def make() -> Iterator[Path]:
         write_arrays(folder / "openml.npz", scores)
         yield folder / "openml.npz"
-        write_bytes(folder / "openml.csv", csv_text(result).encode())
-        yield folder / "openml.csv"
         yield from save_panels(folder / "figures", [accuracy_panel(result)], first.figures)
 
     shown(folder / "openml.json", KIND, {**result, "figures": first.figures.plain()}, make)
     text = report(result, first.tables.format)
-    return result, f"{text}\n\n{folder}: openml.json, openml.csv, figures/"
+    return result, f"{text}\n\n{folder}: openml.json, figures/"
 
 
 def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, Any] | None:
@@ -107,16 +103,35 @@ def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, An
 
 
 @dataclass(frozen=True)
-class Scoring:
-    """How a table is scored: with `size` rows in each of `contexts` contexts, for evaluation seeds
-    0 to `seeds` - 1."""
+class Scored:
+    """What a job found: what openml.json says of its training, its seconds, and by name hits
+    [evaluation seeds, groups, group size], of a run [..., 2] for both polarities; under the
+    reference's protocol a run's accuracies [evaluation seeds, 2]."""
+
+    entry: dict[str, Any]
+    seconds: float
+    scores: Arrays
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The base of both kinds of jobs, which score on all rows of a table: with `size` rows in each
+    of `contexts` contexts, for evaluation seeds 0 to `seeds` - 1."""
 
     table: Table
     size: int
     contexts: int
     seeds: int
 
-    def hits(
+    def describe(self, result: Scored) -> str:
+        """The accuracies and the time."""
+        means = (
+            hits[:, 0].mean() if hits.ndim == 2 else hits[hits != ABSENT].mean()
+            for hits in result.scores.values()
+        )
+        return f"accuracy {', '.join(f'{mean:.3f}' for mean in means)}, in {result.seconds:.0f} s"
+
+    def _hits(
         self,
         cache: Cache,
         name: str,
@@ -124,7 +139,7 @@ class Scoring:
         score: Callable[[ContextSplit, slice], Hits],
     ) -> Hits:
         """Hits [evaluation seeds, groups, …], from the cache or by `score`, group by group;
-        `content` is what they depend on beside table and scoring."""
+        `content` is what they depend on beside table and contexts."""
         by_seed = []
         for seed in range(self.seeds):
             split = split_contexts(len(self.table.ys), self.size, self.contexts, seed)
@@ -146,96 +161,64 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What a job found: what openml.json says of its training or its time, and by name hits
-    [evaluation seeds, groups, group size], of a run [..., 2] for both polarities; under the
-    reference's protocol a run's accuracies [evaluation seeds, 2]."""
-
-    entry: dict[str, Any]
-    scores: Arrays
-
-
-@dataclass(frozen=True)
-class RunJob:
+class RunJob(_Job):
     """Train a run, unless it is finished, and score it on its held-out table."""
 
     config: Config
-    scoring: Scoring
 
     @property
     def name(self) -> str:
         """Table, model and seed, for messages."""
-        family, seed = self.config.model.family, self.config.seed
-        return f"{self.scoring.table.label}, {family}, seed {seed}"
+        return f"{self.table.label}, {self.config.model.family}, seed {self.config.seed}"
 
     def __call__(self) -> Scored:
-        """Raises as `train`, and HeldElsewhere if another process scores the run."""
+        """Raises as `train`."""
         run = train(self.config)
-        with RunFolder(run.path).lock():
-            scores = self._scores(run)
+        seconds = RunFolder(run.path).status().get("seconds")
         entry = {
             "path": str(run.path),
             "seed": self.config.seed,
             "step": run.step,
-            "seconds": RunFolder(run.path).status().get("seconds"),  # of training
+            "seconds": seconds,  # of training
             "remarks": remarks(run),
         }
-        return Scored(entry, {run.path.name: scores})
-
-    def describe(self, result: Scored) -> str:
-        """The accuracy and the training time."""
-        (scores,) = result.scores.values()
-        accuracy = scores[:, 0].mean() if scores.ndim == 2 else _mean(scores)
-        return f"accuracy {accuracy:.3f}, trained in {result.entry['seconds'] or 0:.0f} s"
+        return Scored(entry, seconds or 0, {run.path.name: self._scores(run)})
 
     def _scores(self, run: Run) -> NDArray[Any]:
-        scoring, model = self.scoring, place_exactly(self.config.device).prepare(run.model).eval()
-        classifier = TrainedModel(model, run.task, trained_loops(run.config))
+        place_exactly(self.config.device).prepare(run.model).eval()
         if self.config.task.settings["protocol"] == "reference":
-            seeds, points = range(FIRST_SEED, FIRST_SEED + scoring.seeds), scoring.size + 1
-            found = (reference_accuracies(classifier, scoring.table, points, s) for s in seeds)
-            return np.array([*found])
+            seeds, points = range(FIRST_SEED, FIRST_SEED + self.seeds), self.size + 1
+            found = [reference_accuracies(run, self.table, points, seed) for seed in seeds]
+            return np.array(found)
         content = {
             "weights": weights_digest(run.model),
-            "labels": classifier.task.labels,
-            "loops": classifier.loops,
+            "labels": run.task.labels,
+            "loops": trained_loops(run.config),
         }
-        score = partial(model_hits, classifier, scoring.table)
-        return scoring.hits(Cache(run.path / "cache"), "tables", content, score)
+        score = partial(model_hits, run, self.table)
+        return self._hits(Cache(run.path / "cache"), "tables", content, score)
 
 
 @dataclass(frozen=True)
-class SolverJob:
+class SolverJob(_Job):
     """Score every solver on a table, on the same queries and contexts as the models."""
 
-    scoring: Scoring
     cache: Path
 
     @property
     def name(self) -> str:
         """Table and solvers, for messages."""
-        return f"{self.scoring.table.label}, {', '.join(SOLVERS)}"
+        return f"{self.table.label}, {', '.join(SOLVERS)}"
 
     def __call__(self) -> Scored:
-        """Raises HeldElsewhere if another process scores the solvers."""
-        start, table, scores = time.monotonic(), self.scoring.table, {}
-        lock_folder = self.cache / table.sha256[:12]
-        lock_folder.mkdir(parents=True, exist_ok=True)
-        with RunFolder(lock_folder).lock():  # so that no other process computes the same
-            for name, description in SOLVERS.items():
-                content, score = {"solver": description}, partial(solver_hits, name, table)
-                scores[name] = self.scoring.hits(Cache(self.cache), name, content, score)
-        arrays = {f"{table.name}/{name}": hits for name, hits in scores.items()}
-        return Scored({"seconds": time.monotonic() - start}, arrays)
-
-    def describe(self, result: Scored) -> str:
-        """The accuracies and the time."""
-        accuracies = ", ".join(f"{_mean(hits):.3f}" for hits in result.scores.values())
-        return f"accuracies {accuracies}, found in {result.entry['seconds']:.0f} s"
-
-
-def _mean(hits: Hits) -> float:
-    return float(hits[hits != ABSENT].mean())
+        """Score them one after another."""
+        start, scores = time.monotonic(), {}
+        self.cache.mkdir(parents=True, exist_ok=True)
+        for name, description in SOLVERS.items():
+            content, score = {"solver": description}, partial(solver_hits, name, self.table)
+            hits = self._hits(Cache(self.cache), name, content, score)
+            scores[f"{self.table.name}/{name}"] = hits
+        return Scored({}, time.monotonic() - start, scores)
 
 
 Done = tuple[RunJob | SolverJob, Scored]
@@ -249,24 +232,26 @@ def _plan(
     held_out, tables = evaluated_tables(settings)
     first = next(iter(configs.values()))
     points, folder = first.task.points, Path(first.folder)
-    widest = max(tables, key=lambda table: len(table.features))
-    check_features(widest.name, len(widest.features), first.task.dims)
-    for table in tables:
-        if (rows := len(table.ys)) < points:
+    for table in sorted(tables, key=lambda table: -len(table.features)):
+        rows, features = table.xs.shape
+        if features > (dims := first.task.dims):
+            problem = f"is {dims}, and {table.name} has {features} features: task.dims={features}"
+            raise ConfigError("task.dims", problem)
+        if rows < points:
             raise ConfigError("task.points", f"is {points}, and {table.name} has {rows} rows")
-    scorings = [Scoring(table, points - 1, settings.contexts, settings.draws) for table in held_out]
+    how = (points - 1, settings.contexts, settings.draws)
     own: dict[str, Any] = {
         "data_dir": settings.data_dir,
         "tables": [each.name for each in tables],
         "protocol": settings.protocol,
     }
     runs = []
-    for scoring in scorings:
-        own["held_out"] = scoring.table.name
+    for table in held_out:
+        own["held_out"] = table.name
         for config in configs.values():
             task = replace(config.task, settings={**config.task.settings, **own})
             for seed in settings.seeds or (config.seed,):
-                runs.append(RunJob(replace(config, seed=seed, task=task), scoring))
+                runs.append(RunJob(table, *how, replace(config, seed=seed, task=task)))
                 build_task(runs[-1].config)
     content = {
         "runs": [run_folder(job.config).path.name for job in runs],
@@ -277,7 +262,7 @@ def _plan(
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
     jobs: list[RunJob | SolverJob] = [*runs]
     if settings.protocol == "corrected":
-        jobs += [SolverJob(scoring, folder / "openml-cache") for scoring in scorings]
+        jobs += [SolverJob(table, *how, folder / "openml-cache") for table in held_out]
     return jobs, held_out, folder / f"openml-{digest}"
 
 
@@ -313,13 +298,13 @@ def summary(
     number of tables on which the low end of its interval is above the share of the larger class,
     and the number of tables."""
     entries = [_entry(table, done, settings) for table in tables]
-    beats: dict[str, list[bool]] = {}
-    for entry in entries:
-        for family, model in entry["models"].items():
-            if "beats_majority" in model:
-                beats.setdefault(family, []).append(model["beats_majority"])
-    beats_majority = {family: [sum(each), len(each)] for family, each in beats.items()}
-    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats_majority}
+    beats: dict[str, list[int]] = {}
+    for family, model in (each for entry in entries for each in entry["models"].items()):
+        if "beats_majority" in model:
+            counts = beats.setdefault(family, [0, 0])
+            counts[0] += model["beats_majority"]
+            counts[1] += 1
+    return {"tables": entries, "solvers": SOLVERS, "beats_majority": beats}
 
 
 def _entry(table: Table, done: Sequence[Done], settings: EvaluationConfig) -> dict[str, Any]:
@@ -327,7 +312,7 @@ def _entry(table: Table, done: Sequence[Done], settings: EvaluationConfig) -> di
     runs: dict[str, list[Scored]] = {}
     solvers = {}
     for job, scored in done:
-        if job.scoring.table is not table:
+        if job.table is not table:
             continue
         if isinstance(job, RunJob):
             runs.setdefault(job.config.model.family, []).append(scored)

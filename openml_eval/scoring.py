@@ -1,6 +1,6 @@
 """Hits: the rows of a table that a model or a solver classifies correctly from other rows.
 
-hits = model_hits(classifier, table, split_contexts(len(table.ys), 40, 64, seed=0), slice(0, 8))
+hits = model_hits(run, table, split_contexts(len(table.ys), 40, 64, seed=0), slice(0, 8))
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError, RunError
-from looplab.models import Model, Queries
-from looplab.tasks import Prompts, Task
+from looplab.conf.mistakes import RunError
+from looplab.models import Queries
+from looplab.tasks import Prompts
 from looplab.tasks.tables import reference_split
+from looplab.training import Run
+from looplab.training.assemble import trained_loops
 
 from .context import Floats, Scaling, model_inputs
 from .tables import Table
@@ -42,23 +44,9 @@ SOLVERS = {
 }
 
 
-@dataclass(frozen=True)
-class TrainedModel:
-    """A trained model, in eval mode, with its task, which defines how it reads a table, and its
-    number of loops."""
-
-    model: Model
-    task: Task
-    loops: int
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
-
 @torch.no_grad()
 def model_hits(
-    classifier: TrainedModel,
+    run: Run,
     table: Table,
     split: ContextSplit,
     groups: slice,
@@ -68,28 +56,25 @@ def model_hits(
     given and swapped. Features are standardised by the context only.
 
     A group's rows are queries beside one copy of its context, `chunk` at a time, with the same
-    answers as in separate prompts. Raises ConfigError for a table with more features than the model
-    reads.
+    answers as in separate prompts.
     """
-    dims = classifier.model.spec.dims
-    check_features(table.name, table.xs.shape[1], dims)
-    labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
+    dims, device = run.model.spec.dims, next(run.model.parameters()).device
+    labels = torch.tensor(run.task.labels, dtype=torch.float32)
+    loops = trained_loops(run.config)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
     chosen, contexts = split.groups[groups], split.contexts[groups]
     scalings = [Scaling.of(table.xs[context]) for context in contexts]
-    left = classifier.task.left_padded
+    left = run.task.left_padded
     xs = _inputs(scalings, table, contexts, dims, left)
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1)
-    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(classifier.device)
+    prompts = Prompts(xs.repeat(2, 1, 1), ys).to(device)
     rows = np.stack([np.resize(group, split.group_size) for group in chosen])
     correct = np.empty((2, *rows.shape), bool)
     for start in range(0, split.group_size, chunk):
         part = rows[:, start : start + chunk]
-        queries = _inputs(scalings, table, part, dims, left).repeat(2, 1, 1).to(classifier.device)
-        context_sizes = torch.full((part.shape[1],), contexts.shape[1], device=classifier.device)
-        answers = classifier.model(
-            prompts, classifier.loops, 1, queries=Queries(queries, context_sizes)
-        )[0]
+        queries = _inputs(scalings, table, part, dims, left).repeat(2, 1, 1).to(device)
+        context_sizes = torch.full((part.shape[1],), contexts.shape[1], device=device)
+        answers = run.model(prompts, loops, 1, queries=Queries(queries, context_sizes))[0]
         classes = answers.argmax(-1).view(2, *part.shape).cpu().numpy()
         classes[1] = 1 - classes[1]
         correct[:, :, start : start + chunk] = classes == table.ys[part]
@@ -115,14 +100,6 @@ def solver_hits(
     return hits
 
 
-def check_features(name: str, features: int, dims: int) -> None:
-    """Raises ConfigError for a table with more features than a model has dimensions."""
-    if features > dims:
-        raise ConfigError(
-            "task.dims", f"is {dims}, and {name} has {features} features: task.dims={features}"
-        )
-
-
 def _inputs(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: bool) -> Tensor:
     """Rows [groups, n] as float32 inputs [groups, n, dims], standardised by their contexts."""
     scaled: list[Floats] = [
@@ -133,16 +110,13 @@ def _inputs(scalings: list[Scaling], table: Table, rows: Rows, dims: int, left: 
 
 
 @torch.no_grad()
-def reference_accuracies(
-    classifier: TrainedModel, table: Table, points: int, seed: int
-) -> tuple[float, float]:
+def reference_accuracies(run: Run, table: Table, points: int, seed: int) -> tuple[float, float]:
     """The accuracy on the rows of the split, at most 5,000, each from points - 1 others drawn by
-    `seed`, after the classifier's loops: with labels as given, as published, and swapped.
+    `seed`, after the run's loops: with labels as given, as published, and swapped.
 
     Raises RunError for a split too small for one prompt.
     """
-    dims = classifier.model.spec.dims
-    check_features(table.name, table.xs.shape[1], dims)
+    dims, device = run.model.spec.dims, next(run.model.parameters()).device
     _, split = reference_split(len(table.ys))
     if len(split) < points:
         raise RunError(
@@ -151,18 +125,18 @@ def reference_accuracies(
         )
     # Column by column, so that a large table is not in memory twice.
     scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
-    xs = torch.from_numpy(model_inputs(scaled, dims, classifier.task.left_padded)).float()
+    xs = torch.from_numpy(model_inputs(scaled, dims, run.task.left_padded)).float()
     classes = torch.from_numpy(table.ys[split])
-    labels = torch.tensor(classifier.task.labels, dtype=torch.float32)
+    labels = torch.tensor(run.task.labels, dtype=torch.float32)
     random, count = np.random.default_rng(seed), min(len(split), _MAX_QUERIES)
-    correct = [0, 0]
+    correct, loops = [0, 0], trained_loops(run.config)
     for start in range(0, count, _PROMPT_CHUNK):
         queries = range(start, min(start + _PROMPT_CHUNK, count))
         rows = torch.stack([_prompt(random, query, len(split), points) for query in queries])
         for swapped in (0, 1):
             prompt_classes = classes[rows] ^ swapped
-            prompts = Prompts(xs[rows], labels[prompt_classes]).to(classifier.device)
-            answers = classifier.model(prompts, classifier.loops, 1)[0, :, -1].argmax(-1).cpu()
+            prompts = Prompts(xs[rows], labels[prompt_classes]).to(device)
+            answers = run.model(prompts, loops, 1)[0, :, -1].argmax(-1).cpu()
             correct[swapped] += int((answers == prompt_classes[:, -1]).sum())
     return correct[0] / count, correct[1] / count
 

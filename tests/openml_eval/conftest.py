@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from looplab.openml_eval import estimators, fetch
-from tests.openml_eval.averaging import write_averaging
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
 
@@ -102,12 +101,11 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`classifier` and `regressor`, which average (averaging.py); `restless-classifier` and
-    `restless-regressor`, looped models of noise, with checkpoints of steps 1 and 2 (runs.py).
-    Nobody writes in them."""
+    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2, and
+    `standard`, a regressor of two layers (runs.py). Nobody writes in them."""
     folder = tmp_path_factory.mktemp("runs")
     for name, classes in (("classifier", 2), ("regressor", 0)):
-        write_averaging(folder / name, classes)
         for step in (1, 2):
-            write_restless(folder / f"restless-{name}", classes, step)
+            write_restless(folder / name, classes, step)
+    write_restless(folder / "standard", 0, family="standard")
     return folder

@@ -3,8 +3,7 @@ is asked about once, from other rows."""
 
 from __future__ import annotations
 
-import tracemalloc
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +12,12 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from looplab.models import Model
 from looplab.openml_eval.scoring import (
     ABSENT,
     SOLVERS,
     ContextSplit,
-    TrainedModel,
     model_hits,
     reference_accuracies,
     solve,
@@ -30,6 +27,8 @@ from looplab.openml_eval.scoring import (
 from looplab.openml_eval.tables import Table
 from looplab.tasks import Prompts, make_task
 from looplab.tasks.tables import reference_split
+from looplab.training import Run
+from looplab.training.assemble import trained_loops
 from tests.openml_eval.data import halves
 from tests.openml_eval.runs import make_model
 
@@ -43,7 +42,7 @@ def make_table(rows: int = 70, features: int = 3, seed: int = 0) -> Table:
 
 
 @torch.no_grad()
-def trained(protocol: str = "corrected", family: str = "looped") -> TrainedModel:
+def trained(protocol: str = "corrected", family: str = "looped") -> Run:
     """A model of noise that gives each class as often as the other, by query and by context."""
     shape = (1, 16, 2, SIZE + 1, "add") if family == "looped" else (2, 16, 2, SIZE + 1, "none")
     config = Config(
@@ -55,18 +54,17 @@ def trained(protocol: str = "corrected", family: str = "looped") -> TrainedModel
     for weights in model.parameters():
         weights.add_(0.7 * torch.randn(weights.shape, generator=source))
     task = make_task("tables", DIMS, 0, {"protocol": protocol})
-    made = TrainedModel(model, task, 4 if family == "looped" else 2)
+    made = Run(Path(), config, task, model, 0)
+    loops = trained_loops(config)
     xs = torch.randn(500, SIZE + 1, DIMS, generator=source)
     xs[..., : DIMS - 3] = 0
     ys = torch.tensor(task.labels)[torch.randint(2, (500, SIZE + 1), generator=source)]
-    logits = model(Prompts(xs, ys), made.loops, 1)[0, :, -1]
+    logits = model(Prompts(xs, ys), loops, 1)[0, :, -1]
     model.read_out.bias[1] -= (logits[:, 1] - logits[:, 0]).median()
     return made
 
 
-def one_by_one(
-    trained: TrainedModel, table: Table, split: ContextSplit, swapped: int
-) -> list[list[int]]:
+def one_by_one(trained: Run, table: Table, split: ContextSplit, swapped: int) -> list[list[int]]:
     """Each row at the end of a prompt of its own."""
     found = []
     labels = trained.task.labels
@@ -79,7 +77,9 @@ def one_by_one(
             xs[0, :, DIMS - own.shape[1] :] = (table.xs[rows] - own.mean(0)) / own.std(0)
             named = table.ys[rows] ^ swapped
             ys = torch.tensor([[labels[label] for label in named]])
-            answer = trained.model(Prompts(torch.from_numpy(xs).float(), ys), trained.loops, 1)
+            answer = trained.model(
+                Prompts(torch.from_numpy(xs).float(), ys), trained_loops(trained.config), 1
+            )
             hits.append(int(answer[0, 0, -1].argmax() == named[-1]))
         found.append(hits)
     return found
@@ -100,14 +100,6 @@ def test_hits_are_those_of_separate_prompts(protocol: str, family: str) -> None:
         assert 0.2 < np.mean([hit for own in expected for hit in own]) < 0.8
     assert (hits[..., 0] != hits[..., 1]).any()
     np.testing.assert_array_equal(model_hits(asked, table, split, slice(4, 6)), hits[4:])
-
-
-def test_more_features_than_the_model_reads_are_refused_with_the_way_out() -> None:
-    table = make_table(features=6)
-    with pytest.raises(
-        ConfigError, match=r"task\.dims is 5, and small has 6 features: task.dims=6"
-    ):
-        model_hits(trained(), table, split_contexts(70, SIZE, 6, 0), slice(0, 6))
 
 
 def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
@@ -164,38 +156,12 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
         rows = [*others, query]
         ys = torch.from_numpy(table.ys[split][rows]).float()[None]
         prompt = Prompts(torch.from_numpy(xs[rows]).float()[None], ys)
-        answer = asked.model(prompt, asked.loops, 1)[0, 0, -1].argmax()
+        answer = asked.model(prompt, trained_loops(asked.config), 1)[0, 0, -1].argmax()
         right += int(answer == table.ys[split][query])
     assert found[0] == right / 100
     assert all(0 < share < 1 for share in found)
     with pytest.raises(RunError, match="5 % of 200 rows are 10, and a prompt takes 11"):
         reference_accuracies(asked, make_table(rows=200), SIZE + 1, 0)
-
-
-def test_a_large_table_is_scored_in_little_memory() -> None:
-    rows = 200_000
-    xs = np.random.default_rng(0).normal(size=(rows, 2))
-    table = Table("large", ("a", "b"), xs, np.arange(rows) % 2, ("no", "yes"))
-    widths = []
-
-    class Zeros(Model):
-        def forward(self, *_: Any, **settings: Any) -> torch.Tensor:
-            prompts, queries, _ = settings["queries"].xs.shape
-            widths.append(queries)
-            return torch.zeros(1, prompts, queries, 2)
-
-    model = trained()
-    model.model.__class__ = Zeros
-    tracemalloc.start()
-    try:
-        split = split_contexts(rows, SIZE, 64, 0)
-        for start in range(0, 64, 8):
-            model_hits(model, table, split, slice(start, start + 8))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert max(widths) <= 256
-    assert peak < 12e6
 
 
 @pytest.mark.parametrize(

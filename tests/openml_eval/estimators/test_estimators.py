@@ -12,8 +12,7 @@ import torch
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import load_run
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor
-from looplab.openml_eval.estimators import read_model
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, read_model
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
@@ -24,7 +23,7 @@ NEW = table(7, 4, seed=1)[0]  # queries
 
 @pytest.mark.parametrize("loops", [None, 9])
 def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | None) -> None:
-    run = runs / "restless-regressor"
+    run = runs / "regressor"
     X, y = table(POINTS - 1, 4)
     fitted = LoopedRegressor(run, n_loops=loops).fit(X, y)
     assert fitted.n_loops_ == (loops or B)
@@ -44,7 +43,7 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     """With the task's own label tokens, and features where the task has them."""
     monkeypatch.setattr(Halfspaces, "labels", tokens)
     monkeypatch.setattr(Halfspaces, "left_padded", left)
-    run = runs / "restless-classifier"
+    run = runs / "classifier"
     X, labels = halves(POINTS - 1, 4)
     fitted = LoopedClassifier(run).fit(X, labels)
     order = order_of(fitted, X, left)
@@ -63,7 +62,7 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
 
 def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) -> None:
     X, labels = halves(40, 4)
-    estimator = LoopedClassifier(runs / "restless-classifier")
+    estimator = LoopedClassifier(runs / "classifier")
     names = np.array(["b", "a"])[labels]
     first = estimator.fit(X, labels).predict_proba(NEW)
     np.testing.assert_allclose(estimator.fit(X, names).predict_proba(NEW), first[:, ::-1])
@@ -75,7 +74,7 @@ def test_no_query_depends_on_the_others(runs: Path, loops: Any) -> None:
     """Not on their number, their order, nor on what else is asked."""
     X, labels = halves(40, 4)
     many = table(600, 4, seed=2)[0]
-    fitted = LoopedClassifier(runs / "restless-classifier", n_loops=loops).fit(X, labels)
+    fitted = LoopedClassifier(runs / "classifier", n_loops=loops).fit(X, labels)
     together = fitted.predict_proba(many)
     for rows in ([5], [599, 3], range(250, 300)):
         alone = fitted.predict_proba(many[list(rows)])
@@ -86,7 +85,7 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     """Of so many rows each, whose predictions are those of estimators fitted to them alone (but
     for the scaling, which all rows have made)."""
     X, y = table(40, 4)
-    run = runs / "restless-regressor"
+    run = runs / "regressor"
     fitted = LoopedRegressor(run, n_contexts=3).fit(X, y)
     assert list(fitted._contexts.xs.shape) == [3, POINTS - 1, DIMS]
     model, each = load_run(run).model, []
@@ -101,14 +100,14 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
 def test_every_context_holds_both_classes(runs: Path) -> None:
     X = table(100, 4)[0]
     rare = (np.arange(100) < 10).astype(int)
-    fitted = LoopedClassifier(runs / "restless-classifier", n_contexts=10).fit(X, rare)
+    fitted = LoopedClassifier(runs / "classifier", n_contexts=10).fit(X, rare)
     assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
 
 
 def test_the_seed_chooses_the_contexts(runs: Path) -> None:
     X, labels = halves(40, 4)
     estimators = [
-        LoopedClassifier(runs / "restless-classifier", random_state=seed).fit(X, labels)
+        LoopedClassifier(runs / "classifier", random_state=seed).fit(X, labels)
         for seed in (0, 0, 1)
     ]
     one, again, other = (estimator.predict_proba(NEW) for estimator in estimators)
@@ -120,7 +119,7 @@ def test_units_do_not_matter(runs: Path) -> None:
     """Neither those of the features nor those of y, which are the predictions' too; however far
     from 1."""
     X, y = table(40, 4)
-    estimator = LoopedRegressor(runs / "restless-regressor")
+    estimator = LoopedRegressor(runs / "regressor")
     expected = estimator.fit(X, y).predict(NEW)
     units = np.array([1e-9, 2, 0.3, 1e4])
     moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
@@ -129,10 +128,7 @@ def test_units_do_not_matter(runs: Path) -> None:
     np.testing.assert_allclose(huge * 1e300, expected, rtol=1e-9)
 
 
-HUGE = [1e20, 1e100, 1e160, 1e300, -1e300, 1.7e308]
-
-
-@pytest.mark.parametrize("far", HUGE)
+@pytest.mark.parametrize("far", [1e20, -1e300])
 @pytest.mark.parametrize("block", ["gpt2", "llama"])
 def test_a_query_however_far_is_answered_as_one_far_away(
     far: float, block: str, tmp_path: Path
@@ -161,30 +157,6 @@ def test_a_query_however_far_is_answered_as_one_far_away(
     assert np.ptp(near) > 0.1
 
 
-def test_the_largest_targets_are_finite(runs: Path) -> None:
-    """Predictions a little beyond them too, which float64 cannot hold."""
-    X, y = table(POINTS - 1, 4)
-    most = np.finfo(np.float64).max
-    with np.errstate(all="ignore"):  # scikit-learn's check of y adds it up
-        fitted = LoopedRegressor(runs / "restless-regressor").fit(X, np.sign(y) * most)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = fitted.predict(table(200, 4, seed=3)[0])
-    ones = LoopedRegressor(runs / "restless-regressor").fit(X, np.sign(y))
-    expected = ones.predict(table(200, 4, seed=3)[0])
-    assert (np.abs(expected) > 1).any()
-    np.testing.assert_allclose(found / most, np.clip(expected, -1, 1), rtol=1e-9)
-
-
-def test_a_classifier_of_huge_numbers_gives_probabilities(runs: Path) -> None:
-    X, labels = halves(40, 4)
-    fitted = LoopedClassifier(runs / "restless-classifier", n_loops="auto").fit(X, labels)
-    probabilities = fitted.predict_proba(np.array(HUGE)[:, None] * np.ones((1, 4)))
-    assert ((probabilities > 0) & (probabilities < 1)).all()
-    fitted.fit(X * np.array([1.0, 1e300, 1e305, 1e-320]), labels)
-    assert np.isfinite(fitted.predict_proba(X)).all()
-
-
 def test_weights_may_be_large_but_must_be_numbers(tmp_path: Path) -> None:
     config = Config(
         task=TaskConfig("linear", dims=DIMS, points=POINTS),
@@ -208,7 +180,7 @@ def test_weights_may_be_large_but_must_be_numbers(tmp_path: Path) -> None:
 
 def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
     X, y = table(30, 4)
-    estimator = LoopedRegressor(runs / "restless-regressor")
+    estimator = LoopedRegressor(runs / "regressor")
     expected = estimator.fit(X, y).predict(NEW)
     same = np.column_stack((X, np.full(30, 0.1)))
     other = np.column_stack((NEW, np.arange(len(NEW))))
@@ -217,20 +189,9 @@ def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
 
 def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     X = table(30, 4)[0]
-    constant = LoopedRegressor(runs / "restless-regressor").fit(X, np.full(30, 0.1))
+    constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
     np.testing.assert_allclose(constant.predict(NEW), 0.1)
-    alone = LoopedClassifier(runs / "restless-classifier").fit(X, ["yes"] * 30)
+    alone = LoopedClassifier(runs / "classifier").fit(X, ["yes"] * 30)
     assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
     np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
     assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
-
-
-def test_averaging_learns(runs: Path) -> None:
-    """A function in context, and the classes of its sign."""
-    X, y = table(300, 10)
-    _, labels = halves(300, 10)
-    train, test = slice(200), slice(200, None)
-    regressor = LoopedRegressor(runs / "regressor").fit(X[train], y[train])
-    assert regressor.score(X[test], y[test]) > 0.8
-    classifier = LoopedClassifier(runs / "classifier").fit(X[train], labels[train])
-    assert classifier.score(X[test], labels[test]) > 0.85

@@ -13,7 +13,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run
 from looplab.evaluation.errors import ErrorSettings as EvaluationReading
 from looplab.evaluation.errors import Halting, model_errors
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor, estimators
+from looplab.openml_eval import estimators
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from looplab.tasks import Prompts
 from tests.openml_eval.asked import order_of, standard
 from tests.openml_eval.data import halves, table
@@ -24,7 +25,7 @@ NEW = table(300, 4, seed=1)[0]
 
 def test_the_regressor_by_loop(runs: Path) -> None:
     X, y = table(40, 4)
-    run = runs / "restless-regressor"
+    run = runs / "regressor"
     staged = list(LoopedRegressor(run, n_loops=6).fit(X, y).staged_predict(NEW))
     assert len(staged) == 6
     for loops in (1, 4, 6):
@@ -35,7 +36,7 @@ def test_the_regressor_by_loop(runs: Path) -> None:
 
 def test_the_classifier_by_loop(runs: Path) -> None:
     X, labels = halves(40, 4)
-    fitted = LoopedClassifier(runs / "restless-classifier").fit(X, labels + 5)
+    fitted = LoopedClassifier(runs / "classifier").fit(X, labels + 5)
     probabilities = list(fitted.staged_predict_proba(NEW))
     assert [stage.shape for stage in probabilities] == [(len(NEW), 2)] * B
     np.testing.assert_allclose(probabilities[-1], fitted.predict_proba(NEW), rtol=1e-9)
@@ -44,8 +45,8 @@ def test_the_classifier_by_loop(runs: Path) -> None:
 
 
 def test_a_standard_model_is_read_layer_by_layer(runs: Path) -> None:
-    X, y = table(100, 10)
-    fitted = LoopedRegressor(runs / "regressor", n_loops="auto").fit(X, y)
+    X, y = table(100, 4)
+    fitted = LoopedRegressor(runs / "standard", n_loops="auto").fit(X, y)
     assert fitted.n_loops_ == 2
     assert len(list(fitted.staged_predict(X))) == 2
 
@@ -60,7 +61,7 @@ def settling(monkeypatch: pytest.MonkeyPatch) -> EvaluationConfig:
 
 def test_auto_halts_by_the_rule_of_an_evaluation(runs: Path, settling: EvaluationConfig) -> None:
     """Asked the prompts of an evaluation, it makes as many loops for each and comes to the same."""
-    run = load_run(runs / "restless-regressor")
+    run = load_run(runs / "regressor")
     X, y = table(POINTS - 1, 4)
     fitted = LoopedRegressor(run.path, n_loops="auto").fit(X, y)
     rule = Halting(settling.halt_on, settling.tolerance, B)
@@ -86,7 +87,7 @@ def test_auto_halts_by_the_rule_of_an_evaluation(runs: Path, settling: Evaluatio
 
 def test_auto_makes_no_loop_once_all_have_settled(runs: Path, settling: EvaluationConfig) -> None:
     X, y = table(10, 4)
-    fitted = LoopedRegressor(runs / "restless-regressor", n_loops="auto").fit(X, y)
+    fitted = LoopedRegressor(runs / "regressor", n_loops="auto").fit(X, y)
     read: list[object] = []  # the read-in and what each loop gives
     fitted._model.read_out.register_forward_hook(lambda *given: read.append(given))
     for query in range(40):
@@ -104,8 +105,8 @@ def test_auto_makes_no_loop_once_all_have_settled(runs: Path, settling: Evaluati
 def test_auto_halts_each_polarity_by_itself(runs: Path, settling: EvaluationConfig) -> None:
     """Which one context's two halves show, as if each were a classifier without the other."""
     X, labels = halves(10, 4)
-    fitted = LoopedClassifier(runs / "restless-classifier", n_loops="auto").fit(X, labels)
-    free = LoopedClassifier(runs / "restless-classifier", n_loops=B).fit(X, labels)
+    fitted = LoopedClassifier(runs / "classifier", n_loops="auto").fit(X, labels)
+    free = LoopedClassifier(runs / "classifier", n_loops=B).fit(X, labels)
     held, moving = (e._answers(NEW, staged=True) for e in (fitted, free))
     assert held.shape == (B, 2, len(NEW))
     last = (held == held[-1]).argmax(0)  # from where on nothing changes
@@ -117,5 +118,5 @@ def test_auto_halts_each_polarity_by_itself(runs: Path, settling: EvaluationConf
 
 @pytest.mark.parametrize("loops", [1, "auto"])
 def test_one_row_is_enough_to_learn_from_and_to_ask(runs: Path, loops: Any) -> None:
-    fitted = LoopedRegressor(runs / "restless-regressor", n_loops=loops).fit([[1.0]], [2.0])
+    fitted = LoopedRegressor(runs / "regressor", n_loops=loops).fit([[1.0]], [2.0])
     np.testing.assert_allclose(fitted.predict([[3.0]]), [2.0])

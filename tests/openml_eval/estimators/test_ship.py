@@ -12,9 +12,8 @@ import torch
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
-from looplab.openml_eval import LoopedClassifier
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.estimators import read_model, ship
+from looplab.openml_eval.estimators import LoopedClassifier, read_model, ship
 from looplab.openml_eval.settings import ShipSettings
 from looplab.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder
@@ -23,7 +22,7 @@ from tests.openml_eval.data import halves
 
 def test_what_is_shipped_is_found_and_answers_as_the_run_does(runs: Path, shelf: Path) -> None:
     X, labels = halves(30, 4)
-    run = runs / "restless-classifier"
+    run = runs / "classifier"
     for _ in range(2):  # the second replaces the first
         assert ship(ShipSettings(str(run), "classifier")).startswith(f"{shelf / 'classifier'}: ")
         files = [path.name for path in sorted((shelf / "classifier").rglob("*.*"))]
@@ -38,9 +37,9 @@ def test_nothing_but_weights_and_their_settings_is_kept(
 ) -> None:
     """Not the optimiser's state, nor where the run was and on what."""
     run = tmp_path / "run"
-    config = read_config(runs / "restless-regressor")
+    config = read_config(runs / "regressor")
     RunFolder(run).create(replace(config, folder="/home/somebody", device="cuda"))
-    weights_of = load_checkpoint(runs / "restless-regressor/checkpoints/00000002.safetensors")
+    weights_of = load_checkpoint(runs / "regressor/checkpoints/00000002.safetensors")
     adam = {"adam.step.read_in.weight": torch.ones(3), "rate_factor": torch.tensor(1.0)}
     save_checkpoint(run / "checkpoints", 7, weights_of.tensors | adam)
     ship(ShipSettings(str(run), "regressor"))

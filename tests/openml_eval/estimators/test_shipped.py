@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from looplab.openml_eval import LoopedClassifier, LoopedRegressor
-from looplab.openml_eval.estimators import SHIPPED, read_model
+from looplab.openml_eval.estimators import SHIPPED, LoopedClassifier, LoopedRegressor, read_model
 
 BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
 

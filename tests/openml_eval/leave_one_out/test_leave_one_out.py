@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,14 +15,10 @@ import pytest
 import torch
 
 from looplab import training
-from looplab.conf.mistakes import HeldElsewhere, RunError
+from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.leave_one_out import Scoring, SolverJob, evaluated_tables
-from looplab.openml_eval.settings import RunSettings
 from looplab.tasks import Task, make_task
 from looplab.training import Interrupted
-from looplab.training.jobs import run_jobs
-from looplab.training.run_folder.run import RunFolder
 from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
@@ -71,10 +65,6 @@ def test_all_tables_in_two_processes_and_everything_is_found_again(
         assert set(entry["solvers"]) == {"logistic", "k-NN", "forest", "boosting", "majority"}
     assert result["tables"][1]["models"]["looped"]["published"]["mean"] == 0.6622
     assert result["tables"][0]["models"]["looped"]["published"] is None
-    with open(place / "openml.csv", newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert [line["name"] for line in lines] == ["third", "abalone"]
-    assert float(lines[1]["looped_published_mean"]) == 0.6622
     names = {"accuracy.png", "accuracy.csv"}
     assert {path.name for path in (place / "figures").iterdir()} == names
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
@@ -102,48 +92,6 @@ def test_one_failure_is_named_and_the_rest_goes_on(
     result = result_of(tmp_path)
     assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
     assert result["beats_majority"]["looped"][1] == 2
-
-
-def test_a_process_that_dies_is_a_failure(
-    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    one, other = run_jobs([Dies(), Lives()], 2, tmp_path)
-    assert one.failure.startswith("tried twice: its process ended with code 7; ")
-    assert other.result == {"threads": 1}
-    assert "Lives: 1 thread" in capfd.readouterr().out
-    assert (tmp_path / "Lives.txt").read_text() == "speaking\n"
-
-
-def test_solvers_answer_for_a_table_in_one_process_only(data: Path, tmp_path: Path) -> None:
-    asked = RunSettings(held_out=("third",), tables=(720, 8, "third"), data_dir=str(data))
-    (table,), _ = evaluated_tables(asked)
-    job = SolverJob(Scoring(table, 8, 3, 1), tmp_path)
-    found = job()
-    (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    with RunFolder(own).lock(), pytest.raises(HeldElsewhere):
-        job()
-    np.testing.assert_array_equal(job().scores["third/majority"], found.scores["third/majority"])
-
-
-class Dies:
-    name = "Dies"
-
-    def __call__(self) -> dict[str, Any]:
-        os._exit(7)
-
-    def describe(self, result: dict[str, Any]) -> str:
-        return ""
-
-
-class Lives:
-    name = "Lives"
-
-    def __call__(self) -> dict[str, Any]:
-        print("speaking")
-        return {"threads": torch.get_num_threads()}
-
-    def describe(self, result: dict[str, Any]) -> str:
-        return f"{result['threads']} thread"
 
 
 @pytest.mark.slow
