@@ -95,7 +95,7 @@ class Member:
     def restore(self) -> None:
         """Create the folder or load its newest intact checkpoint, and print notes for the user.
         The caller must hold the folder's lock."""
-        self.config_mapping = self.folder.create(self.config, self.placement.backend)
+        self.folder.create(self.config, self.placement.backend)
         status = self.folder.status()
         self._spent = [status.get(name, 0.0) for name in ("seconds", "cpu_seconds")]
         self.step = self._load()
@@ -157,7 +157,7 @@ class Member:
         self._keep_snapshot()
         if save:
             tensors = self.trainer.state()
-            save_checkpoint(self.folder.checkpoints, step, tensors, self.config_mapping)
+            save_checkpoint(self.folder.checkpoints, step, tensors)
             unfinished = "interrupted" if interrupted else "running"
             self._write_status("finished" if self.finished else unfinished)
         return totals
@@ -188,7 +188,7 @@ class Member:
         if checkpoint is None:
             folder.note_code(self.config, backend, 0)
             self._keep_snapshot()  # before the checkpoint, from which training goes on
-            save_checkpoint(folder.checkpoints, 0, self.trainer.state(), self.config_mapping)
+            save_checkpoint(folder.checkpoints, 0, self.trainer.state())
             return 0
         try:
             self.trainer.load(checkpoint)
@@ -211,7 +211,7 @@ class Member:
     def _keep_snapshot(self) -> None:
         """Keep the weights, if a snapshot of the current step is asked for."""
         if self.step in self.config.training.snapshots:
-            keep_snapshot(self.folder.path, self.step, self.trainer.state(), self.config_mapping)
+            keep_snapshot(self.folder.path, self.step, self.trainer.state())
 
     def _missed_snapshots(self, step: int) -> list[int]:
         """The steps up to this one whose snapshots are asked for, and missing."""

@@ -237,12 +237,12 @@ def _write(run: Run, record: Mapping[str, Any]) -> None:
     """Write the run folder, completely or not at all."""
     temporary = RunFolder(run.path.with_name(f".{run.path.name}.{os.getpid()}"))
     try:
-        mapping = temporary.create(run.config)
+        temporary.create(run.config)
         # Without source files: the weights are from other code.
         made_with = versions() | {"imported": record}
         write_record(temporary.path / "environment.json", "environment", made_with)
         weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
-        save_checkpoint(temporary.checkpoints, run.step, weights, mapping)
+        save_checkpoint(temporary.checkpoints, run.step, weights)
         temporary.write_status("finished", run.step)
         os.rename(temporary.path, run.path)
     finally:

@@ -1,6 +1,6 @@
-"""Checkpoints: tensors in safetensors, and a JSON with their checksum and the configuration of the
-run. No pickle. And the run folders made from a run: its snapshots, as it was after chosen steps
-(`training.snapshots`), kept for good; and the folder that ships, without its environment.
+"""Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle. And the run
+folders made from a run: its snapshots, as it was after chosen steps (`training.snapshots`), kept
+for good; and the folder that ships, without its environment.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
 the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import safetensors.torch
 import yaml
@@ -40,7 +40,7 @@ from .data import copy_kept
 from .files import write_bytes, write_json
 
 _MOST_CHECKPOINTS = 2
-_FORMAT = 2  # 1 had neither a configuration nor a checksum of its JSON
+_FORMAT = 2  # 1 had no checksum of its JSON
 _JSON_NAME = re.compile(r"(\d+)\.json")
 _FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 _WEIGHTS = ("model.", "average.")
@@ -74,11 +74,9 @@ class Checkpoint(NamedTuple):
         }
 
 
-def save_checkpoint(
-    folder: Path, step: int, tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-) -> None:
-    """Write the checkpoint of `step`, with the configuration (plain values) of its run, if any;
-    remove all but it and the one before it, and the partial files of an interrupted writer."""
+def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Write the checkpoint of `step`; remove all but it and the one before it, and the partial
+    files of an interrupted writer."""
     folder.mkdir(exist_ok=True)
     content = safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -86,7 +84,7 @@ def save_checkpoint(
     path = _tensors_path(folder, step)
     write_bytes(path, content)
     digest = hashlib.sha256(content).hexdigest()
-    facts = {"format": _FORMAT, "step": step, "sha256": digest, "config": config}
+    facts = {"format": _FORMAT, "step": step, "sha256": digest}
     write_json(path.with_suffix(".json"), facts | {"checksum": checksum_of(facts)})
     # A later checkpoint was damaged, or training would have gone on from it.
     steps = [other for other in saved_steps(folder) if other <= step][-_MOST_CHECKPOINTS:]
@@ -152,10 +150,8 @@ def _tensors_path(folder: Path, step: int) -> Path:
     return folder / f"{step:08d}.safetensors"
 
 
-def keep_snapshot(
-    run: Path, step: int, tensors: Mapping[str, Tensor], config: Mapping[str, Any]
-) -> None:
-    """Write the weights among a trainer's tensors, with the configuration of their run."""
+def keep_snapshot(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
+    """Write the weights among a trainer's tensors as a run folder in the run folder."""
     folder = run / "snapshots" / f"{step:08d}"
     folder.mkdir(parents=True, exist_ok=True)
     for name in _COPIED:
@@ -163,7 +159,7 @@ def keep_snapshot(
             write_bytes(folder / name, (run / name).read_bytes())
     copy_kept(run, folder)
     weights = {name: value for name, value in tensors.items() if name.startswith(_WEIGHTS)}
-    save_checkpoint(folder / "checkpoints", step, weights, config)
+    save_checkpoint(folder / "checkpoints", step, weights)
 
 
 def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
@@ -186,7 +182,7 @@ def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: N
     temporary.mkdir(parents=True)
     weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
     mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
-    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights, mapping)
+    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights)
     write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
     copy_kept(run, temporary)
     add(temporary)

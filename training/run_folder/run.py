@@ -17,12 +17,12 @@ from typing import Any
 import torch
 import yaml
 
-from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.mistakes import RunError as RunError
 from looplab.conf.plugins import PREFIX
-from looplab.conf.saved import read_config, read_mapping
+from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
 from looplab.models.loops.make import loop_class
@@ -69,9 +69,9 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def create(self, config: Config, backend: str = "eager") -> Mapping[str, Any]:
-        """Write configuration and environment, unless they exist; the configuration as plain
-        values, for the checkpoints. The caller must hold the folder's lock.
+    def create(self, config: Config, backend: str = "eager") -> None:
+        """Write configuration and environment, unless they exist. The caller must hold the
+        folder's lock.
 
         Raises RunError where the folder holds a run of other settings, ConfigError where its
         configuration cannot be read.
@@ -83,13 +83,10 @@ class RunFolder:
         if not path.exists():
             mapping = config_to_mapping(config)
             write_bytes(path, yaml.safe_dump(mapping, sort_keys=False).encode())
-            return mapping
-        saved_mapping = read_mapping(self.path)
-        if changes := self.differences(config, config_from_mapping(saved_mapping)):
+        elif changes := self.differences(config, read_config(self.path)):
             raise RunError(
                 f"{self.path} holds a run of other settings ({', '.join(changes)}): move it away"
             )
-        return saved_mapping
 
     def differences(self, config: Config, saved_config: Config) -> list[str]:
         """The settings for training in which the saved configuration differs, as text."""
