@@ -31,12 +31,11 @@ from .measure import (
     weights_digest,
 )
 from .remarks import remarks
-from .results import Evaluation
+from .results import FORMAT, Evaluation
 from .style import kind_of
 from .summary import shift_summary, summary
 from .text.measure import digests, measure_language
 
-FORMAT = 4  # of evaluation.json; an older one is computed again
 KIND = "evaluation"
 _OF_TEXTS = ("tokens", "questions", "shots")  # settings of texts alone
 

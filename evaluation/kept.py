@@ -15,15 +15,17 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from looplab.conf.checksum import key_of
 from looplab.training.progress import Progress
 from looplab.training.run_folder.files import read_record, write_arrays, write_record
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -6,6 +6,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from .text.results import LanguageResult
 
+FORMAT = 4  # of evaluation.json; an older one is computed again
+
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
 

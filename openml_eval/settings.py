@@ -44,6 +44,7 @@ class FetchSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
+        _check_once("tables", [table_key(table) for table in self.tables])
         for table in self.tables:
             if isinstance(table, int):
                 continue
@@ -51,6 +52,9 @@ class FetchSettings:
                 hint = f"; {table} is {IDS[table]}" if table in IDS else nearest(table, IDS)
                 problem = f"holds {table!r}, neither an OpenML id nor a .csv file{hint}"
                 raise ConfigError("tables", problem)
+            if table_name(table) == "all" or table_name(table).isdecimal():
+                problem = "whose name would stand for other tables: rename the file"
+                raise ConfigError("tables", f"holds {table}, {problem}")
             if not Path(table).is_file():
                 raise ConfigError("tables", f"holds {table}, and there is no such file")
         if self.target is not None and not any(isinstance(table, str) for table in self.tables):
@@ -58,6 +62,12 @@ class FetchSettings:
         if self.cache_dir is not None and not Path(self.cache_dir, DATASETS).is_dir():
             raise ConfigError("cache_dir", f"is {self.cache_dir}, which holds no folder {DATASETS}")
         check_folder("data_dir", self.data_dir)
+
+
+def _check_once(name: str, values: Sequence[object]) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise ConfigError(name, f"holds {value} twice")
 
 
 def table_name(path: Path | str) -> str:
@@ -114,9 +124,7 @@ class RunSettings:
             values = getattr(self, name)
             if values == ():
                 raise ConfigError(name, "must hold at least one")
-            for value in values or ():
-                if values.count(value) > 1:
-                    raise ConfigError(name, f"holds {value} twice")
+            _check_once(name, values or ())
         check_settings("", self)
         if len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")

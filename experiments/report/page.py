@@ -23,15 +23,13 @@ from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.words import run_py
 from looplab.evaluation.drawing import curve_styles, svg
-from looplab.evaluation.evaluate_run import FORMAT
 from looplab.evaluation.figures import evaluation_panels, model_label, training_panels
 from looplab.evaluation.kept import kept
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.experiments.claims import estimate_text, line_text
+from looplab.evaluation.results import FORMAT
 from looplab.experiments.runs_table import Row, differing, rows_of
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
-from looplab.training.run_folder.run import RunFolder
 from looplab.training.run_folder.sources import sources_of
 from looplab.training.run_folder.status import is_run, named_runs
 
@@ -115,20 +113,20 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     """A run from its row, its log and its environment, with `figures` where these are drawn."""
-    settings, evaluation, folder = row["settings"], row["evaluation"], RunFolder(Path(row["path"]))
+    settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
     if not settings:
-        problems.append(f"{folder.path} is not shown: {row['remarks']}")
+        problems.append(f"{path} is not shown: {row['remarks']}")
         return row
-    environment = folder.made_with() or {}
+    environment = read_record(path / "environment.json", "environment").content or {}
     command = as_typed(environment.get("command"))
     panels: list[Part] = []
     if figures is not None:
         if evaluation and evaluation.get("format") == FORMAT:
             panels += figures.of(evaluation_panels(evaluation), evaluation["command"], row["name"])
         elif evaluation:
-            problems.append(f"{folder.path}: its evaluation is of an earlier version's form")
-        records, skipped = Metrics(folder.metrics).read()
-        problems += [f"{folder.metrics}: {line}" for line in skipped]
+            problems.append(f"{path}: its evaluation is of an earlier version's form")
+        records, skipped = Metrics(path / "metrics.jsonl").read()
+        problems += [f"{path / 'metrics.jsonl'}: {line}" for line in skipped]
         kind = evaluation.get("style", row["model"])
         panels += figures.of(training_panels(records, kind), command, row["name"])
     loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
@@ -257,6 +255,8 @@ def page(
     runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str], subject: str
 ) -> str:
     """The text of index.html; `problems` are lines on what could not be shown."""
+    from looplab.experiments.claims import estimate_text, line_text  # with torch
+
     claims = [
         claim | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
         for result in results
