@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
@@ -27,15 +26,12 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run, RunError
 
 from .fit import RATES, Fit, has_control
-from .linear import LinearProbes, readings
 from .report import panels
 from .results import Probing, Result, about, check_loops, kept_and_shown, kept_in, request_of
 from .settings import ProbingSettings
 from .targets import find_target
 
 KIND = "probing"
-_LINEAR_BATCHES = 8  # each of as many prompts as probes are tested on
-_PENALTY = 1e-6  # over the inputs' variance: for directions that the states do not span
 _PUBLISHED = Path(__file__).with_name("published.json")
 
 
@@ -54,7 +50,7 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     def compute() -> tuple[Result, Arrays]:
         fit = Fit(run, settings, 1 + (settings.loops or trained_loops(run.config)), folder)
         fit.train()
-        arrays = measure(fit)
+        arrays = fit.errors()
         if not all(np.isfinite(values).all() for values in arrays.values()):
             raise RunError(
                 f"probes of {run.path} have errors that are not finite; a lower rate helps"
@@ -98,66 +94,8 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
     return settings, request_of(run, settings, *sorted(modules))
 
 
-@torch.no_grad()
-def measure(fit: Fit) -> Arrays:
-    """Errors on the test prompts over the protocol's divisor: `<target>/probes` and, if there is
-    one, `<target>/control` [layers, seeds, lengths, P], `<target>/linear` [layers, lengths, P];
-    and `<target>/variance` [lengths], the target's own on these prompts."""
-    prompts, parameters = fit.test_prompts()
-    values = {name: fit.values(name, prompts, parameters) for name in fit.targets}
-    arrays: Arrays = {}
-    for name, target_values in values.items():
-        variance = target_values.var(0).mean(-1) / fit.error_divisor
-        arrays[f"{name}/variance"] = variance.numpy()
-        shape = (fit.layers, fit.settings.seeds, target_values.shape[1], len(prompts))
-        for kind in fit.probes:
-            arrays[f"{name}/{kind}"] = np.empty(shape, dtype=np.float32)
-        arrays[f"{name}/linear"] = np.empty((fit.layers, *shape[2:]), dtype=np.float32)
-    linear_probes = solve_linear(fit)
-    for layer, rows, states in fit.states(prompts):
-        predictions = {
-            f"{name}/{kind}": fit.predict(kind, name, layer, states)
-            for name in values
-            for kind in fit.probes
-        }
-        for names, probes in linear_probes:
-            parts = probes.predict(layer, states).split([fit.outputs(n) for n in names], dim=-1)
-            predictions |= {f"{n}/linear": part for n, part in zip(names, parts, strict=True)}
-        for key, predicted in predictions.items():
-            # [lengths, rows, outputs]
-            wanted = values[key.rpartition("/")[0]][rows].transpose(0, 1).to(states.device)
-            errors = (predicted - wanted).square().mean(-1) / fit.error_divisor
-            arrays[key][layer, ..., rows] = errors.cpu().numpy()
-    return arrays
-
-
-def solve_linear(fit: Fit) -> list[tuple[list[str], LinearProbes]]:
-    """The linear probes of all targets, solved from prompts of their own: one for the outputs of
-    all targets that see the same tokens, whose names stand beside it."""
-    groups: dict[tuple[range, bool], list[str]] = {}
-    for name, target in fit.targets.items():
-        groups.setdefault((fit.lengths(name), target.asks_query), []).append(name)
-    found = []
-    for names in groups.values():
-        weights = readings(fit.tokens_seen(names[0])).to(fit.device)
-        outputs = sum(fit.outputs(name) for name in names)
-        found.append((names, LinearProbes(fit.layers, weights, fit.width, outputs)))
-    for batch in range(_LINEAR_BATCHES):
-        prompts, parameters = fit.linear_prompts(batch)
-        values: list[Tensor] = [
-            torch.cat([fit.values(name, prompts, parameters) for name in names], -1).to(fit.device)
-            for names, _ in found
-        ]
-        for layer, rows, states in fit.states(prompts):
-            for (_, probes), targets in zip(found, values, strict=True):
-                probes.add(layer, states, targets[rows])
-    for _, probes in found:
-        probes.solve(_PENALTY)
-    return found
-
-
 def summary(fit: Fit, arrays: Arrays) -> dict[str, dict[str, Any]]:
-    """The arrays of `measure` and the errors in training as plain values, by target.
+    """The arrays of `Fit.errors` and the errors in training as plain values, by target.
 
     Each has its `label` and `lengths`; its own `variance` by length; the probes' `error` by layer,
     mean over lengths, and `by_length`, rows of layers, with 90 % intervals over prompts, and the

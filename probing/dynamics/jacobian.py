@@ -16,8 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from looplab.models.loops.loop import Loop, LoopState, StepContext
 
 Map = Callable[[Tensor], Tensor]
-MAX_ITERATIONS = 128  # all of whose vectors are stored
-_NORM_TOLERANCE, _RADIUS_TOLERANCE = 1e-6, 1e-4
+MOST = 128  # iterations, all of whose vectors are stored
 _EVERY = 8  # iterations between two estimates of the value
 _ROUNDING = 1e-12  # of a vector's length: a smaller residual is rounding
 
@@ -55,43 +54,30 @@ def products(function: Map, point: Tensor) -> tuple[Map, Map]:
         output = function(point)
         dummy = torch.zeros_like(output, requires_grad=True)
         (vjp_of_dummy,) = torch.autograd.grad(output, point, dummy, create_graph=True)
-
-    def jvp(vector: Tensor) -> Tensor:
-        return torch.autograd.grad(vjp_of_dummy, dummy, vector, retain_graph=True)[0]
-
-    def vjp(vector: Tensor) -> Tensor:
-        return torch.autograd.grad(output, point, vector, retain_graph=True)[0]
-
-    return jvp, vjp
+    return (
+        lambda v: torch.autograd.grad(vjp_of_dummy, dummy, v, retain_graph=True)[0],
+        lambda u: torch.autograd.grad(output, point, u, retain_graph=True)[0],
+    )
 
 
 def spectral_norm(
-    function: Map,
-    point: Tensor,
-    generator: Generator,
-    tolerance: float = _NORM_TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
+    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-6, most: int = MOST
 ) -> Estimate:
     """The largest singular value of the Jacobian J of `function` for each prompt of `point`
     [B, …]: the root of the largest eigenvalue of JᵀJ.
 
     A prompt's output must depend on its own input only. Stops when no value changes by more than
-    `tolerance`, or after `max_iterations`.
+    `tolerance`, or after `most` iterations.
     """
     jvp, vjp = products(function, point)
-    squares = _largest_eigenvalue(
-        lambda v: vjp(jvp(v)), point, generator, 2 * tolerance, max_iterations
-    )
     # A root changes half as much as its square.
-    return Estimate(squares.values.sqrt(), squares.change / 2, squares.iterations)
+    limits = (2 * tolerance, most)
+    squares, change, count = _largest_eigenvalue(lambda v: vjp(jvp(v)), point, generator, *limits)
+    return Estimate(squares.sqrt(), change / 2, count)
 
 
 def spectral_radius(
-    function: Map,
-    point: Tensor,
-    generator: Generator,
-    tolerance: float = _RADIUS_TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
+    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-4, most: int = MOST
 ) -> Estimate:
     """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `point`
     [B, …], which may be one of a complex pair. Prompts and stopping as for `spectral_norm`.
@@ -100,11 +86,11 @@ def spectral_radius(
     distance shrinks by this factor per iteration in the long run.
     """
     jvp, _ = products(function, point)
-    return _largest_eigenvalue(jvp, point, generator, tolerance, max_iterations)
+    return _largest_eigenvalue(jvp, point, generator, tolerance, most)
 
 
 def _largest_eigenvalue(
-    product: Map, like: Tensor, generator: Generator, tolerance: float, max_iterations: int
+    product: Map, like: Tensor, generator: Generator, tolerance: float, most: int
 ) -> Estimate:
     """The largest absolute eigenvalue of a linear map of each prompt [B, …], by power iteration.
 
@@ -114,17 +100,17 @@ def _largest_eigenvalue(
     """
     start = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
     first = start.flatten(1)
-    basis = first.new_zeros(len(first), max_iterations + 1, first.shape[1])
+    basis = first.new_zeros(len(first), most + 1, first.shape[1])
     basis[:, 0] = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
-    projected = first.new_zeros(len(first), max_iterations + 1, max_iterations)
+    projected = first.new_zeros(len(first), most + 1, most)
     values = change = first.new_full((len(first),), torch.inf)
     count = 0
-    while count < max_iterations and not bool((change <= tolerance).all()):
+    while count < most and not bool((change <= tolerance).all()):
         image = product(basis[:, count].view_as(start)).flatten(1)
         count += 1
         coefficients, length, basis[:, count] = _decompose(image, basis[:, :count])
         projected[:, :count, count - 1], projected[:, count, count - 1] = coefficients, length
-        if count % _EVERY == 0 or count == max_iterations:
+        if count % _EVERY == 0 or count == most:
             previous = values
             small = projected[:, :count, :count].cpu()  # GPUs are slower
             values = torch.linalg.eigvals(small).abs().amax(1).to(projected.device)

@@ -63,11 +63,11 @@ def prompts_on(model: Model, prompts: Prompts) -> Prompts:
     """The prompts on the model's device, numbers in its precision; tokens of a text stay whole
     numbers."""
     weight = model.read_in.weight
-
-    def to_model(part: Tensor) -> Tensor:
-        return part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
-
-    return Prompts(to_model(prompts.xs), to_model(prompts.ys))
+    xs, ys = (
+        part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
+        for part in (prompts.xs, prompts.ys)
+    )
+    return Prompts(xs, ys)
 
 
 class Movements:
@@ -84,32 +84,30 @@ class Movements:
     @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
         """Measure a batch up to its last loop; returns the last stream [B, S, n_embd]."""
-        previous, read_in = trajectory.start, _lengths(trajectory.read_in)
-        rows: dict[str, list[Tensor]] = {"raw": [read_in], "stream": [read_in]}
-        rows |= {"absolute": [], "relative": []}
-        directions: list[Tensor] = []
+        previous, norms = trajectory.start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
+        raw_norms, moves, directions = norms[:], list[Tensor](), list[Tensor]()
         self._spreads[0].add(trajectory.read_in[:, trajectory.read])
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
-            length, increment = _lengths(stream), stream - previous
-            distance = _lengths(increment)
-            rows["raw"].append(_lengths(raw))
-            rows["stream"].append(length)
-            rows["absolute"].append(distance)
-            rows["relative"].append(distance / length)
+            increment = stream - previous
+            norms.append(torch.linalg.vector_norm(stream, dim=-1))
+            raw_norms.append(torch.linalg.vector_norm(raw, dim=-1))
+            moves.append(torch.linalg.vector_norm(increment, dim=-1))
             if loop <= self._window:
-                moved = (distance > _ROUNDING * length)[..., None]
-                directions.append(torch.where(moved, increment / distance[..., None], 0.0))
+                moved = (moves[-1] > _ROUNDING * norms[-1])[..., None]
+                directions.append(torch.where(moved, increment / moves[-1][..., None], 0.0))
                 self._spreads[loop].add(stream[:, trajectory.read])
             previous = stream
+        norm, move = torch.stack(norms, dim=1), torch.stack(moves, dim=1)  # [B, loops, S]
+        found = {"raw": torch.stack(raw_norms, dim=1), "stream": norm}
+        found |= {"absolute": move, "relative": move / norm[:, 1:]}
         if trajectory.one_loop is not None:
             # The distance that the next loop moves a state. Not of Y₀, which may be zero.
-            gaps = [*rows["absolute"][1:], _lengths(trajectory.one_loop(previous) - previous)]
-            rows["residual"] = gaps
-            rows["relative_residual"] = [
-                gap / length for gap, length in zip(gaps, rows["stream"][1:], strict=True)
-            ]
-        arrays = {name: _by_prompt(values) for name, values in rows.items()}
-        self._batches.append(arrays | {"cosines": cosines(directions).cpu().numpy()})
+            last = torch.linalg.vector_norm(trajectory.one_loop(previous) - previous, dim=-1)
+            gaps = torch.cat((move[:, 1:], last[:, None]), dim=1)
+            found |= {"residual": gaps, "relative_residual": gaps / norm[:, 1:]}
+        found = {name: values.mean(-1) for name, values in found.items()}
+        found["cosines"] = cosines(directions)
+        self._batches.append({name: values.cpu().numpy() for name, values in found.items()})
         return previous
 
     def arrays(self) -> Arrays:
@@ -134,15 +132,6 @@ def cosines(directions: Iterable[Tensor]) -> Tensor:
     valid = units.any(-1).to(units.dtype)
     units = units.flatten(2)
     return (units @ units.mT) / (valid @ valid.mT)
-
-
-def _lengths(states: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(states, dim=-1)
-
-
-def _by_prompt(values: list[Tensor]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Means over tokens of each loop's values, [B, loops]."""
-    return torch.stack([tensor.mean(1) for tensor in values], dim=1).cpu().numpy()
 
 
 def effective_rank(singular_values: Tensor) -> float:
@@ -170,9 +159,9 @@ class StateSpread:
         if not self._prompts:
             self._first = states[0].clone()
         differences = states - self._first
-        rows = differences.flatten(0, 1)
         self._prompts += len(states)
         self._total = self._total + differences.sum(0)
+        rows = differences.flatten(0, 1)
         self._gram = self._gram + rows.T @ rows
 
     def rank(self) -> float:
