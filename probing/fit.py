@@ -152,7 +152,12 @@ class Fit:
         steps, first_step, save_time = self.settings.steps, self._resume(), time.monotonic()
         with Progress(steps, "probes", "step", first_step) as progress:
             for step in range(first_step, steps):
-                self._step(step)
+                for kind in self.probes:
+                    losses = self._learn(kind, *self.draw(kind, step))
+                    for name, sums in self.learning.items() if kind == "probes" else ():
+                        sums[step * len(sums) // steps] += losses[name]
+                self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=False)
                 progress.update()
                 if step + 1 == steps or time.monotonic() - save_time > _BETWEEN_SAVES:
                     save_checkpoint(self.folder, step + 1, self._tensors())
@@ -218,14 +223,6 @@ class Fit:
         for probes in found.values():
             probes.solve(_PENALTY)
         return found
-
-    def _step(self, step: int) -> None:
-        for kind in self.probes:
-            losses = self._learn(kind, *self.draw(kind, step))
-            for name, sums in self.learning.items() if kind == "probes" else ():
-                sums[step * len(sums) // self.settings.steps] += losses[name]
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
 
     def _learn(self, kind: str, prompts: Prompts, parameters: Any) -> dict[str, Tensor]:
         """The gradients of one kind of probes on these prompts; returns their mean losses, by

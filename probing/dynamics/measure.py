@@ -29,10 +29,17 @@ from looplab.training.device import place_exactly
 from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run, RunError
 
-from ..results import Result, about, check_loops, kept_and_shown, request_of
+from ..results import Result, kept_and_shown, request_of
 from ..settings import DynamicsSettings
-from .jacobian import MOST, Estimate, spectral_norm, spectral_radius
-from .trajectory import Movements, follow, prompts_on
+from .trajectory import (
+    MOST,
+    Estimate,
+    Movements,
+    follow,
+    prompts_on,
+    spectral_norm,
+    spectral_radius,
+)
 
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
@@ -56,7 +63,6 @@ def dynamics(settings: DynamicsSettings) -> Result:
         problem = "cannot be mps: it has no float64, in which states are followed"
         raise ConfigError("device", problem)
     run = load_run(settings.run)
-    check_loops(run, settings.loops)
     far = run.model.loop.most_loops or max(100, 5 * trained_loops(run.config))
     settings = replace(settings, loops=(loops := settings.loops or far))
 
@@ -89,7 +95,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
                 norms.append(spectral_norm(trajectory.one_loop, last, generator))
                 radii.append(spectral_radius(trajectory.one_loop, last, generator))
             progress.update(len(batch))
-    result = {**about(run), "loops": loops, "prompts": settings.prompts, **summary(movements, seed)}
+    result = {"loops": loops, "prompts": settings.prompts, **summary(movements, seed)}
     if norms:
         result["contraction"] = {"loop": loops, **contraction(norms, radii, seed)}
     return result

@@ -174,8 +174,8 @@ def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
         parts = probes.predict(2, others).split(outputs, -1)
         found |= zip(names, parts, strict=True)
     for name, target in of.targets.items():
-        outputs = target.outputs(of.task)
-        alone = LinearProbes(LAYERS, readings(of.tokens_seen(name)), of.width, outputs)
+        count, weights = target.outputs(of.task), readings(of.tokens_seen(name))
+        alone = LinearProbes(LAYERS, weights, of.width, count)
         for batch in range(8):
             prompts, parameters = of.draw("linear", batch)
             for layer, part, states in of.states(prompts):
@@ -201,7 +201,7 @@ def test_a_summary_by_hand() -> None:
         learning={"x": torch.tensor([[3.0, 6.0, 9.0], [3.0, 6.0, 9.0]])},
     )
     arrays = {"x/probes": errors, "x/control": control, "x/linear": linear, "x/variance": variance}
-    found: Any = summary(stand_in, arrays)["x"]
+    found: Any = summary(stand_in, "x", arrays)
 
     def interval(rows: Any) -> Any:
         return bootstrap(rows.T, 50, 7).to_json()

@@ -15,8 +15,7 @@ import torch
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing import fit as fit_module
 from looplab.probing.fit import Fit
-from looplab.probing.probe import probe
-from looplab.probing.report import table
+from looplab.probing.probe import probe, table
 from looplab.probing.settings import ProbingSettings
 from looplab.training import Run
 from tests.conftest import batches_of

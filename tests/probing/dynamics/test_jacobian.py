@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from looplab.probing.dynamics.jacobian import (
+from looplab.probing.dynamics.trajectory import (
     Estimate,
     Map,
+    follow,
     products,
     spectral_norm,
     spectral_radius,
 )
-from looplab.probing.dynamics.trajectory import follow
 from tests.models.small import as_double, draw_prompts, make_model
 
 
