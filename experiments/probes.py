@@ -19,8 +19,7 @@ from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Interval
-from looplab.probing.probe import probe, stored
-from looplab.probing.report import by_layer
+from looplab.probing.probe import by_layer, probe, stored
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 

@@ -30,8 +30,7 @@ def main(words: list[str]) -> int:
 
     def measure(settings: ProbingSettings) -> str:
         from looplab.evaluation import load_run
-        from looplab.probing.probe import probe
-        from looplab.probing.report import table
+        from looplab.probing.probe import probe, table
 
         run = load_run(settings.run)
         text = table(probe(run, settings), settings.tables.format)

@@ -1,18 +1,24 @@
-"""Training of all probes of a run at once, batch by batch and layer by layer, on whitened states;
-an interrupted one resumes from its last save."""
+"""All probes of a run: their training at once, batch by batch and layer by layer, on whitened
+states; and their errors. An interrupted training resumes from its last save.
+
+fit = Fit(run, settings, layers, folder)
+fit.train()
+arrays = fit.errors()
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.optim import Adam
 
+from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
 from looplab.tasks.conditioned_linear import ConditionedLinear
@@ -24,7 +30,7 @@ from looplab.training.progress import Progress
 from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import Run
 
-from .probes import Probes
+from .probes import LinearProbes, Probes, readings
 from .settings import ProbingSettings
 from .targets import find_target
 
@@ -33,8 +39,11 @@ _BETWEEN_SAVES = 60.0  # seconds: large probes are gigabytes
 _PARTS = 20  # of a training, over which errors are summed
 _LEAST_SIZE = 1e-4  # of a target: one that varies by rounding only is not scaled up
 _WORKING = 12  # a model's memory for the next layer, about, over that of a layer's states
+_LINEAR_BATCHES = 8  # each of as many prompts as probes are tested on
+_PENALTY = 1e-6  # over the inputs' variance: for directions that the states do not span
 # A seed's streams of random numbers, different from those that a run was trained on.
-_MAIN, _CONTROL, _TEST, _LINEAR, _WEIGHTS, _CONTROL_WEIGHTS = range(101, 107)
+_PROMPTS = {"probes": 101, "control": 102, "test": 103, "linear": 104}
+_WEIGHTS = {"probes": 105, "control": 106}
 # Directions of less variance than this are not scaled to 1: of the mean variance, and
 _LEAST = 1e-4
 _ROUNDING = 1e-10  # of the mean square, for a layer whose states are all equal
@@ -59,17 +68,35 @@ class Fit:
         self.targets = {name: find_target(name) for name in settings.targets}
         self.model: Model = place_exactly(settings.device).prepare(run.model)
         self.device = next(self.model.parameters()).device
-        self.whitening: Whitening | None = None
+        self.whiten: Callable[[int, Tensor], Tensor] = lambda layer, states: states
         if not self.reference:
-            prompts, _ = self.linear_prompts(0)
-            self.whitening = Whitening.of(
-                lambda: ((layer, states) for layer, _, states in self.states(prompts)), layers
-            )
+            prompts, _ = self.draw("linear")
+            self.whiten = whitening(lambda: self.states(prompts), layers)
         self.sizes = {name: self._size(name) for name in self.targets}
-        streams = {"probes": _WEIGHTS} | ({"control": _CONTROL_WEIGHTS} if settings.control else {})
-        self.probes = {kind: self._fresh_probes(stream) for kind, stream in streams.items()}
+        self.probes = {
+            kind: {
+                name: Probes(
+                    *(layers, settings.seeds, self.tokens_seen(name), self.width),
+                    target.outputs(self.task),
+                    generator=self._generator(index, stream),
+                ).to(self.device)
+                for index, (name, target) in enumerate(self.targets.items())
+            }
+            for kind, stream in _WEIGHTS.items()
+            if kind == "probes" or settings.control
+        }
         rate = settings.learning_rate or RATES[settings.protocol]
-        self.optimizer = Adam(self._parameters().values(), lr=rate, fused=True)
+        parameters = [
+            parameter
+            for by_target in self.probes.values()
+            for probes in by_target.values()
+            for parameter in probes.parameters()
+        ]
+        self.optimizer = Adam(parameters, lr=rate, fused=True)
+        for parameter in parameters:  # as Adam does at its first step: `_resume` fills them
+            state = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
+            state["step"] = torch.zeros((), device=self.device, dtype=torch.float32)
+            self.optimizer.state[parameter] = state
         parts = min(_PARTS, settings.steps)
         self.learning = {
             name: torch.zeros(parts, layers, device=self.device, dtype=torch.float32)
@@ -88,78 +115,120 @@ class Fit:
         ends = torch.tensor([2 * length + asks_query for length in self.lengths(name)])
         return (torch.arange(2 * self.points) < ends[:, None]) | self.reference
 
-    def outputs(self, name: str) -> int:
-        """The number of outputs of a target."""
-        return self.targets[name].outputs(self.task)
-
     def values(self, name: str, prompts: Prompts, parameters: Any) -> Tensor:
         """A target's values [B, lengths, outputs], as the protocol scales them."""
         target = self.targets[name]
         pairs = len(self.lengths(name)) + target.asks_query  # later pairs do not bear on it
         prefixes = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
         scale = 1 / self.points if self.reference and name == "gradient" else 1.0
-        return (target.compute(prefixes, parameters, self.task) * scale).float()
+        return (target.compute(prefixes, parameters, self.task) * scale).float().to(self.device)
 
-    @property
-    def error_divisor(self) -> float:
-        """The divisor of errors, which are means over prompts and outputs."""
-        return self.task.dims if self.reference else 1.0
-
-    def train(self) -> None:
-        """All remaining steps, with a save from time to time."""
-        first_step, save_time = self._resume(), time.monotonic()
-        with Progress(self.settings.steps, "probes", "step", first_step) as progress:
-            for step in range(first_step, self.settings.steps):
-                self._step(step)
-                progress.update()
-                if time.monotonic() - save_time > _BETWEEN_SAVES:
-                    self._save(step + 1)
-                    save_time = time.monotonic()
-        self._save(self.settings.steps)
-
-    def test_prompts(self) -> tuple[Prompts, Any]:
-        """The prompts that probes are tested on, the same for all runs of a task, and the
-        parameters of their functions."""
-        return self._draw(0, _TEST, self.settings.prompts)
-
-    def linear_prompts(self, batch: int) -> tuple[Prompts, Any]:
-        """Batch number `batch` of the prompts that linear probes are solved from."""
-        return self._draw(batch, _LINEAR, self.settings.prompts)
-
-    def predict(self, kind: str, name: str, layer: int, states: Tensor) -> Tensor:
-        """Predictions of a target from a layer's states: [seeds, lengths, B, outputs]."""
-        return self.probes[kind][name].predict(layer, states) * self.sizes[name].to(states.device)
+    def draw(self, what: str, step: int = 0) -> tuple[Prompts, Any]:
+        """Prompts and the parameters of their functions: those that the "probes" or the "control"
+        learn from at a step, a batch of those that "linear" probes are solved from, or the "test"'s
+        (the same for all runs of a task)."""
+        generator = self._generator(step, _PROMPTS[what])
+        batch = self.settings.batch_size if what in _WEIGHTS else self.settings.prompts
+        if what == "control":
+            return control_prompts(self.task, generator, batch, self.points)
+        return self.task.draw(generator, batch, self.points)
 
     @torch.no_grad()
     def states(self, prompts: Prompts) -> Iterator[tuple[int, slice, Tensor]]:
         """(layer, rows of the batch, their states before the last norm [rows, 2 points, n_embd]),
         layer by layer for as many prompts at a time as `settings.memory` allows; layer 0 is the
-        read-in. Whitened, once there is a `whitening`."""
+        read-in. Whitened, but for the `reference`."""
         state_bytes = 4 * 2 * self.points * self.width  # per prompt
         chunk = max(1, self.settings.memory * 2**20 // (_WORKING * state_bytes))
         for first in range(0, len(prompts), chunk):
             rows = slice(first, first + chunk)
             unrolled = self.model.unroll(prompts[rows].to(self.device), self.layers - 1)
             for layer, (state, _) in enumerate(unrolled):
-                raw = state.raw
-                yield layer, rows, self.whitening(layer, raw) if self.whitening else raw
+                yield layer, rows, self.whiten(layer, state.raw)
 
-    def _step(self, step: int) -> None:
-        batch = self.settings.batch_size
-        losses = self._learn("probes", *self._draw(step, _MAIN, batch))
-        for name, sums in self.learning.items():
-            sums[step * len(sums) // self.settings.steps] += losses[name]
-        if "control" in self.probes:
-            generator = self._generator(step, _CONTROL)
-            self._learn("control", *control_prompts(self.task, generator, batch, self.points))
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
+    def train(self) -> None:
+        """All remaining steps, with a save from time to time."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        steps, first_step, save_time = self.settings.steps, self._resume(), time.monotonic()
+        with Progress(steps, "probes", "step", first_step) as progress:
+            for step in range(first_step, steps):
+                for kind in self.probes:
+                    losses = self._learn(kind, *self.draw(kind, step))
+                    for name, sums in self.learning.items() if kind == "probes" else ():
+                        sums[step * len(sums) // steps] += losses[name]
+                self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=False)
+                progress.update()
+                if step + 1 == steps or time.monotonic() - save_time > _BETWEEN_SAVES:
+                    save_checkpoint(self.folder, step + 1, self._tensors())
+                    save_time = time.monotonic()
+
+    @torch.no_grad()
+    def errors(self) -> Arrays:
+        """Errors on the test prompts over the protocol's divisor: `<target>/probes` and, if there
+        is one, `<target>/control` [layers, seeds, lengths, P], `<target>/linear` [layers, lengths,
+        P]; and `<target>/variance` [lengths], the target's own on these prompts."""
+        prompts, parameters = self.draw("test")
+        values = {name: self.values(name, prompts, parameters) for name in self.targets}
+        divisor = self.task.dims if self.reference else 1.0
+        arrays: Arrays = {
+            f"{name}/variance": (wanted.var(0).mean(-1) / divisor).cpu().numpy()
+            for name, wanted in values.items()
+        }
+        linear_probes = self.linear_probes()
+        for layer, rows, states in self.states(prompts):
+            predictions = {
+                (name, kind): self.predict(kind, name, layer, states)
+                for kind in self.probes
+                for name in values
+            }
+            for names, probes in linear_probes.items():
+                outputs = [values[name].shape[2] for name in names]
+                parts = probes.predict(layer, states).split(outputs, dim=-1)
+                predictions |= {(n, "linear"): part for n, part in zip(names, parts, strict=True)}
+            for (name, kind), predicted in predictions.items():
+                wanted = values[name][rows].transpose(0, 1)  # [lengths, rows, outputs]
+                errors, key = (predicted - wanted).square().mean(-1) / divisor, f"{name}/{kind}"
+                if key not in arrays:
+                    shape = (self.layers, *errors.shape[:-1], len(prompts))
+                    arrays[key] = np.empty(shape, dtype=np.float32)
+                arrays[key][layer, ..., rows] = errors.cpu().numpy()
+        return arrays
+
+    def predict(self, kind: str, name: str, layer: int, states: Tensor) -> Tensor:
+        """Predictions of a target from a layer's states: [seeds, lengths, B, outputs]."""
+        return self.probes[kind][name].predict(layer, states) * self.sizes[name]
+
+    def linear_probes(self) -> dict[tuple[str, ...], LinearProbes]:
+        """The linear probes of all targets, solved from prompts of their own: one for the outputs
+        of all targets that see the same tokens, by their names."""
+        groups: dict[tuple[range, bool], tuple[str, ...]] = {}
+        for name, target in self.targets.items():
+            seen = (self.lengths(name), target.asks_query)
+            groups[seen] = (*groups.get(seen, ()), name)
+        found = {}
+        for names in groups.values():
+            outputs = sum(self.targets[name].outputs(self.task) for name in names)
+            weights = readings(self.tokens_seen(names[0])).to(self.device)
+            found[names] = LinearProbes(self.layers, weights, self.width, outputs)
+        for batch in range(_LINEAR_BATCHES):
+            prompts, parameters = self.draw("linear", batch)
+            values = {
+                names: torch.cat([self.values(name, prompts, parameters) for name in names], -1)
+                for names in found
+            }
+            for layer, rows, states in self.states(prompts):
+                for names, probes in found.items():
+                    probes.add(layer, states, values[names][rows])
+        for probes in found.values():
+            probes.solve(_PENALTY)
+        return found
 
     def _learn(self, kind: str, prompts: Prompts, parameters: Any) -> dict[str, Tensor]:
         """The gradients of one kind of probes on these prompts; returns their mean losses, by
         target and layer."""
         values = {
-            name: (self.values(name, prompts, parameters) / self.sizes[name][:, 0]).to(self.device)
+            name: self.values(name, prompts, parameters) / self.sizes[name][:, 0]
             for name in self.targets
         }
         losses = {name: torch.zeros_like(sums[0]) for name, sums in self.learning.items()}
@@ -172,45 +241,22 @@ class Fit:
     def _size(self, name: str) -> Tensor:
         """The divisors of a target in training, [lengths, 1, 1]: its standard deviation at each
         length, so that probes of all lengths learn at the same rate."""
-        values = self.values(name, *self.linear_prompts(0))
+        values = self.values(name, *self.draw("linear"))
         sizes = values.std(0).mean(-1)[:, None, None].clamp_min(_LEAST_SIZE)
         return torch.ones_like(sizes) if self.reference else sizes
-
-    def _fresh_probes(self, stream: int) -> dict[str, Probes]:
-        return {
-            name: Probes(
-                self.layers,
-                self.settings.seeds,
-                self.tokens_seen(name),
-                self.width,
-                self.outputs(name),
-                generator=self._generator(index, stream),
-            ).to(self.device)
-            for index, name in enumerate(self.targets)
-        }
-
-    def _draw(self, step: int, stream: int, batch: int) -> tuple[Prompts, Any]:
-        return self.task.draw(self._generator(step, stream), batch, self.points)
 
     def _generator(self, step: int, stream: int) -> Generator:
         return step_generator(self.settings.seed, step, stream, torch.device("cpu"))
 
-    def _parameters(self) -> dict[str, nn.Parameter]:
-        return {
-            f"{kind}/{name}/{part}": parameter
-            for kind, by_target in self.probes.items()
-            for name, probes in by_target.items()
-            for part, parameter in probes.named_parameters()
-        }
-
-    def _save(self, step: int) -> None:
-        tensors: dict[str, Tensor] = {f"learning/{k}": sums for k, sums in self.learning.items()}
-        for name, parameter in self._parameters().items():
-            tensors[name] = parameter
-            for key, value in self.optimizer.state[parameter].items():
-                tensors[f"adam.{key}/{name}"] = value
-        self.folder.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(self.folder, step, tensors)
+    def _tensors(self) -> dict[str, Tensor]:
+        """All that training changes, by name."""
+        found = {f"learning/{name}": sums for name, sums in self.learning.items()}
+        for kind, by_target in self.probes.items():
+            for target, probes in by_target.items():
+                for part, parameter in probes.named_parameters():
+                    state = {"value": parameter, **self.optimizer.state[parameter]}
+                    found |= {f"{kind}/{target}/{part}/{key}": state[key] for key in state}
+        return found
 
     @torch.no_grad()
     def _resume(self) -> int:
@@ -218,14 +264,8 @@ class Fit:
         checkpoint, _ = newest_checkpoint(self.folder)
         if checkpoint is None:
             return 0
-        for name, sums in self.learning.items():
-            sums.copy_(checkpoint.tensors[f"learning/{name}"])
-        for name, parameter in self._parameters().items():
-            parameter.copy_(checkpoint.tensors[name])
-            self.optimizer.state[parameter] = {
-                key: checkpoint.tensors[f"adam.{key}/{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+        for name, tensor in self._tensors().items():
+            tensor.copy_(checkpoint.tensors[name])
         return checkpoint.step
 
 
@@ -248,42 +288,32 @@ def control_prompts(
     return task.prompts(weights, draws, points, task.dims), weights
 
 
-@dataclass(frozen=True)
-class Whitening:
-    """An affine map of each layer's states [B, S, D], the same for all prompts.
+def whitening(
+    states: Callable[[], Iterator[tuple[int, slice, Tensor]]], layers: int
+) -> Callable[[int, Tensor], Tensor]:
+    """An affine map of each layer's states [B, S, D], the same for all prompts, after which they
+    have no mean and vary alike in all directions. Each call of `states` yields all states batch by
+    batch as (layer, rows, [rows, S, D]); it is called twice.
 
     A probe's first map and bias can undo it, so that probes can compute the same functions; but
     Adam learns them faster, as the variance of states differs between directions by orders of
     magnitude.
     """
-
-    means: Tensor  # [layers, S, D]
-    maps: Tensor  # [layers, D, D], symmetric
-
-    @classmethod
-    def of(cls, states: Callable[[], Iterator[tuple[int, Tensor]]], layers: int) -> Whitening:
-        """The whitening of all states, which each call of `states` yields batch by batch as
-        (layer, [prompts, S, D]); it is called twice."""
-        count, sums = 0, dict[int, Tensor]()
-        for layer, batch in states():
-            count += len(batch) if layer == 0 else 0
-            total = batch.sum(0, dtype=torch.float64)
-            sums[layer] = sums[layer] + total if layer in sums else total
-        means = torch.stack([sums[layer] for layer in range(layers)]) / count
-        grams = means.new_zeros(layers, means.shape[2], means.shape[2])
-        for layer, batch in states():
-            rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
-            grams[layer] += rows.T @ rows
-        values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
-        variance = values.mean(1, keepdim=True)
-        square = variance + means.square().mean((1, 2))[:, None]
-        floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
-        tiny = torch.finfo(torch.float32).tiny
-        scales = values.clamp_min(floor).clamp_min(tiny).rsqrt()
-        # Symmetric: computed again, or on another machine, it is the same map but for rounding.
-        maps = vectors * scales[:, None] @ vectors.mT
-        return cls(means.float(), maps.float())
-
-    def __call__(self, layer: int, states: Tensor) -> Tensor:
-        """The states of a layer, whitened."""
-        return (states - self.means[layer]) @ self.maps[layer]
+    count, sums = 0, dict[int, Tensor]()
+    for layer, _, batch in states():
+        count += len(batch) if layer == 0 else 0
+        total = batch.sum(0, dtype=torch.float64)
+        sums[layer] = sums[layer] + total if layer in sums else total
+    means = torch.stack([sums[layer] for layer in range(layers)]) / count
+    grams = means.new_zeros(layers, means.shape[2], means.shape[2])
+    for layer, _, batch in states():
+        rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
+        grams[layer] += rows.T @ rows
+    values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
+    variance = values.mean(1, keepdim=True)
+    square = variance + means.square().mean((1, 2))[:, None]
+    floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
+    scales = values.clamp_min(floor).clamp_min(torch.finfo(torch.float32).tiny).rsqrt()
+    # Symmetric: computed again, or on another machine, it is the same map but for rounding.
+    maps, centres = (vectors * scales[:, None] @ vectors.mT).float(), means.float()
+    return lambda layer, states: (states - centres[layer]) @ maps[layer]

@@ -1,15 +1,19 @@
-"""All probes of a run as one batched computation: learned weights over positions, then an MLP.
+"""The probes of a run, those of all layers, lengths and seeds as one batched computation: trained
+ones (learned weights over positions, then an MLP), and linear ones, solved in closed form.
 
 probes = Probes(layers, seeds, tokens_seen, width, outputs, generator=generator)
+linear = LinearProbes(layers, readings(tokens_seen), width, outputs)
 for layer, states in enumerate(states_by_layer):
     losses = probes.accumulate(layer, states, targets)
+    linear.add(layer, states, targets)
 optimizer.step()
+linear.solve(penalty)
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,23 +21,13 @@ from torch import Tensor, nn
 _CACHED = 64  # prompts at a time on a CPU: intermediate results then stay in its cache
 
 
-class _Layer(NamedTuple):
-    """The parameters of one layer's probes, or their gradients; probes are (length, seed)."""
-
-    scores: Tensor  # [probes, S]
-    weight_in: Tensor  # [probes, D, hidden]
-    bias_in: Tensor  # [probes, 1, hidden]
-    weight_out: Tensor  # [probes, hidden, outputs]
-    bias_out: Tensor  # [probes, 1, outputs]
-
-
 class Probes(nn.Module):
     """One probe for each (layer, length, seed): v̂ = MLP(Σ_s α_s Y_s) with α = softmax(scores) over
     the tokens that its length sees and MLP = Linear(D, hidden)-ReLU-Linear(hidden, outputs).
 
-    (Yang et al., appendix F.) `tokens_seen` is a bool [lengths, S]. Scores are initialised from
-    N(0, 1), the MLP as torch.nn.Linear does. `generator`, of the CPU, draws seed by seed: the first
-    seeds are the same whatever their number. Raises ValueError for a length that sees no token.
+    (Yang et al., appendix F.) `tokens_seen` is a bool [lengths, S], of at least one token each.
+    Scores are initialised from N(0, 1), the MLP as torch.nn.Linear does. `generator`, of the CPU,
+    draws seed by seed: the first seeds are the same whatever their number.
     """
 
     tokens_seen: Tensor
@@ -50,37 +44,34 @@ class Probes(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        if not tokens_seen.any(1).all():
-            raise ValueError("each length must see at least one token")
         lengths, tokens = tokens_seen.shape
         self.register_buffer("tokens_seen", tokens_seen, persistent=False)
-        shape = (layers, lengths, seeds)
-        self.scores = nn.Parameter(torch.empty(*shape, tokens, dtype=torch.float32))
-        self.weight_in = nn.Parameter(torch.empty(*shape, width, hidden, dtype=torch.float32))
-        self.bias_in = nn.Parameter(torch.empty(*shape, 1, hidden, dtype=torch.float32))
-        self.weight_out = nn.Parameter(torch.empty(*shape, hidden, outputs, dtype=torch.float32))
-        self.bias_out = nn.Parameter(torch.empty(*shape, 1, outputs, dtype=torch.float32))
-        bounds = {self.weight_in: width, self.bias_in: width}
-        bounds |= {self.weight_out: hidden, self.bias_out: hidden}
+
+        def parameter(*shape: int) -> nn.Parameter:
+            shape = (layers, lengths, seeds, *shape)
+            return nn.Parameter(torch.empty(shape, dtype=torch.float32))
+
+        self.scores = parameter(tokens)
+        self.weight_in, self.bias_in = parameter(width, hidden), parameter(1, hidden)
+        self.weight_out, self.bias_out = parameter(hidden, outputs), parameter(1, outputs)
+        inputs = (None, width, width, hidden, hidden)
         with torch.no_grad():
             for seed in range(seeds):
-                # Drawn, then copied: numbers drawn in place depend on the strides.
-                like = self.scores[:, :, seed]
-                like.copy_(torch.randn(like.shape, generator=generator, dtype=torch.float32))
-                for parameter, inputs in bounds.items():
-                    like = parameter[:, :, seed]
-                    unit = torch.rand(like.shape, generator=generator, dtype=torch.float32)
-                    like.copy_((2 * unit - 1) / math.sqrt(inputs))
+                for tensor, number in zip(self.parameters(), inputs, strict=True):
+                    draw = torch.rand if number else torch.randn
+                    shape = tensor[:, :, seed].shape
+                    # Drawn, then copied: numbers drawn in place depend on the strides.
+                    drawn = draw(shape, generator=generator, dtype=torch.float32)
+                    tensor[:, :, seed] = (2 * drawn - 1) / math.sqrt(number) if number else drawn
 
     @torch.no_grad()
     def predict(self, layer: int, states: Tensor) -> Tensor:
         """Predictions from a layer's states [B, S, D]: [seeds, lengths, B, outputs]."""
-        parameters = self._layer(layer)
-        tokens = states.to(parameters.scores.dtype).transpose(0, 1).flatten(1)
-        inputs = (self._alphas(parameters.scores) @ tokens).unflatten(1, (len(states), -1))
-        hidden = torch.baddbmm(parameters.bias_in, inputs, parameters.weight_in).relu_()
-        outputs = torch.baddbmm(parameters.bias_out, hidden, parameters.weight_out)
-        return self._by_length(outputs).transpose(0, 1)
+        scores, weight_in, bias_in, weight_out, bias_out = self._of_layer(layer)
+        tokens = states.to(scores.dtype).transpose(0, 1).flatten(1)
+        inputs = (self._alphas(scores) @ tokens).unflatten(1, (len(states), -1))
+        hidden = torch.baddbmm(bias_in, inputs, weight_in).relu_()
+        return self._by_length(torch.baddbmm(bias_out, hidden, weight_out)).transpose(0, 1)
 
     @torch.no_grad()
     def accumulate(
@@ -92,51 +83,52 @@ class Probes(nn.Module):
         own loss. `states` are [B, S, D], `targets` [B, lengths, outputs]; for a part of a batch of
         `prompts`, losses and gradients are the part's share, so that parts add up.
         """
-        parameters, gradients = self._layer(layer), self._layer(layer, gradients=True)
+        scores, *mlp = self._of_layer(layer)
+        score_gradients, *mlp_gradients = self._of_layer(layer, gradients=True)
         scale = 1 / ((prompts or len(states)) * targets.shape[2])
-        alphas = self._alphas(parameters.scores)
+        alphas = self._alphas(scores)
         dalphas, losses = torch.zeros_like(alphas), alphas.new_zeros(self.scores.shape[1:3])
         # With tokens as rows, their weighted sum and its gradient are one product for all prompts.
-        # Its memory is allocated once: fresh pages can cost more than the products.
-        token_count, width = states.shape[1:]
-        chunk_size = min(len(states), _CACHED if states.device.type == "cpu" else len(states))
-        tokens_memory = alphas.new_empty(token_count * chunk_size * width)
-        input_memory = alphas.new_empty(len(alphas) * chunk_size * width)
-        for chunk, target_chunk in zip(
-            states.split(chunk_size), targets.split(chunk_size), strict=True
-        ):
-            tokens = _shaped(tokens_memory, token_count, len(chunk), width)
-            inputs = _shaped(input_memory, len(alphas), len(chunk), width)
-            tokens.copy_(chunk.transpose(0, 1))
-            torch.mm(alphas, tokens.flatten(1), out=inputs.flatten(1))
-            losses += self._through_mlp(parameters, gradients, inputs, target_chunk, scale)
-            dalphas.addmm_(inputs.flatten(1), tokens.flatten(1).T)
+        chunk_size = _CACHED if states.device.type == "cpu" else len(states)
+        for chunk, wanted in zip(states.split(chunk_size), targets.split(chunk_size), strict=True):
+            tokens = chunk.transpose(0, 1).flatten(1)
+            inputs = (alphas @ tokens).unflatten(1, (len(chunk), -1))
+            losses += self._through_mlp(mlp, mlp_gradients, inputs, wanted, scale)
+            dalphas.addmm_(inputs.flatten(1), tokens.T)
         # Through the softmax: a token that is not seen has α = 0, and its score does not change.
         dalphas -= (dalphas * alphas).sum(1, keepdim=True)
-        gradients.scores.add_(dalphas * alphas)
+        score_gradients.add_(dalphas * alphas)
         return losses.T
 
     def _through_mlp(
-        self, parameters: _Layer, gradients: _Layer, inputs: Tensor, targets: Tensor, scale: float
+        self,
+        mlp: Sequence[Tensor],
+        gradients: Sequence[Tensor],
+        inputs: Tensor,
+        targets: Tensor,
+        scale: float,
     ) -> Tensor:
         """Forward and backward pass of a layer's MLPs, by hand: the losses [lengths, seeds] for
         their `inputs` [probes, B, D], which are overwritten with their gradient."""
-        hidden = torch.baddbmm(parameters.bias_in, inputs, parameters.weight_in).relu_()
-        error = torch.baddbmm(parameters.bias_out, hidden, parameters.weight_out)
+        weight_in, bias_in, weight_out, bias_out = mlp
+        dweight_in, dbias_in, dweight_out, dbias_out = gradients
+        hidden = torch.baddbmm(bias_in, inputs, weight_in).relu_()
+        error = torch.baddbmm(bias_out, hidden, weight_out)
         by_length = self._by_length(error)
         by_length -= targets.transpose(0, 1)[:, None]
         losses = by_length.square().sum((2, 3)).mul_(scale)
         doutputs = error.mul_(2 * scale)
-        gradients.weight_out.baddbmm_(hidden.mT, doutputs)
-        gradients.bias_out.add_(doutputs.sum(1, keepdim=True))
-        dhidden = torch.bmm(doutputs, parameters.weight_out.mT).mul_(hidden > 0)
-        gradients.weight_in.baddbmm_(inputs.mT, dhidden)
-        gradients.bias_in.add_(dhidden.sum(1, keepdim=True))
-        torch.bmm(dhidden, parameters.weight_in.mT, out=inputs)
+        dweight_out.baddbmm_(hidden.mT, doutputs)
+        dbias_out.add_(doutputs.sum(1, keepdim=True))
+        dhidden = torch.bmm(doutputs, weight_out.mT).mul_(hidden > 0)
+        dweight_in.baddbmm_(inputs.mT, dhidden)
+        dbias_in.add_(dhidden.sum(1, keepdim=True))
+        torch.bmm(dhidden, weight_in.mT, out=inputs)
         return losses
 
-    def _layer(self, layer: int, *, gradients: bool = False) -> _Layer:
-        """Views of one layer of the parameters, or of their gradients."""
+    def _of_layer(self, layer: int, *, gradients: bool = False) -> list[Tensor]:
+        """Views [probes, …] of one layer of the parameters, or of their gradients: the scores, and
+        weight and bias into and out of the hidden units; probes are (length, seed)."""
         tensors: list[Tensor] = []
         for parameter in self.parameters():
             if gradients and parameter.grad is None:
@@ -144,7 +136,7 @@ class Probes(nn.Module):
             tensor = parameter.grad if gradients else parameter
             assert tensor is not None
             tensors.append(tensor[layer].flatten(0, 1))
-        return _Layer(*tensors)
+        return tensors
 
     def _alphas(self, scores: Tensor) -> Tensor:
         """The weights over the tokens for scores [probes, S]."""
@@ -156,6 +148,70 @@ class Probes(nn.Module):
         return tensor.unflatten(0, self.scores.shape[1:3])
 
 
-def _shaped(memory: Tensor, *shape: int) -> Tensor:
-    """The first numbers of a flat tensor as a view of this shape."""
-    return memory[: math.prod(shape)].view(shape)
+def readings(tokens_seen: Tensor) -> Tensor:
+    """The two inputs of linear probes, as weights over tokens [2, lengths, S]: the mean of the
+    tokens that each length sees, and the last of them; `tokens_seen` is a bool [lengths, S].
+
+    A sum over pairs, such as XᵀY, can be stored at all of them, each pair's term at its own tokens.
+    A function of all pairs can, under a causal mask, be at the last token only.
+    """
+    mask = tokens_seen.double()
+    positions = torch.arange(tokens_seen.shape[1], device=tokens_seen.device)
+    last = (positions * tokens_seen).argmax(1)
+    return torch.stack((mask / mask.sum(1, keepdim=True), (positions == last[:, None]).double()))
+
+
+class LinearProbes:
+    """One linear probe for each (layer, length) and each of several readings Σ_s weights_s Y_s,
+    `weights` being [readings, lengths, S]: target ≈ (Σ_s weights_s Y_s) @ map + intercept, with the
+    reading that tells most of each output. Batches are added to normal equations, in float64.
+
+    Solved, it has for each layer `maps` [readings, lengths, D, outputs], and `intercepts` and
+    `selection` (1 or 0) [readings, lengths, 1, outputs].
+    """
+
+    def __init__(self, layers: int, weights: Tensor, width: int, outputs: int) -> None:
+        shape, self.weights = (layers, *weights.shape[:2]), weights.double()
+        self._counts = [0] * layers
+        self._sums = self.weights.new_zeros(*shape, 1, width)
+        self._products = self.weights.new_zeros(*shape, width, width)
+        self._target_sums = self.weights.new_zeros(layers, shape[2], 1, outputs)
+        self._target_products = self.weights.new_zeros(*shape, width, outputs)
+        self.maps, self.intercepts, self.selection = (list[Tensor]() for _ in range(3))
+
+    def add(self, layer: int, states: Tensor, targets: Tensor) -> None:
+        """Add a layer's states [B, S, D] with their targets [B, lengths, outputs] to the sums."""
+        features, values = self._read(states), targets.double().transpose(0, 1)
+        self._counts[layer] += len(states)
+        self._sums[layer] += features.sum(-2, keepdim=True)
+        self._products[layer] += features.mT @ features
+        self._target_sums[layer] += values.sum(1, keepdim=True)
+        self._target_products[layer] += features.mT @ values
+
+    def solve(self, penalty: float) -> None:
+        """Find the maps with the least mean squared error + penalty · v · ‖map‖², v being the mean
+        variance of the probe's inputs, so that a penalty means the same at every layer whatever the
+        size of its states. The intercept is not penalised. If several maps are optimal (possible at
+        penalty 0), the smallest. The selected reading has the least error on the added states."""
+        for layer, count in enumerate(self._counts):
+            mean, target_mean = self._sums[layer] / count, self._target_sums[layer] / count
+            covariance = self._products[layer] / count - mean.mT @ mean
+            cross = self._target_products[layer] / count - mean.mT @ target_mean
+            penalised = covariance.clone()
+            variances = penalised.diagonal(dim1=-2, dim2=-1)  # a view: the penalty goes into it
+            variances += penalty * variances.mean(-1, keepdim=True)
+            solution = torch.linalg.pinv(penalised, hermitian=True) @ cross
+            explained = (solution * (2 * cross - covariance @ solution)).sum(-2, keepdim=True)
+            best = explained.argmax(0, keepdim=True)
+            self.maps.append(solution)
+            self.intercepts.append(target_mean - mean @ solution)
+            self.selection.append(torch.zeros_like(explained).scatter_(0, best, 1.0))
+
+    def predict(self, layer: int, states: Tensor) -> Tensor:
+        """Predictions from a layer's states [B, S, D]: [lengths, B, outputs]."""
+        predictions = self._read(states) @ self.maps[layer] + self.intercepts[layer]
+        return (predictions * self.selection[layer]).sum(0)
+
+    def _read(self, states: Tensor) -> Tensor:
+        """Σ_s weights_s Y_s of states [B, S, D], in float64: [readings, lengths, B, D]."""
+        return torch.einsum("ris,bsd->ribd", self.weights, states.double())

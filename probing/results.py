@@ -27,7 +27,7 @@ from .settings import DynamicsSettings, ProbingSettings
 
 Result = dict[str, Any]  # plain values, as JSON has them
 Probing = Result  # the content of probing.json
-_PICTURES = {"probing": "probing/figures", "dynamics": "probing/dynamics"}
+FOLDERS = {"probing": "probing", "dynamics": "probing/dynamics"}  # of a run's results
 # Settings that do not bear on the result.
 _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
@@ -35,7 +35,11 @@ _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 def request_of(
     run: Run, settings: ProbingSettings | DynamicsSettings, *plugins: str
 ) -> dict[str, object]:
-    """All that a run's result depends on; `plugins` are modules of a user's own among it."""
+    """All that a run's result depends on; `plugins` are modules of a user's own among it. Raises
+    ConfigError for more loops than the run's model has weights for."""
+    most, loops = run.model.loop.most_loops, settings.loops
+    if loops is not None and most is not None and loops > most:
+        raise ConfigError("loops", f"is {loops}, but this model has weights for {most} and no more")
     return {
         "step": run.step,
         "weights": weights_digest(run.model),
@@ -43,30 +47,6 @@ def request_of(
         **({"data": data} if (data := run.task.data_identity()) else {}),
         "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__, *plugins]),
     }
-
-
-def about(run: Run) -> Result:
-    """The run, as each result begins with it: of a standard model `b` are its layers, `style` is
-    the kind of its curves (`style.kind_of`)."""
-    return {
-        "task": run.config.task.name,
-        "family": run.config.model.family,
-        "style": kind_of(run.config.model),
-        "dims": run.task.dims,
-        "b": trained_loops(run.config),
-    }
-
-
-def check_loops(run: Run, loops: int | None) -> None:
-    """Raises ConfigError for more loops than the run's model has weights for."""
-    most = run.model.loop.most_loops
-    if loops is not None and most is not None and loops > most:
-        raise ConfigError("loops", f"is {loops}, but this model has weights for {most} and no more")
-
-
-def kept_in(run: Run, kind: str) -> Path:
-    """The folder of all results of this kind."""
-    return run.path / _PICTURES[kind].removesuffix("figures") / "kept"
 
 
 def kept_and_shown(
@@ -77,7 +57,8 @@ def kept_and_shown(
     panels: Callable[[Result], list[Panel]],
     settings: ProbingSettings | DynamicsSettings,
 ) -> Result:
-    """The result of a request: the one in the run folder, or what `compute` returns.
+    """The result of a request: the one in the run folder, or what `compute` returns after the facts
+    of the run (of a standard model `b` are its layers, `style` is the kind of its curves).
 
     <kind>.json, its arrays in <kind>.npz and the pictures of its panels show the last one that was
     requested. Raises RunError where another process is measuring.
@@ -85,10 +66,18 @@ def kept_and_shown(
 
     def compute_alone() -> tuple[Result, Arrays | None]:
         with RunFolder(run.path).lock(kind):
-            return compute()
+            found, arrays = compute()
+        return {
+            "task": run.config.task.name,
+            "family": run.config.model.family,
+            "style": kind_of(run.config.model),
+            "dims": run.task.dims,
+            "b": trained_loops(run.config),
+            **found,
+        }, arrays
 
-    folder = kept_in(run, kind)
-    result: Result = kept(folder, kind, request, compute_alone)
+    folder = run.path / FOLDERS[kind]
+    result: Result = kept(folder / "kept", kind, request, compute_alone)
     result["remarks"] = remarks(run)
 
     def make() -> list[Path]:
@@ -96,12 +85,11 @@ def kept_and_shown(
             f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}, "
             f"{settings.prompts} prompts, 90 % bands"
         )
-        files = save_panels(
-            run.path / _PICTURES[kind], panels(result), settings.figures, title, result["remarks"]
-        )
+        pictures = folder / "figures" if kind == "probing" else folder
+        files = save_panels(pictures, panels(result), settings.figures, title, result["remarks"])
         if "arrays_sha256" in result:
             files.append(run.path / f"{kind}.npz")
-            write_arrays(files[-1], arrays_of(folder, result))
+            write_arrays(files[-1], arrays_of(folder / "kept", result))
         return files
 
     shown(run.path / f"{kind}.json", kind, {**result, "figures": settings.figures.plain()}, make)

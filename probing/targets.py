@@ -38,9 +38,9 @@ class Target(ABC):
 
     @abstractmethod
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        """Its values, float64 [B, I, outputs] on the prompts' device, at the lengths 1 … I: all of
-        the prompts', or those with a query left. `parameters` are those that `task.draw` returns
-        with the prompts."""
+        """Its values, float64 [B, I, outputs], at the lengths 1 … I: all of the prompts', or those
+        with a query left. `parameters` are those that `task.draw` returns with the prompts, which
+        are on the CPU."""
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
@@ -82,7 +82,7 @@ class LeastSquares(Target):
     label = "w_OLS"
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        return _tensor(least_squares_weights(*_arrays(prompts)), prompts)
+        return torch.from_numpy(least_squares_weights(*_arrays(prompts)))
 
 
 @register_target("ridge")
@@ -94,7 +94,7 @@ class Ridge(Target):
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         # Renormalised outputs scale w and the noise by the same factor: λ is the same.
         penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0
-        return _tensor(ridge_weights(*_arrays(prompts), penalty or 1.0), prompts)
+        return torch.from_numpy(ridge_weights(*_arrays(prompts), penalty or 1.0))
 
 
 @register_target("residual")
@@ -112,40 +112,31 @@ class Residual(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         xs, ys = _arrays(prompts)
-        return _tensor((ys - least_squares(xs, ys, xs))[:, 1:, None], prompts)
-
-
-@register_target("support")
-class Support(Target):
-    """1 for the coordinates in the support of w, else 0."""
-
-    label = "support"
-    of = SparseLinear
-
-    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
-        return _at_all_lengths((parameters != 0).double(), prompts)
+        return torch.from_numpy((ys - least_squares(xs, ys, xs))[:, 1:, None])
 
 
 @register_target("weights")
 class Weights(Target):
-    """The true weights w."""
+    """The true weights w, the same at all lengths."""
 
     label = "w"
     of = Linear
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         weights: Tensor = getattr(parameters, "weights", parameters)
-        return _at_all_lengths(weights.double(), prompts)
+        return weights.double()[:, None].expand(-1, prompts.ys.shape[1], -1)
+
+
+@register_target("support")
+class Support(Weights):
+    """1 for the coordinates in the support of w, else 0."""
+
+    label = "support"
+    of = SparseLinear
+
+    def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        return (super().compute(prompts, parameters, task) != 0).double()
 
 
 def _arrays(prompts: Prompts) -> tuple[Floats, Floats]:
-    return prompts.xs.double().cpu().numpy(), prompts.ys.double().cpu().numpy()
-
-
-def _tensor(values: Floats, prompts: Prompts) -> Tensor:
-    return torch.from_numpy(values).to(prompts.xs.device)
-
-
-def _at_all_lengths(values: Tensor, prompts: Prompts) -> Tensor:
-    """Values [B, outputs] of the function as [B, n, outputs], equal at all lengths."""
-    return values[:, None, :].expand(-1, prompts.ys.shape[1], -1)
+    return prompts.xs.double().numpy(), prompts.ys.double().numpy()

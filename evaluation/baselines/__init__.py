@@ -23,7 +23,7 @@ from looplab.tasks import Prompts, Task
 from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 from ..bootstrap import Floats
-from .bayes import linear_posterior, sparse_posterior
+from .bayes import sparse_posterior
 from .lasso import lasso
 from .linear import averaging, least_squares, majority, nearest_neighbours, ridge
 from .network import network
@@ -40,13 +40,14 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "averaging": {"averaging": averaging},
     "nearest_neighbours": {"3-nearest neighbours": nearest_neighbours},
     "lasso": {f"Lasso, α = {α:g}": partial(lasso, alpha=α) for α in (1e-4, 1e-3, 0.01, 0.1, 1)},
-    "greedy_tree_2": {"greedy tree, depth 2": partial(greedy_tree, depth=2)},
-    "greedy_tree_4": {"greedy tree, depth 4": partial(greedy_tree, depth=4)},
-    "greedy_tree_2_signs": {
-        "greedy tree, depth 2, of signs": partial(greedy_tree, depth=2, signs=True)
-    },
-    "greedy_tree_4_signs": {
-        "greedy tree, depth 4, of signs": partial(greedy_tree, depth=4, signs=True)
+    **{
+        f"greedy_tree_{depth}{'_signs' * signs}": {
+            f"greedy tree, depth {depth}{', of signs' * signs}": partial(
+                greedy_tree, depth=depth, signs=signs
+            )
+        }
+        for signs in (False, True)
+        for depth in (2, 4)
     },
     "boosted_trees": {"boosted trees": boosted_trees},
     "boosted_trees_signs": {"boosted trees, of signs": partial(boosted_trees, signs=True)},
@@ -129,7 +130,7 @@ def _posterior(task: Task) -> Solver:
         return partial(sparse_posterior, sparsity=int(task.divisor))
     if type(task) is NoisyLinear:
         # Renormalised outputs scale w and the noise by the same factor: the estimator is the same.
-        return partial(linear_posterior, noise_std=task.noise_std)
+        return partial(ridge, penalty=task.noise_std**2)
     if type(task) is Linear:
-        return partial(linear_posterior, noise_std=0.0)
+        return least_squares
     raise ValueError(f"the Bayes-optimal predictor of {task} is not known, or out of reach")

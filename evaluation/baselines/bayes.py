@@ -7,15 +7,11 @@ predictions = sparse_posterior(xs, ys, queries, sparsity=3)          # [prompts,
 from __future__ import annotations
 
 from itertools import combinations
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.conf.checks.config import MOST_SUPPORTS
-
 from ..bootstrap import Floats
-from .linear import least_squares, ridge
 
 _CANDIDATES = 2**17  # (prompt, support) pairs per block: a few MB for each number stored per pair
 # A support this many nats below the best of its prompt is dropped. Under the model its posterior is
@@ -23,17 +19,6 @@ _CANDIDATES = 2**17  # (prompt, support) pairs per block: a few MB for each numb
 _DROP_NATS = 60.0
 _ROUNDING = 2.0**-24  # relative rounding error of an output in float32 arithmetic
 _NUMBERS = 2**22  # residuals at once
-
-
-def linear_posterior(xs: Floats, ys: Floats, queries: Floats, noise_std: float) -> Floats:
-    """Posterior mean for y = w·x + N(0, noise_std²) with w ~ N(0, I).
-
-    Ridge regression with the noise's variance as penalty; without noise its limit, the minimum-norm
-    solution. xs, queries [B, n, d], ys [B, n]; returns [B, n].
-    """
-    if noise_std == 0:
-        return least_squares(xs, ys, queries)
-    return ridge(xs, ys, queries, penalty=noise_std**2)
 
 
 def sparse_posterior(
@@ -46,22 +31,16 @@ def sparse_posterior(
     sqrt(sparsity / d) |x| 2⁻²⁴, the standard deviation of y given x times the unit roundoff.
     Without noise it decides which supports agree with the examples: from sparsity + 1 examples on,
     the true support leaves residuals of that size, any other far larger ones. xs, queries
-    [B, n, d], ys [B, n]; returns [B, n]. Raises ValueError for more than 100,000 supports.
+    [B, n, d], ys [B, n]; returns [B, n].
     """
     prompts, _, dims = xs.shape
     sparsity = min(sparsity, dims)
-    count = comb(dims, sparsity)
-    if count > MOST_SUPPORTS:
-        raise ValueError(
-            f"sparsity {sparsity} of {dims} dimensions has {count:,} supports, "
-            f"more than the {MOST_SUPPORTS:,} that are enumerated"
-        )
     supports = np.array(list(combinations(range(dims), sparsity)), dtype=np.intp).T
     rounding = _ROUNDING * np.sqrt(sparsity / dims * np.square(xs).sum(-1))
     scale = np.hypot(noise_std, rounding)
     scale[scale == 0] = 1.0  # an input of zeros carries no information, at any scale
     white_xs, white_ys = xs / scale[:, :, None], ys / scale
-    block = max(1, _CANDIDATES // count)
+    block = max(1, _CANDIDATES // supports.shape[1])
     return np.concatenate(
         [
             _posterior(white_xs[rows], white_ys[rows], queries[rows], supports)
@@ -129,11 +108,7 @@ def discrete_posterior(
 ) -> Floats:
     """Posterior mean for y = w·x + N(0, noise_std²) where w is one of `weights` [N, d], each as
     likely (dMMSE, arXiv 2306.15063): the mean of their outputs, weighted by the likelihood of the
-    pairs before. xs, queries [B, n, d], ys [B, n]; returns [B, n].
-
-    Raises ValueError without noise, where no weight but a limit would be left."""
-    if not noise_std > 0:
-        raise ValueError(f"noise_std must be above 0, got {noise_std}")
+    pairs before. `noise_std` is above 0. xs, queries [B, n, d], ys [B, n]; returns [B, n]."""
     prompts, points = ys.shape
     block = max(1, _NUMBERS // (points * len(weights)))
     predictions = np.empty_like(ys)

@@ -35,27 +35,17 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float 
 
     A prefix has converged when its duality gap, a bound on the objective above its minimum, is at
     most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
-    they are, and a warning counts these prefixes and gives their largest gap. Raises ValueError for
-    an alpha that is not positive and finite.
+    they are, and a warning counts these prefixes and gives their largest gap.
 
     The steps are those of an active-set method (Osborne, Presnell and Turlach 2000): to the minimum
     over the active weights with fixed signs, or up to the first change of a sign, whose weight
     leaves the set; at the minimum, the input with the largest slope beyond k·alpha joins.
     """
-    if not 0 < alpha < math.inf:
-        raise ValueError(f"alpha must be positive and finite, got {alpha}")
-    weights = np.zeros(xs.shape)
-    gaps = [
-        gap
-        for first in range(0, len(xs), _CHUNK)
-        for gap in _solve(
-            torch.tensor(xs[first : first + _CHUNK]),
-            torch.tensor(ys[first : first + _CHUNK]),
-            alpha,
-            tolerance,
-            torch.from_numpy(weights[first : first + _CHUNK]),
-        )
-    ]
+    weights, gaps = np.zeros(xs.shape), list[float]()
+    for first in range(0, len(xs), _CHUNK):
+        inputs, outputs = (torch.tensor(part[first : first + _CHUNK]) for part in (xs, ys))
+        filled = torch.from_numpy(weights[first : first + _CHUNK])
+        gaps += _solve(inputs, outputs, alpha, tolerance, filled)
     if gaps:
         warnings.warn(
             f"Lasso, alpha = {alpha:g}: {len(gaps)} of {ys[:, 1:].size} prefixes have not "
@@ -67,11 +57,16 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float 
 
 def _solve(xs: Tensor, ys: Tensor, alpha: float, tolerance: float, weights: Tensor) -> list[float]:
     """Fill weights [B, n, d]; returns the relative gaps of the prefixes that did not converge."""
-    points, dims = xs.shape[1:]
-    gaps: list[float] = []
+    batch, points, dims = xs.shape
+    gaps, rows = list[float](), torch.arange(batch)
     if points == 1:
         return gaps
-    state = _State.start(xs, ys)
+    none = torch.zeros(batch, dtype=torch.long)
+    gram, zeros = xs.new_zeros(batch, dims, dims), xs.new_zeros(batch, dims)
+    state = _State(
+        *(rows, xs, ys, none, gram, zeros, ys.clone(), zeros.clone(), none.bool(), none.clone())
+    )
+    state.append(rows)  # all prompts begin at their first prefix, one pair, with weights zero
     while len(state.prompt):
         gap, slopes = state.relative_gap(alpha)
         converged = gap <= tolerance
@@ -101,21 +96,6 @@ class _State:
     signs: Tensor  # [P, d], of the active weights; 0 for the others
     at_minimum: Tensor  # [P], whether the active weights are at their minimum
     steps: Tensor  # [P], at this prefix
-
-    @classmethod
-    def start(cls, xs: Tensor, ys: Tensor) -> _State:
-        """All prompts at their first prefix, one pair, with weights zero."""
-        batch, _, dims = xs.shape
-        rows = torch.arange(batch)
-        counts = torch.zeros(2, batch, dtype=torch.long)
-        gram = xs.new_zeros(batch, dims, dims)
-        weights, signs = xs.new_zeros(2, batch, dims)
-        at_minimum = torch.zeros(batch, dtype=torch.bool)
-        state = cls(
-            *(rows, xs, ys, counts[0], gram, weights, ys.clone(), signs, at_minimum, counts[1])
-        )
-        state.append(rows)
-        return state
 
     def select(self, rows: Tensor) -> _State:
         return _State(*(getattr(self, field.name)[rows] for field in fields(self)))
@@ -154,7 +134,15 @@ class _State:
         rows = (self.at_minimum & (largest > 0)).nonzero()[:, 0]
         self.signs[rows, index[rows]] = slopes[rows, index[rows]].sign()
         active = (self.signs != 0).double()
-        direction = _solve_active(self.gram, active, (slopes - penalty * self.signs) * active)
+        # gram·direction = right on the rows and columns of active inputs; zero elsewhere.
+        system = self.gram * active[:, :, None]
+        system *= active[:, None, :]
+        diagonal = system.diagonal(dim1=1, dim2=2)
+        trace = self.gram.diagonal(dim1=1, dim2=2).sum(1, keepdim=True)
+        diagonal += _JITTER * trace + (1 - active)
+        right = ((slopes - penalty * self.signs) * active)[:, :, None]
+        factor, _ = torch.linalg.cholesky_ex(system)
+        direction = torch.cholesky_solve(right, factor)[:, :, 0]
         limit = (-self.weights / direction).where(self.signs * direction < 0, math.inf)
         length, first = limit.min(1)
         direction *= length.clamp_max(1)[:, None]
@@ -167,13 +155,3 @@ class _State:
         self.weights[rows, first[rows]] = 0.0
         self.signs[rows, first[rows]] = 0.0
         self.steps += 1
-
-
-def _solve_active(gram: Tensor, active: Tensor, right: Tensor) -> Tensor:
-    """Solve gram·x = right on the rows and columns where `active` is 1; zero elsewhere."""
-    system = gram * active[:, :, None]
-    system *= active[:, None, :]
-    diagonal = system.diagonal(dim1=1, dim2=2)
-    diagonal += _JITTER * gram.diagonal(dim1=1, dim2=2).sum(1, keepdim=True) + (1 - active)
-    factor, _ = torch.linalg.cholesky_ex(system)
-    return torch.cholesky_solve(right[:, :, None], factor)[:, :, 0]

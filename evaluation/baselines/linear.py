@@ -34,17 +34,17 @@ def least_squares_weights(xs: Floats, ys: Floats) -> Floats:
     """
     dims = xs.shape[2]
     inputs, outputs = torch.tensor(xs), torch.tensor(ys)
-    solution, regular = _few_pairs(inputs[:, :dims], outputs[:, :dims])
+    parts = [_few_pairs(inputs[:, :dims], outputs[:, :dims])]
     if inputs.shape[1] > dims:
-        longer = _many_pairs(inputs, outputs)
-        solution, regular = (
-            torch.cat([solution, longer[0]], dim=1),
-            torch.cat([regular, longer[1]], dim=1),
-        )
+        parts.append(_many_pairs(inputs, outputs))
+    solution, regular = (torch.cat(each, dim=1) for each in zip(*parts, strict=True))
     weights = solution.numpy()
     for k in 1 + np.flatnonzero(~regular.all(0).numpy()):
         b = np.flatnonzero(~regular[:, k - 1].numpy())
-        weights[b, k - 1] = _svd_weights(xs[b, :k], ys[b, :k])
+        left, values, right = np.linalg.svd(xs[b, :k], full_matrices=False)
+        above = values > max(k, dims) * _EPS * values[:, :1]
+        coefficients = np.einsum("bkr,bk->br", left, ys[b, :k]) / np.where(above, values, np.inf)
+        weights[b, k - 1] = np.einsum("brd,br->bd", right, coefficients)
     return weights
 
 
@@ -56,11 +56,8 @@ def ridge(xs: Floats, ys: Floats, queries: Floats, penalty: float) -> Floats:
 def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
     """The weights that minimise ‖y − Xw‖² + penalty·‖w‖²; those of least squares at penalty 0.
 
-    With penalty = σ² and w ~ N(0, I), y = w·x + N(0, σ²), they are the posterior's mean. Raises
-    ValueError for a negative or infinite penalty.
+    With penalty = σ² and w ~ N(0, I), y = w·x + N(0, σ²), they are the posterior's mean.
     """
-    if not 0 <= penalty < math.inf:
-        raise ValueError(f"penalty must be finite and >= 0, got {penalty}")
     if penalty == 0:
         return least_squares_weights(xs, ys)
     dims = xs.shape[2]
@@ -148,23 +145,13 @@ def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
     return norm * inverse_norm < (size * _EPS) ** -2
 
 
-def _svd_weights(xs: Floats, ys: Floats) -> Floats:
-    """Weights [B, d] from the singular values above the cut-off."""
-    left, values, right = np.linalg.svd(xs, full_matrices=False)
-    mask = values > max(xs.shape[1:]) * _EPS * values[:, :1]
-    coefficients = np.einsum("bkr,bk->br", left, ys) / np.where(mask, values, np.inf)
-    return np.asarray(np.einsum("brd,br->bd", right, coefficients), np.float64)
-
-
 def nearest_neighbours(xs: Floats, ys: Floats, queries: Floats, neighbours: int = 3) -> Floats:
     """The mean output of the `neighbours` pairs with the inputs nearest to the query in Euclidean
     distance, of all pairs if there are fewer; zero without pairs. Ties go to the earlier pair.
 
     Inputs xs [B, n, d], outputs ys [B, n]; queries[b, k] of [B, n, d] is predicted from the first
-    k pairs of prompt b. Raises ValueError for fewer than one neighbour.
+    k pairs of prompt b.
     """
-    if neighbours < 1:
-        raise ValueError(f"neighbours must be at least 1, got {neighbours}")
     predictions = np.zeros(ys.shape)
     for k in range(1, ys.shape[1]):
         # Not |x|² − 2x·q + |q|²: a query that equals an input must be at distance exactly zero.

@@ -29,10 +29,17 @@ from looplab.training.device import place_exactly
 from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run, RunError
 
-from ..results import Result, about, check_loops, kept_and_shown, request_of
+from ..results import Result, kept_and_shown, request_of
 from ..settings import DynamicsSettings
-from .jacobian import MAX_ITERATIONS, Estimate, spectral_norm, spectral_radius
-from .trajectory import Movements, follow, prompts_on
+from .trajectory import (
+    MOST,
+    Estimate,
+    Movements,
+    follow,
+    prompts_on,
+    spectral_norm,
+    spectral_radius,
+)
 
 _WINDOW = 3  # times b: the loops whose increments are all compared
 _BATCH = 16  # prompts at once, and fewer if their stored vectors take more than
@@ -56,27 +63,25 @@ def dynamics(settings: DynamicsSettings) -> Result:
         problem = "cannot be mps: it has no float64, in which states are followed"
         raise ConfigError("device", problem)
     run = load_run(settings.run)
-    check_loops(run, settings.loops)
     far = run.model.loop.most_loops or max(100, 5 * trained_loops(run.config))
-    settings = replace(settings, loops=settings.loops or far)
+    settings = replace(settings, loops=(loops := settings.loops or far))
 
     def compute() -> tuple[Result, None]:
         # In float64: far beyond b increments are smaller than float32's rounding.
         model = placement.prepare(run.model.requires_grad_(False).double())
-        return _measured(run, model, settings, settings.loops or far), None
+        return _measured(run, model, settings, loops), None
 
     request = request_of(run, settings)
     return kept_and_shown(run, "dynamics", request, compute, panels, settings)
 
 
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> Result:
-    config, seed = run.config, settings.seed
-    prompts = evaluation_prompts(run.task, settings.prompts, config.task.points, seed)
-    window = min(loops, _WINDOW * trained_loops(config))
+    points, seed = run.config.task.points, settings.seed
+    prompts = evaluation_prompts(run.task, settings.prompts, points, seed)
+    window = min(loops, _WINDOW * trained_loops(run.config))
     # The increments of each prompt, or the vectors of the power iteration, are stored.
-    state_bytes = 8 * 2 * prompts.xs.shape[1] * config.model.n_embd
-    most = _BATCH_BYTES // (max(window, MAX_ITERATIONS) * state_bytes)
-    size = max(1, min(_BATCH, most))
+    stored = max(window, MOST) * 8 * 2 * points * run.config.model.n_embd
+    size = max(1, min(_BATCH, _BATCH_BYTES // stored))
     movements, norms, radii = Movements(window), list[Estimate](), list[Estimate]()
     generator = Generator().manual_seed(seed)
     with Progress(len(prompts), "dynamics", "prompt") as progress:
@@ -90,7 +95,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
                 norms.append(spectral_norm(trajectory.one_loop, last, generator))
                 radii.append(spectral_radius(trajectory.one_loop, last, generator))
             progress.update(len(batch))
-    result = {**about(run), "loops": loops, "prompts": settings.prompts, **summary(movements, seed)}
+    result = {"loops": loops, "prompts": settings.prompts, **summary(movements, seed)}
     if norms:
         result["contraction"] = {"loop": loops, **contraction(norms, radii, seed)}
     return result
@@ -106,7 +111,7 @@ def summary(movements: Movements, seed: int) -> Result:
     that of the states at the x tokens. Where all loops are the same, `residual` is ‖M(Yₜ) − Yₜ‖
     with its spread `over_prompts` and the share `at_rest`.
     """
-    arrays = movements.arrays()
+    arrays, ranks = movements.arrays(), plain(np.array(movements.effective_ranks()))
     bands = {name: _interval(values, seed) for name, values in arrays.items() if values.ndim == 2}
     loops = list(range(1, arrays["absolute"].shape[1] + 1))
     near = loops[: arrays["cosines"].shape[1]]
@@ -114,10 +119,7 @@ def summary(movements: Movements, seed: int) -> Result:
         "norm": {"loop": [0, *loops], "raw": bands["raw"], "stream": bands["stream"]},
         "change": {"loop": loops, "absolute": bands["absolute"], "relative": bands["relative"]},
         "cosines": {"loop": near, **_cosines(arrays["cosines"], seed)},
-        "effective_rank": {
-            "loop": [0, *near],
-            "value": plain(np.array(movements.effective_ranks())),
-        },
+        "effective_rank": {"loop": [0, *near], "value": ranks},
     }
     if "residual" in arrays:
         relative = arrays["relative_residual"]
@@ -172,12 +174,12 @@ def panels(result: Result) -> list[Panel]:
     axis, style = unit(result["family"]), result["style"]
     b = None if result["family"] == "standard" else result["b"]
 
-    def panel(name: str, title: str, y_label: str, labels: dict[str, str]) -> Panel:
+    def panel(name: str, title: str, y_label: str, labels: dict[str, str], *more: Curve) -> Panel:
         curves = [
             Curve.of(label, style, result[name][key], name=key, b=b)
             for key, label in labels.items()
         ]
-        return Panel(name, title, axis, y_label, result[name]["loop"], curves, log="y")
+        return Panel(name, title, axis, y_label, result[name]["loop"], [*curves, *more], log="y")
 
     norms = {"raw": "norm before the LayerNorm", "stream": "norm of the state"}
     if result["family"] == "standard":
@@ -191,30 +193,28 @@ def panels(result: Result) -> list[Panel]:
     if "residual" in result:
         gaps = {"absolute": "fixed-point residual", "relative": "residual / norm"}
         title = "Fixed-point residual (median prompt: 5 to 95 % of prompts)"
-        means = panel("residual", title, "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖", gaps)
         # If some prompts converge and others do not, the others dominate the mean.
         over = result["residual"]["over_prompts"]
         median = Curve(
             label="residual / norm, median prompt", kind="median", name="median", b=b,
             mean=over["median"], low=over["percentile_5"], high=over["percentile_95"],
         )  # fmt: skip
-        found.append(replace(means, curves=[*means.curves, median]))
+        found.append(panel("residual", title, "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖", gaps, median))
     rank, cosines = result["effective_rank"], result["cosines"]
     alike = ", none where all are alike" if None in rank["value"] else ""
     still = any(value is None for row in cosines["mean"] for value in row)
     grey = ", grey where converged" if still else ""
+    curve = Curve(label="", kind=style, mean=rank["value"], name="effective_rank", b=b)
     return [
         *found,
         Panel(
             "effective_rank", f"States at x, centred at each position{alike}", axis,
-            "effective rank", rank["loop"],
-            [Curve(label="", kind=style, mean=rank["value"], name="effective_rank", b=b)],
-            limits=(0, None),
+            "effective rank", rank["loop"], [curve], limits=(0, None),
         ),
         Panel(  # the curve without values marks b
             "increment_cosines", f"Cosines of increments, mean over tokens and prompts{grey}",
             f"increment of {axis}", f"increment of {axis}", cosines["loop"],
-            [Curve(label="", kind=style, mean=[], b=b)], matrix=cosines["mean"],
+            [replace(curve, mean=[], name="")], matrix=cosines["mean"],
         ),
     ]  # fmt: skip
 

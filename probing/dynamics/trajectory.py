@@ -1,5 +1,7 @@
-"""How the state moves from loop to loop: its norm, its increments and the cosines between
-them; and the effective rank of states, in how many directions they differ between prompts.
+"""How the state moves from loop to loop: its norm, its increments and the cosines between them;
+the effective rank of states, in how many directions they differ between prompts; and how much one
+loop amplifies small differences, and how fast they decay when it is repeated: the spectral norm and
+the spectral radius of its Jacobian, by power iteration.
 
 Lengths are L2 norms of one token's state, averaged over the tokens of a prompt; ratios are taken
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
@@ -7,23 +9,25 @@ token by token. All in float64: far beyond b an increment is smaller than float3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from looplab.evaluation.kept import Arrays
 from looplab.models import Model
-from looplab.models.loops.loop import LoopState
+from looplab.models.loops.loop import Loop, LoopState, StepContext
 from looplab.models.queries import ALL_TOKENS, read_at
 from looplab.models.readers import PromptBatch
 from looplab.tasks import Prompts
 
-from .jacobian import Map, one_loop
-
-_ROUNDING = 1e-12  # of the state: a smaller increment is rounding, and has no direction
+Map = Callable[[Tensor], Tensor]
+MOST = 128  # iterations, all of whose vectors are stored
+_EVERY = 8  # iterations between two estimates of the value
+_ROUNDING = 1e-12  # of a vector's length: a smaller part, or increment, is rounding
 _ALIKE = 1e-12  # of the states' size: smaller differences are rounding
 _LEAST = 1e-7  # of the largest singular value: smaller ones are below the rounding of its square
 
@@ -63,11 +67,11 @@ def prompts_on(model: Model, prompts: Prompts) -> Prompts:
     """The prompts on the model's device, numbers in its precision; tokens of a text stay whole
     numbers."""
     weight = model.read_in.weight
-
-    def to_model(part: Tensor) -> Tensor:
-        return part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
-
-    return Prompts(to_model(prompts.xs), to_model(prompts.ys))
+    xs, ys = (
+        part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
+        for part in (prompts.xs, prompts.ys)
+    )
+    return Prompts(xs, ys)
 
 
 class Movements:
@@ -84,32 +88,30 @@ class Movements:
     @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
         """Measure a batch up to its last loop; returns the last stream [B, S, n_embd]."""
-        previous, read_in = trajectory.start, _lengths(trajectory.read_in)
-        rows: dict[str, list[Tensor]] = {"raw": [read_in], "stream": [read_in]}
-        rows |= {"absolute": [], "relative": []}
-        directions: list[Tensor] = []
+        previous, norms = trajectory.start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
+        raw_norms, moves, directions = norms[:], list[Tensor](), list[Tensor]()
         self._spreads[0].add(trajectory.read_in[:, trajectory.read])
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
-            length, increment = _lengths(stream), stream - previous
-            distance = _lengths(increment)
-            rows["raw"].append(_lengths(raw))
-            rows["stream"].append(length)
-            rows["absolute"].append(distance)
-            rows["relative"].append(distance / length)
+            increment = stream - previous
+            norms.append(torch.linalg.vector_norm(stream, dim=-1))
+            raw_norms.append(torch.linalg.vector_norm(raw, dim=-1))
+            moves.append(torch.linalg.vector_norm(increment, dim=-1))
             if loop <= self._window:
-                moved = (distance > _ROUNDING * length)[..., None]
-                directions.append(torch.where(moved, increment / distance[..., None], 0.0))
+                moved = (moves[-1] > _ROUNDING * norms[-1])[..., None]
+                directions.append(torch.where(moved, increment / moves[-1][..., None], 0.0))
                 self._spreads[loop].add(stream[:, trajectory.read])
             previous = stream
+        norm, move = torch.stack(norms, dim=1), torch.stack(moves, dim=1)  # [B, loops, S]
+        found = {"raw": torch.stack(raw_norms, dim=1), "stream": norm}
+        found |= {"absolute": move, "relative": move / norm[:, 1:]}
         if trajectory.one_loop is not None:
             # The distance that the next loop moves a state. Not of Y₀, which may be zero.
-            gaps = [*rows["absolute"][1:], _lengths(trajectory.one_loop(previous) - previous)]
-            rows["residual"] = gaps
-            rows["relative_residual"] = [
-                gap / length for gap, length in zip(gaps, rows["stream"][1:], strict=True)
-            ]
-        arrays = {name: _by_prompt(values) for name, values in rows.items()}
-        self._batches.append(arrays | {"cosines": cosines(directions).cpu().numpy()})
+            last = torch.linalg.vector_norm(trajectory.one_loop(previous) - previous, dim=-1)
+            gaps = torch.cat((move[:, 1:], last[:, None]), dim=1)
+            found |= {"residual": gaps, "relative_residual": gaps / norm[:, 1:]}
+        found = {name: values.mean(-1) for name, values in found.items()}
+        found["cosines"] = cosines(directions)
+        self._batches.append({name: values.cpu().numpy() for name, values in found.items()})
         return previous
 
     def arrays(self) -> Arrays:
@@ -134,15 +136,6 @@ def cosines(directions: Iterable[Tensor]) -> Tensor:
     valid = units.any(-1).to(units.dtype)
     units = units.flatten(2)
     return (units @ units.mT) / (valid @ valid.mT)
-
-
-def _lengths(states: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(states, dim=-1)
-
-
-def _by_prompt(values: list[Tensor]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Means over tokens of each loop's values, [B, loops]."""
-    return torch.stack([tensor.mean(1) for tensor in values], dim=1).cpu().numpy()
 
 
 def effective_rank(singular_values: Tensor) -> float:
@@ -170,9 +163,9 @@ class StateSpread:
         if not self._prompts:
             self._first = states[0].clone()
         differences = states - self._first
-        rows = differences.flatten(0, 1)
         self._prompts += len(states)
         self._total = self._total + differences.sum(0)
+        rows = differences.flatten(0, 1)
         self._gram = self._gram + rows.T @ rows
 
     def rank(self) -> float:
@@ -182,3 +175,115 @@ class StateSpread:
         if values[-1] <= _ALIKE * self._first.norm() * self._prompts**0.5:
             return torch.nan
         return effective_rank(values * (values > _LEAST * values[-1]))
+
+
+class Estimate(NamedTuple):
+    """One number for each prompt, [B]; its relative change over the last eight iterations (or
+    all, if fewer), [B]; and the number of iterations."""
+
+    values: Tensor
+    change: Tensor
+    iterations: int
+
+
+def one_loop(loop: Loop, e: Tensor, scale: float = 1.0) -> Map:
+    """Y ↦ the stream after one loop from Y, for a loop whose steps after the first are all the
+    same; e [B, S, n_embd] is the result of `loop.prepare`, `scale` that of the residual
+    branches."""
+
+    def step(y: Tensor) -> Tensor:
+        # Fused attention has no second derivative.
+        with sdpa_kernel(SDPBackend.MATH):
+            return loop.step(LoopState(y, y), e, 1, StepContext(scale)).stream
+
+    return step
+
+
+def products(function: Map, point: Tensor) -> tuple[Map, Map]:
+    """v ↦ J v and u ↦ Jᵀ u for the Jacobian J of `function` at `point`; all tensors have its shape.
+
+    The function runs once and its graph is stored. Jᵀ u is a backward pass; it is linear in u, and
+    J v is the backward pass through it.
+    """
+    point = point.detach().requires_grad_()
+    with torch.enable_grad():
+        output = function(point)
+        dummy = torch.zeros_like(output, requires_grad=True)
+        (vjp_of_dummy,) = torch.autograd.grad(output, point, dummy, create_graph=True)
+    return (
+        lambda v: torch.autograd.grad(vjp_of_dummy, dummy, v, retain_graph=True)[0],
+        lambda u: torch.autograd.grad(output, point, u, retain_graph=True)[0],
+    )
+
+
+def spectral_norm(
+    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-6, most: int = MOST
+) -> Estimate:
+    """The largest singular value of the Jacobian J of `function` for each prompt of `point`
+    [B, …]: the root of the largest eigenvalue of JᵀJ.
+
+    A prompt's output must depend on its own input only. Stops when no value changes by more than
+    `tolerance`, or after `most` iterations.
+    """
+    jvp, vjp = products(function, point)
+    # A root changes half as much as its square.
+    limits = (2 * tolerance, most)
+    squares, change, count = _largest_eigenvalue(lambda v: vjp(jvp(v)), point, generator, *limits)
+    return Estimate(squares.sqrt(), change / 2, count)
+
+
+def spectral_radius(
+    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-4, most: int = MOST
+) -> Estimate:
+    """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `point`
+    [B, …], which may be one of a complex pair. Prompts and stopping as for `spectral_norm`.
+
+    If it is below 1 at a fixed point, repeating the function converges to it from nearby, and the
+    distance shrinks by this factor per iteration in the long run.
+    """
+    jvp, _ = products(function, point)
+    return _largest_eigenvalue(jvp, point, generator, tolerance, most)
+
+
+def _largest_eigenvalue(
+    product: Map, like: Tensor, generator: Generator, tolerance: float, most: int
+) -> Estimate:
+    """The largest absolute eigenvalue of a linear map of each prompt [B, …], by power iteration.
+
+    From the last vector alone it would converge slowly, and not at all for a complex pair. From all
+    vectors it converges fast: the map is projected onto their span, and the eigenvalue is that of
+    the small matrix of the projection (Arnoldi 1951; for symmetric maps Lanczos 1950).
+    """
+    start = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
+    first = start.flatten(1)
+    basis = first.new_zeros(len(first), most + 1, first.shape[1])
+    basis[:, 0] = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
+    projected = first.new_zeros(len(first), most + 1, most)
+    values = change = first.new_full((len(first),), torch.inf)
+    count = 0
+    while count < most and not bool((change <= tolerance).all()):
+        image = product(basis[:, count].view_as(start)).flatten(1)
+        count += 1
+        coefficients, length, basis[:, count] = _decompose(image, basis[:, :count])
+        projected[:, :count, count - 1], projected[:, count, count - 1] = coefficients, length
+        if count % _EVERY == 0 or count == most:
+            previous = values
+            small = projected[:, :count, :count].cpu()  # GPUs are slower
+            values = torch.linalg.eigvals(small).abs().amax(1).to(projected.device)
+            change = (values - previous).abs() / values.clamp_min(torch.finfo(values.dtype).tiny)
+    return Estimate(values, change, count)
+
+
+def _decompose(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The coefficients [B, m] of each prompt's vector [B, N] in its orthonormal basis [B, m, N],
+    and the residual's length [B] and direction [B, N], zero if the residual is rounding."""
+    # As rows: a row times a matrix is several times as fast as a matrix times a column.
+    rows, coefficients = vectors[:, None], basis.new_zeros(len(basis), 1, basis.shape[1])
+    for _ in range(2):  # the second pass removes the rounding of the first
+        correction = rows @ basis.mT
+        rows, coefficients = rows - correction @ basis, coefficients + correction
+    residual = rows.squeeze(1)
+    length = torch.linalg.vector_norm(residual, dim=1)
+    valid = length > _ROUNDING * torch.linalg.vector_norm(vectors, dim=1)
+    direction = torch.where(valid[:, None], residual / length[:, None], 0.0)
+    return coefficients.squeeze(1), length, direction

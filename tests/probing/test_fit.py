@@ -15,8 +15,8 @@ from torch import Tensor
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.probing import fit as fit_file
 from looplab.probing.fit import Fit
-from looplab.probing.linear import LinearProbes, readings
-from looplab.probing.probe import measure, solve_linear, summary
+from looplab.probing.probe import summary
+from looplab.probing.probes import LinearProbes, readings
 from looplab.probing.settings import ProbingSettings
 from looplab.tasks import Prompts
 from looplab.training import Run
@@ -56,7 +56,7 @@ def test_the_control_alone_learns_from_weights_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = fit(tmp_path)
-    assert len(of.test_prompts()[1].unique()) == 9 * 3
+    assert len(of.draw("test")[1].unique()) == 9 * 3
     batches = seen(of, monkeypatch)
     assert [control for control, *_ in batches] == [False, True] * 2
     for control, prompts, weights in batches:
@@ -74,8 +74,8 @@ def test_no_prompt_is_met_twice(
     other = fit(tmp_path, replace(settings, seed=1))
     own = of.task.draw(step_generator(0, 0, 0, torch.device("cpu")), 9, of.points)[0]
     prompts = [own, *(batch for _, batch, _ in seen(of, monkeypatch))]
-    prompts += [of.test_prompts()[0], other.test_prompts()[0]]
-    prompts += [of.linear_prompts(batch)[0] for batch in range(3)]
+    prompts += [of.draw("test")[0], other.draw("test")[0]]
+    prompts += [of.draw("linear", batch)[0] for batch in range(3)]
     inputs = torch.cat([some.xs[:, 0, 0] for some in prompts])
     assert len(inputs.unique()) == len(inputs) == 10 * 9
 
@@ -111,7 +111,7 @@ def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
 def test_what_is_computed_is_cut_and_scaled(tmp_path: Path, protocol: Any, name: str) -> None:
     """The code divides XᵀY by n at every length."""
     of = fit(tmp_path, replace(SETTINGS, targets=(name,), protocol=protocol))
-    prompts, weights = of.test_prompts()
+    prompts, weights = of.draw("test")
     whole = of.targets[name].compute(prompts, weights, of.task)[:, : len(of.lengths(name))]
     scale = 1 / 7 if (protocol, name) == ("reference", "gradient") else 1
     found = of.values(name, prompts, weights)
@@ -122,7 +122,7 @@ def test_what_is_computed_is_cut_and_scaled(tmp_path: Path, protocol: Any, name:
 def test_probes_read_in_units_of_the_target(tmp_path: Path, protocol: Any) -> None:
     """They learn the target over its standard deviation at each length."""
     of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
-    values = of.values("gradient", *of.linear_prompts(0)).numpy()
+    values = of.values("gradient", *of.draw("linear")).numpy()
     units = values.std(0, ddof=1).mean(-1) if protocol == "paper" else np.ones(LENGTHS)
     probes = of.probes["probes"]["gradient"]
     with torch.no_grad():
@@ -145,9 +145,9 @@ def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
         for name, memory in (("a", 2**50), ("b", 1))
     )
     for each, times in ((at_once, 1), (parts, passes)):
-        assert len(list(each.states(each.test_prompts()[0]))) == times * LAYERS
-    found = measure(parts)
-    for name, values in measure(at_once).items():
+        assert len(list(each.states(each.draw("test")[0]))) == times * LAYERS
+    found = parts.errors()
+    for name, values in at_once.errors().items():
         np.testing.assert_allclose(found[name], values, rtol=2e-3, atol=1e-5, err_msg=name)
     at_once.train()
     parts.train()
@@ -169,13 +169,15 @@ def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
     """Eight batches, and hardly a penalty; targets that share a solution keep their own."""
     of = fit(tmp_path, replace(SETTINGS, targets=("gradient", "residual", "weights"), prompts=6))
     others, found = torch.randn(4, 14, of.width), dict[str, Tensor]()
-    for names, probes in solve_linear(of):
-        parts = probes.predict(2, others).split([of.outputs(name) for name in names], -1)
+    for names, probes in of.linear_probes().items():
+        outputs = [of.targets[name].outputs(of.task) for name in names]
+        parts = probes.predict(2, others).split(outputs, -1)
         found |= zip(names, parts, strict=True)
-    for name in of.targets:
-        alone = LinearProbes(LAYERS, readings(of.tokens_seen(name)), of.width, of.outputs(name))
+    for name, target in of.targets.items():
+        count, weights = target.outputs(of.task), readings(of.tokens_seen(name))
+        alone = LinearProbes(LAYERS, weights, of.width, count)
         for batch in range(8):
-            prompts, parameters = of.linear_prompts(batch)
+            prompts, parameters = of.draw("linear", batch)
             for layer, part, states in of.states(prompts):
                 alone.add(layer, states, of.values(name, prompts, parameters)[part])
         alone.solve(1e-6)
@@ -199,7 +201,7 @@ def test_a_summary_by_hand() -> None:
         learning={"x": torch.tensor([[3.0, 6.0, 9.0], [3.0, 6.0, 9.0]])},
     )
     arrays = {"x/probes": errors, "x/control": control, "x/linear": linear, "x/variance": variance}
-    found: Any = summary(stand_in, arrays)["x"]
+    found: Any = summary(stand_in, "x", arrays)
 
     def interval(rows: Any) -> Any:
         return bootstrap(rows.T, 50, 7).to_json()
@@ -234,8 +236,8 @@ def test_errors_are_means_over_outputs_and_the_divisor(tmp_path: Path, protocol:
         with torch.no_grad():
             of.probes[kind]["gradient"].weight_out.zero_()
             of.probes[kind]["gradient"].bias_out.fill_(value)
-    arrays = measure(of)
-    wanted = of.values("gradient", *of.test_prompts()).double().numpy()  # [P, lengths, d]
+    arrays = of.errors()
+    wanted = of.values("gradient", *of.draw("test")).double().numpy()  # [P, lengths, d]
     units = of.sizes["gradient"][:, 0].numpy()
     divisor = 3 if protocol == "reference" else 1
     for kind, value in (("probes", 0.0), ("control", 2.0)):

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from looplab.probing.linear import LinearProbes, readings
+from looplab.probing.probes import LinearProbes, readings
 
 LAYERS, TOKENS, WIDTH, OUTPUTS, PROMPTS = 2, 6, 5, 3, 40
 SEEN = torch.arange(TOKENS) < 2 * torch.arange(1, 4)[:, None]
@@ -62,8 +62,8 @@ def test_the_mean_of_what_is_seen_by_numpy() -> None:
     for length in range(LENGTHS):
         read = states[1][:, : 2 * length + 2].double().mean(1)
         rows = by_numpy(read, targets[:, length], 0.0)
-        np.testing.assert_allclose(found.maps[1, 0, length].numpy(), rows[:-1], atol=1e-9)
-        np.testing.assert_allclose(found.intercepts[1, 0, length, 0].numpy(), rows[-1], atol=1e-9)
+        np.testing.assert_allclose(found.maps[1][0, length].numpy(), rows[:-1], atol=1e-9)
+        np.testing.assert_allclose(found.intercepts[1][0, length, 0].numpy(), rows[-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
@@ -74,8 +74,8 @@ def test_each_output_takes_the_reading_that_tells_more(penalty: float) -> None:
     targets[:, 1, 0] += states[1, :, 3, 0]
     both = solved(states, targets, readings(SEEN), penalty)
     apart = [solved(states, targets, weights, penalty) for weights in (MEAN, LAST)]
-    assert both.selection[1, :, 1, 0, 2].tolist() == [1, 0]
-    assert both.selection[1, :, 1, 0, 0].tolist() == [0, 1]
+    assert both.selection[1][:, 1, 0, 2].tolist() == [1, 0]
+    assert both.selection[1][:, 1, 0, 0].tolist() == [0, 1]
     for layer in range(LAYERS):
         found = both.predict(layer, states[layer])
         each = torch.stack([maps.predict(layer, states[layer]) for maps in apart])
@@ -108,8 +108,9 @@ def test_one_that_cannot_be_told_apart_takes_the_smallest_map() -> None:
     states, targets = batch()
     once = solved(states, targets, LAST, 0.0)
     twice = solved(torch.cat((states, states), -1), targets, LAST, 0.0)
-    for half in twice.maps.split(WIDTH, dim=3):
-        torch.testing.assert_close(half, once.maps / 2)
+    for layer in range(LAYERS):
+        for half in twice.maps[layer].split(WIDTH, dim=2):
+            torch.testing.assert_close(half, once.maps[layer] / 2)
 
 
 def test_states_that_never_change_give_the_mean() -> None:

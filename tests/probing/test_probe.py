@@ -15,8 +15,7 @@ import torch
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing import fit as fit_module
 from looplab.probing.fit import Fit
-from looplab.probing.probe import measure, probe
-from looplab.probing.report import table
+from looplab.probing.probe import probe, table
 from looplab.probing.settings import ProbingSettings
 from looplab.training import Run
 from tests.conftest import batches_of
@@ -92,14 +91,13 @@ def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     """Whitened as the paper's probes meet them, and as they are in the code's protocol."""
     paper = Fit(linear_run, SETTINGS, 5, tmp_path)
     reference = Fit(linear_run, replace(SETTINGS, protocol="reference"), 5, tmp_path)
-    prompts, _ = paper.test_prompts()
+    prompts, _ = paper.draw("test")
     unrolled = list(linear_run.model.unroll(prompts, 4))
-    assert paper.whitening is not None
     for layer, part, states in reference.states(prompts):
         assert part == slice(0, part.stop)
         assert torch.equal(states, unrolled[layer][0].raw)
     for layer, _, states in paper.states(prompts):
-        assert torch.equal(states, paper.whitening(layer, unrolled[layer][0].raw))
+        assert torch.equal(states, paper.whiten(layer, unrolled[layer][0].raw))
     assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
 
 
@@ -126,7 +124,7 @@ def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path)
     TARGETS["last"] = LastOutput()  # type: ignore[assignment]
     try:
         fit = Fit(linear_run, replace(SETTINGS, targets=("last",), control=False), 5, tmp_path)
-        arrays = measure(fit)
+        arrays = fit.errors()
     finally:
         del TARGETS["last"]
     assert arrays["last/linear"][0].mean() < 1e-3 * arrays["last/variance"].mean()

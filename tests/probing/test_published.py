@@ -15,8 +15,7 @@ import pytest
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing import probe as probe_module
-from looplab.probing.probe import probe, published
-from looplab.probing.report import panels, table
+from looplab.probing.probe import panels, probe, published, table
 from looplab.probing.settings import ProbingSettings
 from looplab.training import train
 from tests.conftest import tiny_config

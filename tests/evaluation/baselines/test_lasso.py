@@ -131,9 +131,3 @@ def test_a_prefix_that_does_not_converge_is_told() -> None:
     with pytest.warns(UserWarning, match=r"alpha = 0\.1: 6 of 6 prefixes.* gap .* up to \d"):
         weights = lasso_weights(xs, ys, 0.1, tolerance=-1.0)
     assert_optimal(xs, ys, weights, 0.1)
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
-def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
-    with pytest.raises(ValueError, match="alpha must be positive and finite"):
-        lasso(*asked(1, 2, 1), alpha)

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from looplab.probing.dynamics.jacobian import (
+from looplab.probing.dynamics.trajectory import (
     Estimate,
     Map,
+    follow,
     products,
     spectral_norm,
     spectral_radius,
 )
-from looplab.probing.dynamics.trajectory import follow
 from tests.models.small import as_double, draw_prompts, make_model
 
 
@@ -108,7 +108,7 @@ def test_an_iteration_ends_where_every_prompt_rests(
     assert bool((both.change <= tolerance).all())
     # No sooner than at the tolerance, and no later.
     function, at = linear(stretching(1.05))
-    left = estimate(function, at, seeded(), tolerance=0.0, max_iterations=24).change.item()
+    left = estimate(function, at, seeded(), tolerance=0.0, most=24).change.item()
     for part, iterations in ((1.01, 24), (0.99, 32)):
         found = estimate(function, at, seeded(), tolerance=part * left)
         assert found.iterations == iterations
@@ -120,9 +120,7 @@ def test_an_iteration_that_does_not_end_says_what_is_left(
 ) -> None:
     """Eigenvalues 1.001 and 1 are not told apart after ten iterations; read after 8 and 10."""
     function, at = linear(stretching(1.001))
-    first, last = (
-        estimate(function, at, seeded(), tolerance=0.0, max_iterations=n) for n in (8, 10)
-    )
+    first, last = (estimate(function, at, seeded(), tolerance=0.0, most=n) for n in (8, 10))
     assert (first.iterations, last.iterations) == (8, 10)
     assert first.change.item() == math.inf
     moved = (last.values - first.values).abs() / last.values
@@ -184,5 +182,5 @@ def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
     step, at = real_loop("add")
-    once, again = (spectral_radius(step, at, seeded(3), max_iterations=40) for _ in range(2))
+    once, again = (spectral_radius(step, at, seeded(3), most=40) for _ in range(2))
     assert torch.equal(once.values, again.values)

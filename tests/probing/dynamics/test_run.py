@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing.dynamics import measure as dynamics_run
-from looplab.probing.dynamics.jacobian import Estimate, Map
 from looplab.probing.dynamics.measure import dynamics
+from looplab.probing.dynamics.trajectory import Estimate, Map
 from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from looplab.evaluation.bootstrap import numbers
-from looplab.probing.dynamics.jacobian import Estimate
 from looplab.probing.dynamics.measure import contraction, summary
-from looplab.probing.dynamics.trajectory import Movements
+from looplab.probing.dynamics.trajectory import Estimate, Movements
 
 NAN = np.nan
 PROMPTS, LOOPS, NEAR = 40, 3, 2

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.baselines.bayes import linear_posterior, sparse_posterior
+from looplab.evaluation.baselines.bayes import sparse_posterior
+from looplab.evaluation.baselines.linear import ridge
 from looplab.probing.targets import find_target
 from looplab.tasks import make_task
 from looplab.tasks.conditioned_linear import Conditioned, ConditionedLinear
@@ -285,7 +286,7 @@ def test_they_are_those_of_the_evaluation(
     if name == "sparse_linear":
         wanted = sparse_posterior(xs, ys, xs, settings["sparsity"])
     else:
-        wanted = linear_posterior(xs, ys, xs, settings.get("noise_std", 0.0))
+        wanted = ridge(xs, ys, xs, settings.get("noise_std", 0.0) ** 2)
     found = task.posterior_mean(prompts, visible)
     assert found.dtype == prompts.ys.dtype
     np.testing.assert_allclose(found.numpy(), wanted, atol=2e-5)
