@@ -59,13 +59,19 @@ def divisor_remark(task: Task) -> list[str]:
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
-    """The remarks on a run of so many steps that say what its training or its curriculum lacks."""
+    """The remarks on a run of so many steps that say what its training lacks, and which numbers had
+    not reached their end in the curriculum of its last step."""
     lines, steps = [], config.training.steps
     if step != steps:
         lines.append(f"training unfinished: {step:,} of {steps:,} steps")
-    if numbers := curriculum_left(config, task, step):
-        lines.append(f"curriculum unfinished: {numbers}")
-    return lines
+    curriculum = build_curriculum(config, task)
+    stage = curriculum(max(step - 1, 0))
+    ends = {"dims": config.task.dims, "points": config.task.points}
+    if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
+        ends["loops"] = trained_loops(config)
+    values = {name: getattr(stage, name) for name in ends}
+    left = [f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end]
+    return [*lines, f"curriculum unfinished: {', '.join(left)}"] if left else lines
 
 
 def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
@@ -78,17 +84,3 @@ def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
         f"{'all' if len(run_names) == len(remarks_of) > 1 else ', '.join(run_names)}: {line}"
         for line, run_names in names.items()
     ]
-
-
-def curriculum_left(config: Config, task: Task, step: int) -> str:
-    """The numbers that had not reached their end in the curriculum of a run's last step: 'dims 2 of
-    5, loops 4 of 12'; empty if all had."""
-    curriculum = build_curriculum(config, task)
-    stage = curriculum(max(step - 1, 0))
-    ends = {"dims": config.task.dims, "points": config.task.points}
-    if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
-        ends["loops"] = trained_loops(config)
-    values = {name: getattr(stage, name) for name in ends}
-    return ", ".join(
-        f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end
-    )

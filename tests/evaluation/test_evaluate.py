@@ -15,7 +15,7 @@ from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import evaluation_prompts, halted_at
-from looplab.evaluation.summary import near_least
+from looplab.evaluation.results import near_least
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from tests.conftest import batches_of
