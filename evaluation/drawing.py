@@ -26,7 +26,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
 
-from .bootstrap import Floats, numbers
+from .bootstrap import numbers
 from .panel import Curve, Panel
 from .style import style_of_number, styles_of
 
@@ -48,13 +48,9 @@ _STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,  # letters stay letters
     "svg.hashsalt": "looplab",  # and the same picture is the same SVG
 }
-_ON_PAGE: dict[Any, Any] = {
-    "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
-}  # fmt: skip
+_ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
-_METADATA: dict[str, dict[str, Any]] = {
-    "png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
-}  # fmt: skip
+_METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
 
@@ -93,12 +89,9 @@ def save_panels(
                 files.append(folder / f"{name}.{form}")
                 write_picture(figure, files[-1], form)
         files.append(folder / f"{name}.csv")
-        frames = [panel.frame() for panel in parts]
+        frames = [part.frame() for part in parts]
         if len(parts) > 1:
-            frames = [
-                frame.add_prefix(f"{part.name}: ")
-                for part, frame in zip(parts, frames, strict=True)
-            ]
+            frames = [part.frame().add_prefix(f"{part.name}: ") for part in parts]
         text = frames[0].join(frames[1:], how="outer").to_csv(index=False)
         write_bytes(files[-1], text.encode())
     return files
@@ -230,16 +223,13 @@ def _has_interval(curve: Curve) -> bool:
     return any(value is not None for value in curve.low)
 
 
-def _parts(curve: Curve) -> tuple[Floats, Floats, Floats]:
-    return numbers(curve.mean), numbers(curve.low), numbers(curve.high)
-
-
 def _line(
     panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int, bands: int
 ) -> None:
     """Draw a mean with its interval as a band, below all lines, the fainter the more bands there
     are, so that none hides a line; or points that no line joins."""
-    xs, (mean, low, high) = numbers(curve.x or panel.x)[: len(curve.mean)], _parts(curve)
+    mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
+    xs = numbers(curve.x or panel.x)[: len(mean)]
     color, name = style["color"], f"curve-{index}"
     if curve.points:
         axes.plot(xs, mean, label=curve.label, marker="o", gid=name, color=color, linestyle="none")
@@ -262,7 +252,8 @@ def _bars(
 ) -> None:
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
     its kind comes before it."""
-    curve, width, (mean, low, high) = curves[index], 0.8 / len(curves), _parts(curves[index])
+    curve, width = curves[index], 0.8 / len(curves)
+    mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
     interval = np.nan_to_num((mean - low, high - mean)) if _has_interval(curve) else None
     axes.bar(
         numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width, mean, width,

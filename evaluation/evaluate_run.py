@@ -14,13 +14,13 @@ from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import trained_loops
-from looplab.training.run_folder.files import write_arrays
+from looplab.training.run_folder.files import read_record, write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 
 from .drawing import save_panels
 from .figures import evaluation_panels, title, training_panels
-from .kept import Arrays, all_kept, arrays_of, found, kept, shown
+from .kept import Arrays, arrays_of, found, kept, shown
 from .measure import (
     Measure,
     baseline_names,
@@ -56,12 +56,10 @@ def evaluate(
     """
     result, arrays = measured(run, settings or run.config.evaluation, device)
     figures = figures or run.config.figures
-    others = [
-        other["command"]
-        for other in all_kept(run.path / "evaluations", KIND)
-        if other["weights"] == result["weights"] and "command" in other
-    ]
-    others = [each for each in dict.fromkeys(others) if each != result["command"]]
+    files = sorted((run.path / "evaluations").glob("*.json"), key=lambda path: path.stat().st_mtime)
+    every = [read_record(path, KIND).content or {} for path in files]
+    same = [each.get("command") for each in every if each.get("weights") == result["weights"]]
+    others = [each for each in dict.fromkeys(same) if each not in (None, result["command"])]
     result |= {"remarks": remarks(run), "others": others}
 
     def make() -> Iterator[Path]:
@@ -91,7 +89,10 @@ def measured(
     def compute() -> tuple[Evaluation, Arrays]:
         with RunFolder(run.path).lock(KIND):
             result, arrays = _measure(run, settings, device)
-        return {**result, "command": _command(run, settings)}, arrays
+        text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
+        words = setting_words(settings, resolved(run, run.config.evaluation))
+        command = run_py("action=evaluate", f"run={run.path}", *text, *words)
+        return {**result, "command": command}, arrays
 
     result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
     return result, arrays_of(folder, result)
@@ -119,13 +120,6 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
         "settings": asked,
         "sources": evaluation_sources(run.task, settings),
     }
-
-
-def _command(run: Run, settings: EvaluationConfig) -> str:
-    """The command that shows an evaluation by resolved settings."""
-    text = run.task.eval if isinstance(run.task, Language) else ""
-    words = setting_words(settings, resolved(run, run.config.evaluation))
-    return run_py("action=evaluate", f"run={run.path}", *[f"task.eval={text}"] * bool(text), *words)
 
 
 def setting_words(settings: EvaluationConfig, default: EvaluationConfig) -> list[str]:

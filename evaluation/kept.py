@@ -66,13 +66,6 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     return result
 
 
-def all_kept(folder: Path, kind: str) -> list[Any]:
-    """Every undamaged and unaltered result in a folder, the oldest first."""
-    paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    results = [read_record(path, kind).content for path in paths]
-    return [result for result in results if result is not None]
-
-
 def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
     """The arrays stored with a result."""
     with np.load(folder / f"{result['key']}.npz", allow_pickle=False) as file:

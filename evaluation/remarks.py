@@ -19,9 +19,7 @@ from looplab.training.run_folder.data import changed_data
 from looplab.training.run_folder.run import Run, RunFolder, other_code, some_files
 from looplab.training.run_folder.sources import outside_source
 
-_PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
-_TOLERATED = 0.1  # of a divisor
-_STANDARD_ERRORS = 4.0
+_PROMPTS = 4096  # that a variance is estimated from
 
 
 def remarks(run: Run) -> list[str]:
@@ -44,13 +42,13 @@ def divisor_remark(task: Task) -> list[str]:
     if outside_source(type(task)) is None or task.loss != "squared_error":
         return []
     try:
-        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, _POINTS)
+        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, 16)
         ys = task.outputs(prompts.xs, parameters).double()
     except (ConfigError, NotImplementedError):  # a task of data, without a function of x
         return []
     squares = (ys - ys.mean()).square().mean(1)
     variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
-    if abs(variance - task.divisor) <= _TOLERATED * variance + _STANDARD_ERRORS * error:
+    if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
         return []
     return [
         f"errors are over {task.divisor:g}, the divisor of task={task.name}, but the variance of "

@@ -122,28 +122,26 @@ def _shifts(result: Evaluation) -> Table:
 def _published(result: Evaluation) -> list[Part]:
     """The published curves for this task and model, each under ours; and the number of loops at
     which this model is published."""
-    ks, notes = handful(result), dict[str, str]()
-    rows: list[list[str]] = []
+    ks, rows = handful(result), list[list[str]]()
     ours = {curve.name: curve for curve in curves(result)}
     ours.setdefault("model", ours["model_at_b"])
-    for entry in result["published"]:
-        if entry["name"] not in ours:
-            continue
-        for curve in (ours[entry["name"]], published_curve(entry)):
-            indent = "  " * (curve.kind == "published")
-            rows += _with_interval(f"{indent}{curve.label}", curve, ks)
-        steps = f", models after {entry['training_steps']:,} steps"
-        notes[entry["source"]] = f"{entry['prompts']} prompts{steps}"
-    parts: list[Part] = []
-    if notes:
-        head = ["beside the published, k", *map(str, ks)]
-        parts = [Table(head, rows), *(f"{source}: {note}" for source, note in notes.items())]
-    other_loops = [loops for loops in result["published_loops"] if loops != result["loops"]]
-    if other_loops:
-        parts.append(
-            f"this model is published at {other_loops[0]} loops: evaluation.loops={other_loops[0]}"
-        )
-    return parts
+    shown = [entry for entry in result["published"] if entry["name"] in ours]
+    for entry in shown:
+        own, printed = ours[entry["name"]], published_curve(entry)
+        rows += _with_interval(own.label, own, ks)
+        rows += _with_interval(f"  {printed.label}", printed, ks)
+    notes = dict.fromkeys(
+        f"{entry['source']}: {entry['prompts']} prompts, models after {entry['training_steps']:,} "
+        "steps"
+        for entry in shown
+    )
+    table = Table(["beside the published, k", *map(str, ks)], rows)
+    other_loops = [
+        f"this model is published at {loops} loops: evaluation.loops={loops}"
+        for loops in result["published_loops"]
+        if loops != result["loops"]
+    ]
+    return [*([table, *notes] if shown else []), *other_loops]
 
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:

@@ -96,7 +96,9 @@ def styles_of(kinds: Sequence[str]) -> list[dict[str, Any]]:
     kind have its colour and another dash."""
     taken: list[tuple[str, Dash]] = []
     for kind in kinds:
-        color, dash = _style(kind)
+        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
+        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+        color, dash = _STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         others = [each for each in _DASHES if (color, each) not in taken]
         if (color, dash) in taken and others:
             dash = others[0]
@@ -124,13 +126,3 @@ def kind_of(model: ModelConfig) -> str:
     if model.prelude or model.coda:
         return "recurrent"
     return "unnormed" if model.norm == "at_readout" else "looped"
-
-
-def _style(kind: str) -> tuple[str, Dash]:
-    """Colour and dash of a kind: a model's (see `kind_of`), a solver's name, a residual scaling. A
-    name that is not known here, as a plugin's, has its own too, chosen by its letters."""
-    if kind in _STYLES:
-        return _STYLES[kind]
-    number = crc32(kind.encode())
-    dashes = _DASHES[1:]
-    return _OTHERS[number % len(_OTHERS)], dashes[number // len(_OTHERS) % len(dashes)]

@@ -16,23 +16,24 @@ from looplab.evaluation import compare, evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.report import comparison_table
 from looplab.training import Run, train
-from tests.conftest import tiny_config
+from tests.conftest import batches_of, tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 SETTINGS = EvaluationConfig(prompts=200, resamples=200, batch_size=64)
 
 
-def test_each_run_is_what_its_own_evaluation_says(
+def test_evaluations_of_runs_are_compared_and_nothing_is_computed_again(
     two_runs: tuple[Run, Run], tmp_path: Path
 ) -> None:
-    result = compare(two_runs, SETTINGS, tmp_path)
-    for run in two_runs:
-        alone = evaluate(run, SETTINGS)
+    alone = [evaluate(run, SETTINGS) for run in two_runs]
+    with batches_of(two_runs[0].model, most=0), batches_of(two_runs[1].model, most=0):
+        result = compare(two_runs, SETTINGS, tmp_path)
+    for run, evaluation in zip(two_runs, alone, strict=True):
         entry = result["runs"][run.path.name]
         for part in ("by_examples", "by_loop", "b"):
-            assert entry[part] == alone[part]
-    assert result["labels"] == alone["labels"]
+            assert entry[part] == evaluation[part]
+    assert result["labels"] == alone[0]["labels"]
     shown = json.loads((Path(result["path"]) / "comparison.json").read_text())
     assert shown["runs"] == result["runs"]
 
