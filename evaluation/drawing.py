@@ -21,27 +21,18 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
 
 from .bootstrap import numbers
 from .panel import Curve, Panel
-from .style import LineStyle, style_of_number, styles_of
+from .style import style_of_number, styles_of
 
-FORMATS = ("png", "pdf", "svg")
 _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
-_IN_PAGE = (5.2, 3.4)  # inches of a panel in the report
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -50,34 +41,18 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.titlesize": "medium",
-    "axes.titleweight": "normal",
-    "figure.titlesize": "large",
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "legend.handlelength": 3.0,
     "legend.fontsize": "small",
-    # Names may contain $, so mathtext is off; powers of ten are written without it.
-    "text.parse_math": False,
-    "text.usetex": False,
-    "axes.formatter.use_mathtext": False,
-    # Letters stay letters, and the same picture is the same SVG.
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "looplab",
+    "pdf.fonttype": 42,  # letters stay letters
+    "svg.hashsalt": "looplab",  # and the same picture is the same SVG
 }
-_ON_PAGE: dict[Any, Any] = {
-    "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
-}  # fmt: skip
+_ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
-_METADATA: dict[str, dict[str, None]] = {
-    "png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
-}  # fmt: skip
-_WIDEST_LEGEND = 0.3  # of the picture's width
-_NARROW = 4.0  # inches of a picture that has no legend beside it
-_EDGE = 0.45  # opacity of a band's edge, where there are three or more
+_METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
-_PLAIN = (1e-4, 1e5)  # numbers that are written without a power of ten
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
@@ -101,7 +76,7 @@ def save_panels(
     settings = settings or FigureSettings()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
-        if old.suffix.removeprefix(".") in (*FORMATS, "csv"):
+        if old.suffix in (".png", ".pdf", ".svg", ".csv"):
             old.unlink()
     pictures: dict[str, list[Panel]] = {}
     for panel in panels:
@@ -110,17 +85,13 @@ def save_panels(
     for name, parts in pictures.items():
         with styled(settings):
             figure = draw(parts, settings, title, remarks)
-            for form in FORMATS:
-                if form in settings.format:
-                    files.append(folder / f"{name}.{form}")
-                    write_picture(figure, files[-1], form)
+            for form in settings.format:
+                files.append(folder / f"{name}.{form}")
+                write_picture(figure, files[-1], form)
         files.append(folder / f"{name}.csv")
-        frames = [panel.frame() for panel in parts]
+        frames = [part.frame() for part in parts]
         if len(parts) > 1:
-            frames = [
-                frame.add_prefix(f"{part.name}: ")
-                for part, frame in zip(parts, frames, strict=True)
-            ]
+            frames = [part.frame().add_prefix(f"{part.name}: ") for part in parts]
         text = frames[0].join(frames[1:], how="outer").to_csv(index=False)
         write_bytes(files[-1], text.encode())
     return files
@@ -149,13 +120,8 @@ def svg(panel: Panel, prefix: str) -> str:
     """A panel as an SVG for a page that names the curves itself. The ids of its parts begin with
     `prefix`: <prefix>-curve-<i>, <prefix>-band-<i> and, over each x of the panel, <prefix>-hit-<i>,
     a rectangle that is not seen."""
-    ground: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-    }
-    with styled(), rc_context(ground):
-        figure = Figure(figsize=_IN_PAGE)
+    with styled(), rc_context(_ON_PAGE):
+        figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
         draw_panel(panel, axes, panel.curves)
         _finish(figure)
@@ -165,7 +131,7 @@ def svg(panel: Panel, prefix: str) -> str:
         figure.savefig(file, format="svg", metadata=_METADATA["svg"])
     text = file.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", "", text, flags=re.S)
-    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
+    text = re.sub(r"<[^>]*>", _rounded, text)
     # The ids of marks and clips are hashes, those of other parts are not needed.
     text = re.sub(
         r' id="(?!(curve|band|hit)-\d+"|[mp][0-9a-f]{10}")[^"]*"| font-family: [^;"]+;?', "", text
@@ -174,8 +140,8 @@ def svg(panel: Panel, prefix: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text[text.index("<svg") :]).replace("> <", "><").strip()
 
 
-def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.1f}"
+def _rounded(tag: re.Match[str]) -> str:
+    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", tag[0])
 
 
 def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
@@ -244,7 +210,7 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_ylabel(panel.y_label)
 
 
-def curve_styles(curves: Sequence[Curve]) -> list[LineStyle]:
+def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """By the number that a curve stands for, where it has one; else by kind."""
     by_kind = styles_of([curve.kind for curve in curves])
     return [
@@ -262,23 +228,23 @@ def _line(
 ) -> None:
     """Draw a mean with its interval as a band, below all lines, the fainter the more bands there
     are, so that none hides a line; or points that no line joins."""
-    xs, mean = numbers(curve.x or panel.x)[: len(curve.mean)], numbers(curve.mean)
-    marker = "o" if curve.points or len(mean) == 1 else "." if curve.x else None
-    line = {**style, "linestyle": "none"} if curve.points else style
-    axes.plot(xs, mean, label=curve.label, marker=marker, gid=f"curve-{index}", **line)
-    if not _has_interval(curve):
-        return
-    low, high, color = numbers(curve.low), numbers(curve.high), style["color"]
+    mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
+    xs = numbers(curve.x or panel.x)[: len(mean)]
+    color, name = style["color"], f"curve-{index}"
     if curve.points:
-        axes.errorbar(
-            xs, mean, (mean - low, high - mean), fmt="none", ecolor=color, elinewidth=0.8, capsize=2
-        )
+        axes.plot(xs, mean, label=curve.label, marker="o", gid=name, color=color, linestyle="none")
+        if _has_interval(curve):
+            ends = (mean - low, high - mean)
+            axes.errorbar(xs, mean, ends, fmt="none", ecolor=color, elinewidth=0.8, capsize=2)
         return
-    opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
-    axes.fill_between(
-        xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, _EDGE),
-        linewidth=0 if bands < 3 else 0.5, zorder=1, gid=f"band-{index}",
-    )  # fmt: skip
+    marker = "o" if len(mean) == 1 else "." if curve.x else None
+    axes.plot(xs, mean, label=curve.label, marker=marker, gid=name, **style)
+    if _has_interval(curve):
+        opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
+        axes.fill_between(
+            xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, 0.45),
+            linewidth=0 if bands < 3 else 0.5, zorder=1, gid=f"band-{index}",
+        )  # fmt: skip
 
 
 def _bars(
@@ -287,13 +253,11 @@ def _bars(
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
     its kind comes before it."""
     curve, width = curves[index], 0.8 / len(curves)
-    mean = numbers(curve.mean)
-    xs = numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width
-    interval = None
-    if _has_interval(curve):
-        interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
+    mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
+    interval = np.nan_to_num((mean - low, high - mean)) if _has_interval(curve) else None
     axes.bar(
-        xs, mean, width, yerr=interval, label=curve.label, gid=f"curve-{index}",
+        numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width, mean, width,
+        yerr=interval, label=curve.label, gid=f"curve-{index}",
         fill=curve.kind not in [each.kind for each in curves[:index]],
         facecolor=style["color"], edgecolor=style["color"], linewidth=0.6,
         error_kw={"elinewidth": 0.8},
@@ -382,8 +346,7 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     names, handles = list(by_label), list(by_label.values())
     width, height = figure.get_size_inches()
     legend = figure.legend(handles, names, loc="outside right center")
-    most = _WIDEST_LEGEND if width >= _NARROW else 0
-    if legend.get_window_extent().width <= most * figure.bbox.width:
+    if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
     for columns in range(len(names), 0, -1):
         legend.remove()
@@ -395,8 +358,7 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
 
 def write_picture(figure: Figure, path: Path, form: str) -> None:
     """Write the picture in one format, the same bytes for the same picture."""
-    metadata: dict[str, Any] = dict(_METADATA[form])
-    write_with(path, lambda file: figure.savefig(file, format=form, metadata=metadata))
+    write_with(path, lambda file: figure.savefig(file, format=form, metadata=_METADATA[form]))
 
 
 def _label_log_axis(axis: Axis) -> None:
@@ -407,18 +369,7 @@ def _label_log_axis(axis: Axis) -> None:
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low)
     subs = (1,) if decades > 2.3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
-    short = _PLAIN[0] <= low and high < _PLAIN[1]
     axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(
-        FuncFormatter(lambda tick, _: f"{tick:.4g}" if short else _power_of_ten(tick))
-    )
-    axis.set_minor_locator(LogLocator(subs=range(2, 10)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _power_of_ten(tick: float) -> str:
-    """A number as 10⁻⁵ or 2×10⁻⁵."""
-    power = math.floor(math.log10(tick) + 1e-9)
-    factor = float(f"{tick / 10.0**power:.3g}")
-    text = "10" + str(power).translate(_SUPERSCRIPTS)
-    return text if factor == 1 else f"{factor:g}×{text}"
+    if low >= 1e-4 and high < 1e5:
+        axis.set_major_formatter("{x:.4g}")

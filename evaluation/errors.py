@@ -21,9 +21,6 @@ from looplab.tasks import Prompts, Task
 from looplab.training.objective import error
 
 from .kept import Arrays
-from .results import ERROR_RATE, NATS
-
-TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
 
 
 @dataclass(frozen=True)
@@ -34,15 +31,6 @@ class ErrorSettings:
     at: tuple[int, ...]
     loops: int
     halting: Halting | None = None
-
-
-def error_name(task: Task) -> str:
-    """The name of this task's error, for an axis."""
-    if task.loss == "next_token":
-        return NATS
-    if task.loss != "squared_error":
-        return ERROR_RATE
-    return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
 
 
 def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
@@ -63,9 +51,8 @@ def model_errors(
     `at_<loop>` [B, n]: errors over the task's divisor by number of examples. `by_loop`,
     `state_change` and `prediction_change` [B, loops], from loop 1: the last query's error, and the
     changes of its state and prediction (nan at loop 1, which has no loop before it); of a text, the
-    means over all tokens. With a halting
-    rule, `halted` and `loops_used` [B, n]. If `queries` are given, query k replaces the prompt's
-    own query after the first k pairs.
+    means over all tokens. With a halting rule, `halted` and `loops_used` [B, n]. If `queries` are
+    given, query k replaces the prompt's own query after the first k pairs.
     """
     device = next(model.parameters()).device
     batch, pairs = prompts.to(device), (queries or prompts).to(device)
@@ -107,20 +94,17 @@ class Halting:
 
     def start(self, like: Tensor) -> Halted:
         """The initial state: no prediction has halted. `like` has one value per prediction."""
-        return Halted(self, torch.full_like(like, torch.nan), torch.zeros_like(like))
+        return Halted(self, like)
 
 
-@dataclass
 class Halted:
     """Each prediction's value (its error, or the prediction itself) where it halted, or at the
     latest loop if it has not; and the number of loops it has used."""
 
-    rule: Halting
-    values: Tensor
-    loops: Tensor
-
-    def __post_init__(self) -> None:
-        self._active = torch.ones_like(self.values, dtype=torch.bool)
+    def __init__(self, rule: Halting, like: Tensor) -> None:
+        self.rule = rule
+        self.values, self.loops = torch.full_like(like, torch.nan), torch.zeros_like(like)
+        self._active = torch.ones_like(like, dtype=torch.bool)
 
     @property
     def all(self) -> bool:

@@ -6,22 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
 
 from looplab.conf.command import as_word
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
+from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import read_record, write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
-from looplab.training.run_folder.sources import is_current
 
 from .drawing import save_panels
-from .figures import evaluation_panels, title, training_panels
-from .kept import Arrays, all_kept, arrays_of, found, kept, shown
+from .figures import FORMAT, evaluation_panels, title, training_panels
+from .kept import Arrays, arrays_of, found, kept, shown
 from .measure import (
     Measure,
     baseline_names,
@@ -31,9 +30,8 @@ from .measure import (
     weights_digest,
 )
 from .remarks import remarks
-from .results import FORMAT, Evaluation
+from .results import Evaluation, by_examples, intervals_by, summary
 from .style import kind_of
-from .summary import shift_summary, summary
 from .text.measure import digests, measure_language
 
 KIND = "evaluation"
@@ -55,27 +53,18 @@ def evaluate(
     are those of the one that was asked for last, with a command for each of the others. An
     interrupted evaluation resumes. A run can be evaluated while it is trained.
     """
-    settings = resolved(run, settings or run.config.evaluation)
-    figures, folder = figures or run.config.figures, run.path / "evaluations"
-
-    def compute() -> tuple[dict[str, object], Arrays]:
-        with RunFolder(run.path).lock(KIND):
-            summary, arrays = _measure(run, settings, device)
-        return {**summary, "command": _command(run, settings)}, arrays
-
-    result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-    others = [
-        other["command"]
-        for other in all_kept(folder, KIND)
-        if other["weights"] == result["weights"] and "command" in other
-    ]
-    others = [each for each in dict.fromkeys(others) if each != result["command"]]
+    result, arrays = measured(run, settings or run.config.evaluation, device)
+    figures = figures or run.config.figures
+    files = sorted((run.path / "evaluations").glob("*.json"), key=lambda path: path.stat().st_mtime)
+    every = [read_record(path, KIND).content or {} for path in files]
+    same = [each.get("command") for each in every if each.get("weights") == result["weights"]]
+    others = [each for each in dict.fromkeys(same) if each not in (None, result["command"])]
     result |= {"remarks": remarks(run), "others": others}
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):
             errors = run.path / "evaluation.npz"
-            write_arrays(errors, arrays_of(folder, result))
+            write_arrays(errors, arrays)
             yield errors
             panels = [
                 *evaluation_panels(result),
@@ -92,57 +81,44 @@ def evaluate(
 def measured(
     run: Run, settings: EvaluationConfig, device: str = "auto"
 ) -> tuple[Evaluation, Arrays]:
-    """The result of one evaluation and its errors prompt by prompt: the stored ones, of which
-    nothing is drawn again, or those of `evaluate`."""
-    result = stored(run, settings) or evaluate(run, settings, device)
-    return result, arrays_of(run.path / "evaluations", result)
+    """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
+    stored ones, or else computed and stored."""
+    folder, settings = run.path / "evaluations", resolved(run, settings)
+
+    def compute() -> tuple[Evaluation, Arrays]:
+        with RunFolder(run.path).lock(KIND):
+            result, arrays = _measure(run, settings, device)
+        text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
+        words = setting_words(settings, resolved(run, run.config.evaluation))
+        command = run_py("action=evaluate", f"run={run.path}", *text, *words)
+        return {**result, "command": command}, arrays
+
+    result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
+    return result, arrays_of(folder, result)
 
 
 def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
     """The stored result of one evaluation, None where these weights or the code have none."""
-    result: Evaluation | None = found(
-        run.path / "evaluations", KIND, _request(run, resolved(run, settings))
-    )
+    request = _request(run, resolved(run, settings))
+    result: Evaluation | None = found(run.path / "evaluations", KIND, request)
     return result
-
-
-def evaluation_of(run: Run) -> Evaluation:
-    """The evaluation of a run's weights by the current code that was asked for last; if there is
-    none, a new one by the run's configuration."""
-    content = read_record(run.path / "evaluation.json", KIND).content or {}
-    same = content.get("format") == FORMAT and content["weights"] == weights_digest(run.model)
-    if same and is_current(content["sources"]):
-        last: Any = content | {"remarks": remarks(run)}
-        return cast(Evaluation, last)
-    return evaluate(run, run.config.evaluation, run.config.device)
 
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     """All that an evaluation by resolved settings depends on."""
-    data = run.task.data_identity()
+    data, asked = run.task.data_identity(), asdict(settings)
+    if isinstance(run.task, Language):
+        asked["eval"] = digests(eval_files(run.task.eval))
+    else:
+        asked = {key: value for key, value in asked.items() if key not in _OF_TEXTS}
     return {
         **({"data": data} if data else {}),
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": _asked(run, settings),
+        "settings": asked,
         "sources": evaluation_sources(run.task, settings),
     }
-
-
-def _asked(run: Run, settings: EvaluationConfig) -> dict[str, object]:
-    """The settings as plain values, without those that the run's task has no use for."""
-    values: dict[str, object] = asdict(settings)
-    if isinstance(run.task, Language):
-        return values | {"eval": digests(eval_files(run.task.eval))}
-    return {key: value for key, value in values.items() if key not in _OF_TEXTS}
-
-
-def _command(run: Run, settings: EvaluationConfig) -> str:
-    """The command that shows an evaluation by resolved settings."""
-    text = run.task.eval if isinstance(run.task, Language) else ""
-    words = setting_words(settings, resolved(run, run.config.evaluation))
-    return run_py("action=evaluate", f"run={run.path}", *[f"task.eval={text}"] * bool(text), *words)
 
 
 def setting_words(settings: EvaluationConfig, default: EvaluationConfig) -> list[str]:
@@ -172,14 +148,14 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
 
 
-def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[str, object], Arrays]:
+def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
-    measure = Measure(run, settings, device)
+    measure, intervals = Measure(run, settings, device), intervals_by(settings)
     arrays = measure.model()
     labels = {}
     for name in baseline_names(run.task, settings):
         labels[name], arrays[name] = measure.baseline(name)
-    result = summary(measure, arrays, labels)
+    result = summary(run, settings, arrays, labels)
     if run.task.is_text:
         result["language"], text_arrays = measure_language(measure)
         arrays |= text_arrays
@@ -187,7 +163,13 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[dict[st
         shifted, solver = measure.shifted(name), reference_line(run.task)
         own = measure.model(shifted, name)
         label, own[solver] = measure.baseline(solver, shifted)
-        result["shifts"][name] = shift_summary(measure, name, shifted, own, {solver: label})
+        result["shifts"][name] = {
+            "label": SHIFTS[name].label,
+            "zero": shifted.zero,
+            "labels": {solver: label},
+            **by_examples(settings, own, [solver]),
+            "by_loop": intervals(own["by_loop"]),
+        }
         arrays |= {f"{name}/{part}": values for part, values in own.items()}
     return result, arrays
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .results import (
     unit,
 )
 
-_LINEAR = (ERROR_RATE, NATS)  # errors that are not drawn on a log axis
+FORMAT = 4  # of evaluation.json; an older one is computed again
 _LEVELS = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
@@ -56,7 +57,7 @@ def models(result: Evaluation, part: Mapping[str, Any]) -> list[Curve]:
     """The model's curves in one part of a result: at b loops, and at the others that this
     evaluation read it at."""
     loops: dict[str, int | str] = {"model_at_b": result["b"]}
-    if str(result["loops"]) != str(result["b"]):
+    if result["loops"] != result["b"]:
         loops["model"] = result["loops"]
     return [
         Curve.of(model_label(result["family"], each), result["style"], part[name], name=name)
@@ -64,19 +65,22 @@ def models(result: Evaluation, part: Mapping[str, Any]) -> list[Curve]:
     ]
 
 
-def curves(result: Evaluation, shift: Mapping[str, Any] | None = None) -> list[Curve]:
-    """All curves by number of examples, on the task's or on shifted inputs, in the legend's order:
-    the model's, then the solvers'."""
-    part, labels = (shift, shift["labels"]) if shift else (result["by_examples"], result["labels"])
-    solvers = [
+def solvers(labels: Mapping[str, str], part: Mapping[str, Any]) -> list[Curve]:
+    """The solvers' curves in one part of a result."""
+    return [
         Curve.of(label, name, part[name], name=name, solver=True) for name, label in labels.items()
     ]
-    return [*models(result, part), *solvers]
+
+
+def curves(result: Evaluation) -> list[Curve]:
+    """All curves by number of examples in the legend's order: the model's, then the solvers'."""
+    part = result["by_examples"]
+    return [*models(result, part), *solvers(result["labels"], part)]
 
 
 def published_curve(entry: Mapping[str, Any]) -> Curve:
     """A printed curve beside a run's."""
-    parts: dict[str, Any] = {part: entry[part] or () for part in ("mean", "low", "high")}
+    parts: dict[str, Any] = {part: entry.get(part) or () for part in ("mean", "low", "high")}
     label, name = f"published: {entry['label']}", f"published_{entry['name']}"
     return Curve(label=label, kind="published", name=name, solver=True, **parts)
 
@@ -91,30 +95,21 @@ def title(result: Mapping[str, Any]) -> str:
 def evaluation_panels(result: Evaluation) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
     what early exit saves."""
-    error, examples = result["error"], examples_name(result["error"])
+    error, k = result["error"], result["by_examples"]["k"]
     published = map(published_curve, result["published"])
-    panels = [
-        _errors(
-            "error_by_examples", "Error by number of examples", error, (examples, error),
-            result["by_examples"]["k"], [*curves(result), *published],
-        ),
-        _by_loop(result),
-    ]  # fmt: skip
+    panels = [_by_examples(error, k, [*curves(result), *published]), _by_loop(result)]
     if above := result.get("above_optimal"):
         optimum = result["labels"][above["over"]]
         panels.append(
             Panel(
-                "above_optimal", f"Error above {optimum}, bands of the paired difference", examples,
-                f"{error}, above the optimum's", result["by_examples"]["k"],
-                models(result, above), levels={optimum: 0.0},
+                "above_optimal", f"Error above {optimum}, bands of the paired difference",
+                examples_name(error), f"{error}, above the optimum's", k, models(result, above),
+                levels={optimum: 0.0},
             )
         )  # fmt: skip
     if len(result["by_loop"]["loop"]) > 1:
         panels += [_changes(result), _early_exit(result)]
-    if result["shifts"]:
-        panels.append(_shifts_by_loop(result))
-        panels += [_shift(result, name, shift) for name, shift in result["shifts"].items()]
-    return panels
+    return [*panels, *_shifts(result)]
 
 
 def _by_loop(result: Evaluation) -> Panel:
@@ -122,20 +117,14 @@ def _by_loop(result: Evaluation) -> Panel:
     near, what = by_loop["near_least"], of_loops(result["error"]).capitalize()
     first = f"first within {near['within']:.0%} of the least"
     height = by_loop["model"]["mean"][near["loop"] - 1]
+    mark = Curve(
+        label=first, kind="median", mean=[height], x=[near["loop"]], points=True, name="near_least"
+    )
     return _errors(
         "error_by_loop",
         f"{what} by {name}, {first} at {name} {near['loop']} ({near['low']:g} to {near['high']:g})",
         result["error"], (name, _last_query(result)), by_loop["loop"],
-        [
-            Curve.of(
-                result["family"], result["style"], by_loop["model"], name="model", b=result["b"]
-            ),
-            Curve(
-                label=first, kind="median", mean=[height], x=[near["loop"]], points=True,
-                name="near_least",
-            ),
-        ],
-        levels=False,
+        [_of_loops(result["family"], result, "model"), mark],
     )  # fmt: skip
 
 
@@ -155,88 +144,63 @@ def _changes(result: Evaluation) -> Panel:
 def _early_exit(result: Evaluation) -> Panel:
     by_loop, halting, name = result["by_loop"], result["halting"], unit(result["family"])
     first, last = (halting["tolerance"][end] for end in (0, -1))
-    early = [
-        Curve.of(
-            f"early exit on the {on}'s change", on, halting[on]["error"], name=on,
-            x=halting[on]["loops"]["mean"],
-        )
-        for on in _CHANGES
-    ]  # fmt: skip
+    drawn = [Curve.of("all after as many", result["style"], by_loop["model"], name="all")]
+    for on in _CHANGES:
+        label, loops = f"early exit on the {on}'s change", halting[on]["loops"]["mean"]
+        drawn.append(Curve.of(label, on, halting[on]["error"], name=on, x=loops))
     return _errors(
         "halting", f"Error against {name}s used with early exit", result["error"],
         (f"mean {name}s used (dots: tolerances {first:g} to {last:g})", _last_query(result)),
-        by_loop["loop"],
-        [Curve.of("all after as many", result["style"], by_loop["model"], name="all"), *early],
-        levels=False,
+        by_loop["loop"], drawn,
     )  # fmt: skip
 
 
-def _shift(result: Evaluation, name: str, shift: Mapping[str, Any]) -> Panel:
-    highs = [high for curve in models(result, shift) for high in curve.high]
-    return Panel(
-        f"shift_{name}", shift["label"], examples_name(result["error"]), result["error"],
-        shift["k"], curves(result, shift),
-        log="" if result["error"] in _LINEAR else "y",
-        limits=(None, 3 * max(shift["zero"], *(high for high in highs if high is not None))),
-        levels={"predicting zero": shift["zero"]}, picture="shifts",
+def _shifts(result: Evaluation) -> list[Panel]:
+    """The errors on all shifted inputs by loop, and those on each by number of examples."""
+    if not result["shifts"]:
+        return []
+    error, name = result["error"], unit(result["family"])
+    drawn = [_of_loops("inputs as in training", result, "trained")]
+    panels = []
+    for key, shift in result["shifts"].items():
+        drawn.append(Curve.of(shift["label"], f"shift {key}", shift["by_loop"], name=key))
+        of_model, of_zero = models(result, shift), {"predicting zero": shift["zero"]}
+        highs = [high for curve in of_model for high in curve.high if high is not None]
+        panel = _errors(
+            f"shift_{key}", shift["label"], error, (examples_name(error), error), shift["k"],
+            [*of_model, *solvers(shift["labels"], shift)], of_zero,
+        )  # fmt: skip
+        limits = (None, 3 * max(shift["zero"], *highs))
+        panels.append(replace(panel, limits=limits, picture="shifts"))
+    by_loop = _errors(
+        "shifts_by_loop", f"The last query's error on shifted inputs, by {name}", error,
+        (name, error), _loops(drawn), drawn,
     )  # fmt: skip
-
-
-def _shifts_by_loop(result: Evaluation) -> Panel:
-    name, by_loop = unit(result["family"]), result["by_loop"]
-    shifted = [
-        Curve.of(shift["label"], f"shift {key}", shift["by_loop"], name=key)
-        for key, shift in result["shifts"].items()
-    ]
-    trained = Curve.of(
-        "inputs as in training", result["style"], by_loop["model"], name="trained", b=result["b"]
-    )
-    return _errors(
-        "shifts_by_loop", f"The last query's error on shifted inputs, by {name}", result["error"],
-        (name, result["error"]), _loops([trained, *shifted]), [trained, *shifted], levels=False,
-    )  # fmt: skip
+    return [by_loop, *panels]
 
 
 def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
     """Errors by examples, less the first run's, and by loop, of runs."""
     runs, error, labels = result["runs"], result["error"], run_labels(result)
-    first, *others = runs
-    axis = examples_name(error)
-
-    def of_runs(names: Iterable[str], part: str) -> list[Curve]:
-        return [
-            Curve.of(
-                labels[name], runs[name]["style"], runs[name][part], name=name,
-                b=runs[name]["b"] if part == "by_loop" else None,
-            )
-            for name in names
-        ]  # fmt: skip
-
-    solvers = [
-        Curve.of(result["labels"][name], name, band, name=name, solver=True)
-        for name, band in result["baselines"].items()
-    ]
-    differences = [
-        Curve.of(
-            labels[name], runs[name]["style"], runs[name]["minus_first"]["by_examples"], name=name
-        )
-        for name in others
-    ]
-    loops = of_runs(runs, "by_loop")
+    first = next(iter(runs))
+    part = runs[first]["by_examples"]
+    errors, differences, loops = list[Curve](), list[Curve](), list[Curve]()
+    for name, run in runs.items():
+        label, kind, less = labels[name], run["style"], run["minus_first"]["by_examples"]
+        errors.append(Curve.of(label, kind, run["by_examples"]["model"], name=name))
+        differences.append(Curve.of(label, kind, less, name=name))
+        loops.append(_of_loops(label, run, name))
     return [
-        _errors(
-            "error_by_examples", "Error by number of examples", error, (axis, error), result["k"],
-            [*of_runs(runs, "by_examples"), *solvers],
-        ),
+        _by_examples(error, part["k"], [*errors, *solvers(result["labels"], part)]),
         Panel(
-            "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt", axis,
-            f"{error}, less the first run's", result["k"], differences,
+            "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt",
+            examples_name(error), f"{error}, less the first run's", part["k"], differences[1:],
             levels={labels[first]: 0.0},
         ),
         _errors(
             "error_by_loop", f"{of_loops(error).capitalize()} by loop", error,
-            ("loop (layer, for standard models)", by_loop_name(error, result["k"][-1])),
-            _loops(loops), loops, levels=False,
+            ("loop (layer, for standard models)", by_loop_name(error, part["k"][-1])),
+            _loops(loops), loops,
         ),
     ]  # fmt: skip
 
@@ -247,29 +211,25 @@ def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Pan
     rows = [record for record in records if _number(record.get("loss")) is not None]
     if not rows:
         return []
+    losses = np.array([row["loss"] for row in rows], dtype=np.float64)
+    smooth = smoothed(losses, max(0.0, 1 - _WINDOW / len(rows)))
     parts = np.array_split(np.arange(len(rows)), min(len(rows), _MOST))
-    groups = [[rows[i] for i in part] for part in parts]
-    smooth = smoothed([float(row["loss"]) for row in rows], max(0.0, 1 - _WINDOW / len(rows)))
-    losses = [[float(row["loss"]) for row in group] for group in groups]
-    x = [float(group[-1]["step"]) for group in groups]
+    ends = [part[-1] for part in parts]
     loss: Band = {
-        "mean": [float(smooth[part[-1]]) for part in parts],
-        "low": [*map(min, losses)], "high": [*map(max, losses)],
-    }  # fmt: skip
+        "mean": [float(smooth[end]) for end in ends],
+        "low": [float(losses[part].min()) for part in parts],
+        "high": [float(losses[part].max()) for part in parts],
+    }
+    x = [float(rows[end]["step"]) for end in ends]
     panels = [
         Panel(
             "training", "Training loss (band: least to largest logged)", "step", "loss", x,
             [Curve.of("loss, running mean", kind, loss, name="loss")],
-            log="y" if min(map(min, losses)) > 0 else "", picture="training",
+            log="y" if losses.min() > 0 else "", picture="training",
         )
     ]  # fmt: skip
     growing = [
-        Curve(
-            label=name,
-            kind=name,
-            name=name,
-            mean=[_number(group[-1].get(name)) for group in groups],
-        )
+        Curve(label=name, kind=name, name=name, mean=[_number(rows[end].get(name)) for end in ends])
         for name in ("loops", "dims", "points")
         if len({row.get(name) for row in rows}) > 1
     ]
@@ -279,16 +239,28 @@ def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Pan
     return panels
 
 
+def _by_examples(error: str, k: Sequence[float], drawn: Sequence[Curve]) -> Panel:
+    """Errors by examples, with the level of guessing or of predicting zero."""
+    return _errors(
+        "error_by_examples", "Error by number of examples", error, (examples_name(error), error),
+        k, drawn, _LEVELS.get(error, {"predicting zero": 1.0}),
+    )  # fmt: skip
+
+
+def _of_loops(label: str, result: Mapping[str, Any], name: str) -> Curve:
+    """A model's errors by loop, with a mark at its b."""
+    by_loop = result["by_loop"]["model"]
+    return Curve.of(label, result["style"], by_loop, name=name, b=result["b"])
+
+
 def _errors(
     name: str, title: str, error: str, axes: tuple[str, str], x: Sequence[float],
-    drawn: Sequence[Curve], *, levels: bool = True,
+    drawn: Sequence[Curve], levels: Mapping[str, float] | None = None,
 ) -> Panel:  # fmt: skip
-    """A panel of errors: rates from 0, nats as they are, all others on a log scale; with the level
-    of guessing, or of predicting zero, where that is on the axis."""
+    """A panel of errors: rates from 0, nats as they are, all others on a log scale."""
     return Panel(
-        name, title, *axes, list(x), drawn, log="" if error in _LINEAR else "y",
-        limits=(0 if error == ERROR_RATE else None, None),
-        levels=_LEVELS.get(error, {"predicting zero": 1.0}) if levels else {},
+        name, title, *axes, x, drawn, log="" if error in (ERROR_RATE, NATS) else "y",
+        limits=(0 if error == ERROR_RATE else None, None), levels=levels or {},
     )  # fmt: skip
 
 

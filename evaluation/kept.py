@@ -45,7 +45,7 @@ def kept(
     result = found(folder, kind, request)
     if result is None:
         content, arrays = compute()
-        path = _path(folder, request)
+        path = folder / f"{key_of(request)}.json"
         folder.mkdir(parents=True, exist_ok=True)
         content = {**request, **content, "key": path.stem}
         if arrays is not None:
@@ -58,22 +58,14 @@ def kept(
 def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     """The stored result of a request; None if there is none, or if its files cannot be used, in
     which case a line is printed."""
-    path = _path(folder, request)
-    result, problem, _ = read_record(path, kind)
-    sha256 = (result or {}).get("arrays_sha256")
-    if sha256 is not None and sha256_of(path.with_suffix(".npz")) != sha256:
-        problem = f"{path.with_suffix('.npz')} is missing or was altered"
+    path = folder / f"{key_of(request)}.json"
+    arrays, (result, problem, _) = path.with_suffix(".npz"), read_record(path, kind)
+    if result and result.get("arrays_sha256") not in (None, _sha256(arrays)):
+        problem = f"{arrays} is missing or was altered"
     if problem:
         print(f"{problem}; computed again", flush=True)
         return None
     return result
-
-
-def all_kept(folder: Path, kind: str) -> list[Any]:
-    """Every undamaged and unaltered result in a folder, the oldest first."""
-    paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    results = [read_record(path, kind).content for path in paths]
-    return [result for result in results if result is not None]
 
 
 def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
@@ -97,29 +89,21 @@ def shown(
     if record.problem:
         print(f"{record.problem}; made again", flush=True)
     elif record.sealed and stored == plain:
-        altered = [name for name in digests if sha256_of(path.parent / name) != digests[name]]
+        altered = [name for name in digests if _sha256(path.parent / name) != digests[name]]
         if not altered:
             return [path.parent / name for name in digests]
         print(f"{path.parent}: {', '.join(altered)} missing or altered; made again", flush=True)
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     files = list(make())
-    digests = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in files}
+    digests = {file.relative_to(path.parent).as_posix(): _sha256(file) for file in files}
     write_record(path, kind, {**plain, "files": digests})
     return files
 
 
-def sha256_of(path: Path) -> str | None:
-    """The sha256 of a file's content; None if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
-def _path(folder: Path, request: Mapping[str, object]) -> Path:
-    return folder / f"{key_of(request)}.json"
+def _sha256(path: Path) -> str:
+    """The sha256 of a file's content; "missing" without one."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
 
 
 class Cache:
@@ -143,19 +127,19 @@ class Cache:
         in the cache under the same `content` (plain values, digests for tensors).
         """
         path = self.folder / f"{name}-{key_of({'name': name, **content})}.npz"
-        parts = _read(path)
-        first, write_time = sum(map(_length, parts)), time.monotonic()
-        with Progress(total, name, "prompt", done=first) as progress:
-            while first < total:
-                parts.append(compute(slice(first, min(first + chunk, total))))
-                progress.update(_length(parts[-1]))
-                first += _length(parts[-1])
-                if first == total or time.monotonic() - write_time > self.between_writes:
-                    parts = [{n: np.concatenate([p[n] for p in parts]) for n in parts[-1]}]
+        arrays, write_time = _read(path), time.monotonic()
+        done = _length(arrays)
+        with Progress(total, name, "prompt", done=done) as progress:
+            while done < total:
+                new = compute(slice(done, min(done + chunk, total)))
+                arrays = {n: np.concatenate((arrays[n], new[n])) for n in new} if arrays else new
+                progress.update(_length(new))
+                done = _length(arrays)
+                if done == total or time.monotonic() - write_time > self.between_writes:
                     self.folder.mkdir(exist_ok=True)
-                    write_arrays(path, parts[0], compressed=False)
+                    write_arrays(path, arrays, compressed=False)
                     write_time = time.monotonic()
-        return parts[0]
+        return arrays
 
 
 def digest(*tensors: Tensor) -> str:
@@ -167,17 +151,17 @@ def digest(*tensors: Tensor) -> str:
     return sha256.hexdigest()
 
 
-def _read(path: Path) -> list[Arrays]:
+def _read(path: Path) -> Arrays:
     """The arrays in a file of the cache, none where there is no file or a damaged one."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return [dict(file)]
+            return dict(file)
     except FileNotFoundError:
-        return []
+        return {}
     except Exception:  # numpy and zipfile raise many kinds for a file that is no .npz
         print(f"{path} is damaged; computed again", flush=True)
-        return []
+        return {}
 
 
 def _length(arrays: Arrays) -> int:
-    return len(next(iter(arrays.values())))
+    return len(next(iter(arrays.values()), ()))

@@ -38,11 +38,6 @@ class LoadedModel:
     step: int
 
     @property
-    def folder(self) -> Path:
-        """The run folder, also where `path` is a checkpoint in it."""
-        return self.path.parent.parent if self.path.suffix == ".safetensors" else self.path
-
-    @property
     def classes(self) -> int:
         return self.model.spec.classes
 
@@ -65,12 +60,8 @@ def load_run(path: str | PathLike[str]) -> Run:
     one that does not fit its configuration.
     """
     loaded = load_model(path)
-    task = task_in(loaded.folder, loaded.config)
-    if task.classes != loaded.classes:
-        raise RunError(
-            f"{loaded.path}: its checkpoint does not fit its configuration: {loaded.classes} "
-            f"classes, and task={loaded.config.task.name} has {task.classes}"
-        )
+    is_checkpoint = loaded.path.suffix == ".safetensors"
+    task = task_in(loaded.path.parents[1] if is_checkpoint else loaded.path, loaded.config)
     return Run(loaded.path, loaded.config, task, loaded.model, loaded.step)
 
 

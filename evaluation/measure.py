@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -43,69 +44,66 @@ class Measure:
 
     def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
         self.run, self.settings, self.task = run, settings, run.task
-        self.b = trained_loops(run.config)
-        assert settings.max_loops is not None
-        assert settings.loops is not None
-        halting, loops = None, self.b
-        if settings.loops == "auto":
-            assert settings.halt_by is not None
-            halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
-        else:
-            loops = settings.loops
-        at = tuple(sorted({self.b, loops}))
-        self.error_settings = ErrorSettings(at, settings.max_loops, halting)
-        self._model_key = "halted" if halting else f"at_{loops}"
-        self._cache = Cache(run.path / "cache")
-        self.weights = weights_digest(run.model)
-        self._device = device
-        self._device_model: Model | None = None
+        self._cache, self._device = Cache(run.path / "cache"), device
         self.prompts = evaluation_prompts(
             self.task, settings.prompts, run.config.task.points, settings.seed
         )
 
+    @cached_property
+    def device_model(self) -> Model:
+        """The model on the evaluation's device."""
+        return place_exactly(self._device).prepare(self.run.model)
+
     def model(self, shifted: Shifted | None = None, name: str = "model") -> Arrays:
         """`model` (read at `evaluation.loops`) and `model_at_b` [P, n], `by_loop`, `state_change`
         and `prediction_change` [P, loops]; `loops_used` [P, n] with a halting rule."""
-        prompts = shifted.prompts if shifted else self.prompts
-        queries = shifted.queries if shifted and shifted.queries is not prompts else None
-        error_settings = self.error_settings
-        content = {"prompts": _prompts_digest(prompts, queries), "reading": asdict(error_settings)}
+        settings, b = self.settings, trained_loops(self.run.config)
+        assert settings.max_loops is not None
+        assert settings.loops is not None
+        assert settings.halt_by is not None
+        at, halting = {b}, None
+        if settings.loops == "auto":
+            halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
+        else:
+            at.add(settings.loops)
+        reading = ErrorSettings(tuple(sorted(at)), settings.max_loops, halting)
+        given, asked = self._inputs(shifted)
+        prompts = digest(given.xs, given.ys, asked.xs, asked.ys)
+        content = {"prompts": prompts, "reading": asdict(reading)}
 
         def compute(rows: slice) -> Arrays:
-            query_rows = queries[rows] if queries else None
-            model = self.device_model()
-            return model_errors(model, self.task, prompts[rows], error_settings, query_rows)
+            queries = None if asked is given else asked[rows]
+            return model_errors(self.device_model, self.task, given[rows], reading, queries)
 
-        arrays = self.rows(name, content, len(prompts), compute, [])
-        names = ("by_loop", "state_change", "prediction_change", "loops_used")
-        return {
-            "model": arrays[self._model_key],
-            "model_at_b": arrays[f"at_{self.b}"],
-            **{name: arrays[name] for name in names if name in arrays},
-        }
+        arrays = self.rows(name, content, len(given), compute, [])
+        arrays["model"] = arrays["halted" if halting else f"at_{settings.loops}"]
+        arrays["model_at_b"] = arrays[f"at_{b}"]
+        names = ("model", "model_at_b", "by_loop", "state_change", "prediction_change")
+        return {name: arrays[name] for name in (*names, "loops_used") if name in arrays}
 
     def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
         """A solver's label and its errors [P, n]. If it has a setting to choose, the value with the
         least mean error on other prompts of the task is used."""
         choices = named_solvers(name, self.task)
-        label, solve = next(iter(choices.items()))
+        label = next(iter(choices))
         if len(choices) > 1:
             points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
-            choice_prompts = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, seed)
+            others = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, seed)
             mean_errors = {
-                label: self._solve(f"{name}-choice", label, solve, choice_prompts).mean()
-                for label, solve in choices.items()
+                each: self._solve(f"{name}-choice", each, solve, others, others).mean()
+                for each, solve in choices.items()
             }
             label = min(mean_errors, key=mean_errors.__getitem__)
-            solve = choices[label]
-        if self._reads_the_answer(solve):
+        errors = self._solve(name, label, choices[label], *self._inputs(shifted))
+        if self._reads_the_answer(choices[label]):
             label = f"{label}, which reads the answer"
-        if shifted:
-            return label, self._solve(name, label, solve, shifted.prompts, shifted.queries)
-        errors = self._solve(name, label, solve, self.prompts)
-        if name == optimal(self.task) and "Bayes" not in label:
+        elif not shifted and name == optimal(self.task) and "Bayes" not in label:
             label = f"{label} (Bayes-optimal)"
         return label, errors
+
+    def _inputs(self, shifted: Shifted | None) -> tuple[Prompts, Prompts]:
+        """The pairs that are given and the queries that are asked, query k after the first k."""
+        return (shifted.prompts, shifted.queries) if shifted else (self.prompts, self.prompts)
 
     def shifted(self, name: str) -> Shifted:
         """The prompts of one shifted input distribution, drawn with the evaluation's seed."""
@@ -131,28 +129,22 @@ class Measure:
         return not np.allclose(before, after, rtol=1e-6, atol=1e-9, equal_nan=True)
 
     def _solve(
-        self,
-        name: str,
-        label: str,
-        solve: AnySolver,
-        prompts: Prompts,
-        queries: Prompts | None = None,
+        self, name: str, label: str, solve: AnySolver, given: Prompts, asked: Prompts
     ) -> Floats:
-        queries = queries or prompts
-        shifted_queries = None if queries is prompts else queries
+        """A solver's errors [P, n] at the queries asked, from the pairs given before each."""
         content = {
-            "sources": self._sources(solver_module(solve)),
+            "sources": _sources(self.task, solver_module(solve)),
             "label": label,
-            "prompts": _prompts_digest(prompts, shifted_queries),
+            "prompts": digest(given.xs, given.ys, asked.xs, asked.ys),
             "task": repr(self.task),
             "data": self.task.data_identity(),
         }
 
         def compute(rows: slice) -> Arrays:
-            return {"errors": _errors_of(solve, self.task, prompts[rows], queries[rows])}
+            return {"errors": _errors_of(solve, self.task, given[rows], asked[rows])}
 
         chunk = _SLOW_SOLVER_CHUNK if name in SLOW else _SOLVER_CHUNK
-        return self._cache.rows(name, content, len(prompts), chunk, compute)["errors"]
+        return self._cache.rows(name, content, len(given), chunk, compute)["errors"]
 
     def rows(
         self,
@@ -164,19 +156,9 @@ class Measure:
     ) -> Arrays:
         """What `compute` returns for rows of the model's inputs, stored under `content`, the
         model's weights and the code of these modules."""
-        sources = self._sources("looplab.models.model", *modules)
-        content = {**content, "sources": sources, "weights": self.weights}
+        sources = _sources(self.task, *modules)
+        content = {**content, "sources": sources, "weights": weights_digest(self.run.model)}
         return self._cache.rows(name, content, total, self.settings.batch_size, compute)
-
-    def _sources(self, *modules: str) -> dict[str, str]:
-        """The source files that errors depend on, including those of these modules."""
-        return sources_of(*EVALUATED, plugins=[type(self.task).__module__, *modules])
-
-    def device_model(self) -> Model:
-        """The model on the evaluation's device."""
-        if self._device_model is None:
-            self._device_model = place_exactly(self._device).prepare(self.run.model)
-        return self._device_model
 
 
 def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]:
@@ -186,7 +168,12 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    return sources_of(*EVALUATED, plugins=[type(task).__module__, *solver_modules])
+    return _sources(task, *solver_modules)
+
+
+def _sources(task: Task, *modules: str) -> dict[str, str]:
+    """The source files that errors depend on, including those of these modules."""
+    return sources_of(*EVALUATED, plugins=[type(task).__module__, *modules])
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
@@ -221,22 +208,15 @@ def shift_names(settings: EvaluationConfig) -> tuple[str, ...]:
     return tuple(SHIFTS) if "all" in settings.shifts else tuple(settings.shifts)
 
 
-def _prompts_digest(prompts: Prompts, queries: Prompts | None) -> str:
-    query_tensors = (queries.xs, queries.ys) if queries else ()
-    return digest(prompts.xs, prompts.ys, *query_tensors)
-
-
 def _errors_of(solve: AnySolver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
     """A solver's errors [B, n] at each query, from the pairs before it; at each token of a text."""
     if task.is_text:
         return cast(TextSolver, solve)(task, prompts)
     solve = cast(Solver, solve)
-    (xs, ys), (query_xs, query_ys) = _float64(prompts), _float64(queries)
+    xs, ys, query_xs, query_ys = (
+        part.double().numpy() for part in (prompts.xs, prompts.ys, queries.xs, queries.ys)
+    )
     predictions = answers(solve, xs, np.where(ys > 0, 1.0, -1.0) if task.classes else ys, query_xs)
     if not task.classes:
         return np.square(predictions - query_ys) / task.divisor
     return ((predictions > 0) != (query_ys > 0)).astype(np.float64)
-
-
-def _float64(prompts: Prompts) -> tuple[Floats, Floats]:
-    return prompts.xs.double().numpy(), prompts.ys.double().numpy()

@@ -57,9 +57,7 @@ class Curve:
         if isinstance(values, Interval):
             finite = (np.where(np.isfinite(part), part, np.nan) for part in values)
             values = Interval(*finite).to_json()
-        mean, low, high = values["mean"], values["low"], values["high"]
-        more.setdefault("name", file_name(label))
-        return cls(label=label, kind=kind, mean=mean, low=low, high=high, **more)
+        return cls(label=label, kind=kind, **values, **{"name": file_name(label), **more})
 
 
 @dataclass(frozen=True)
@@ -139,17 +137,14 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
     Of two or three seeds the interval is about their range: claims judge by wider ones.
     """
     rows = np.array(values, dtype=np.float64)
-    columns = [column[np.isfinite(column)] for column in rows.T]
-    if rows.size and len(rows) > 1 and all(len(column) == len(rows) for column in columns):
+    if rows.size and len(rows) > 1 and np.isfinite(rows).all():
         return bootstrap(rows, _RESAMPLES, _SEED)
-    intervals = [_interval(column) for column in columns]
-    return Interval(*(np.array([interval[part] for interval in intervals]) for part in range(3)))
-
-
-def _interval(column: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, ...]:
-    if len(column) < 2:
-        return (float(column[0]) if len(column) else np.nan), np.nan, np.nan
-    return tuple(float(part) for part in bootstrap(column, _RESAMPLES, _SEED))
+    found: list[tuple[Any, ...]] = []
+    for column in rows.T:
+        known = column[np.isfinite(column)]
+        alone = (np.append(known, np.nan)[0], np.nan, np.nan)
+        found.append(bootstrap(known, _RESAMPLES, _SEED) if len(known) > 1 else alone)
+    return Interval(*np.array(found).reshape(-1, 3).T)
 
 
 def without_interval(values: ArrayLike) -> Interval:

@@ -1,6 +1,6 @@
 """The curves printed in arXiv 2311.12424 and its notebooks, for runs with the same settings.
 
-for entry in published(run.config, loops=500):
+for entry in published(run.config):
     print(entry["label"], entry["mean"][40], entry["source"])
 """
 
@@ -18,26 +18,29 @@ from looplab.training.assemble import build_task
 _PATH = Path(__file__).with_suffix(".json")
 
 
-def published(config: Config, loops: int) -> list[dict[str, Any]]:
-    """The printed curves comparable with a run's errors by examples at `loops`: errors over the
-    task's divisor, entry k after k in-context examples.
+def published(config: Config) -> list[dict[str, Any]]:
+    """The printed curves comparable with a run's errors by examples: errors over the task's
+    divisor, entry k after k in-context examples, each with the `source`, `prompts` and
+    `training_steps` of its result.
 
     A baseline's curve needs the same task: name, dims, points, settings and unlimited prompts. A
-    model's needs the same shape, b, T and number of loops (for a standard model: its layers) as
-    well. Steps and curriculum are not compared. For decision trees, noisy functions and the ReLU
-    network's baselines no numbers are printed.
+    model's needs the same shape, b and T as well; it has the `loops` (layers, for a standard model)
+    that it is read at. Steps and curriculum are not compared. For decision trees, noisy functions
+    and the ReLU network's baselines no numbers are printed.
 
-    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval, None
-    where none is printed, as are `loops` and `training_steps` of baselines. `in_paper` holds the
-    values in the paper's text, by k; `rounding` says how many digits are printed.
+    `name` is "model" or a baseline's; `low` and `high` bound the 90 % bootstrap interval, where one
+    is printed. `in_paper` holds the values in the paper's text, by k; `rounding` says how many
+    digits are printed.
     """
-    return [entry for entry in _same_settings(config) if entry["loops"] in (None, loops)]
-
-
-def published_loops(config: Config) -> list[int]:
-    """The numbers of loops at which curves of a run's model are printed; usually empty."""
-    loops = {entry["loops"] for entry in _same_settings(config)}
-    return sorted(each for each in loops if each is not None)
+    return [
+        {
+            **curve,
+            "source": result["source"],
+            "prompts": result["protocol"]["prompts"],
+            "training_steps": result["protocol"]["training_steps"],
+        }
+        for curve, result in matching(_PATH, config)
+    ]
 
 
 def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -50,25 +53,6 @@ def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mappin
         if _same_task(config, result["task"])
         for curve in result["curves"]
         if all(settings[key] == value for key, value in curve.get("model", {}).items())
-    ]
-
-
-def _same_settings(config: Config) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": curve["name"],
-            "label": curve["label"],
-            "mean": curve["mean"],
-            "low": curve.get("low"),
-            "high": curve.get("high"),
-            "in_paper": curve.get("in_paper", {}),
-            "loops": curve.get("loops"),
-            "training_steps": result["protocol"]["training_steps"] if "model" in curve else None,
-            "prompts": result["protocol"]["prompts"],
-            "rounding": curve["rounding"],
-            "source": result["source"],
-        }
-        for curve, result in matching(_PATH, config)
     ]
 
 

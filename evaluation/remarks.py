@@ -19,9 +19,7 @@ from looplab.training.run_folder.data import changed_data
 from looplab.training.run_folder.run import Run, RunFolder, other_code, some_files
 from looplab.training.run_folder.sources import outside_source
 
-_PROMPTS, _POINTS = 4096, 16  # that a variance is estimated from
-_TOLERATED = 0.1  # of a divisor
-_STANDARD_ERRORS = 4.0
+_PROMPTS = 4096  # that a variance is estimated from
 
 
 def remarks(run: Run) -> list[str]:
@@ -44,13 +42,13 @@ def divisor_remark(task: Task) -> list[str]:
     if outside_source(type(task)) is None or task.loss != "squared_error":
         return []
     try:
-        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, _POINTS)
+        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, 16)
         ys = task.outputs(prompts.xs, parameters).double()
     except (ConfigError, NotImplementedError):  # a task of data, without a function of x
         return []
     squares = (ys - ys.mean()).square().mean(1)
     variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
-    if abs(variance - task.divisor) <= _TOLERATED * variance + _STANDARD_ERRORS * error:
+    if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
         return []
     return [
         f"errors are over {task.divisor:g}, the divisor of task={task.name}, but the variance of "
@@ -59,13 +57,19 @@ def divisor_remark(task: Task) -> list[str]:
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
-    """The remarks on a run of so many steps that say what its training or its curriculum lacks."""
+    """The remarks on a run of so many steps that say what its training lacks, and which numbers had
+    not reached their end in the curriculum of its last step."""
     lines, steps = [], config.training.steps
     if step != steps:
         lines.append(f"training unfinished: {step:,} of {steps:,} steps")
-    if numbers := curriculum_left(config, task, step):
-        lines.append(f"curriculum unfinished: {numbers}")
-    return lines
+    curriculum = build_curriculum(config, task)
+    stage = curriculum(max(step - 1, 0))
+    ends = {"dims": config.task.dims, "points": config.task.points}
+    if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
+        ends["loops"] = trained_loops(config)
+    values = {name: getattr(stage, name) for name in ends}
+    left = [f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end]
+    return [*lines, f"curriculum unfinished: {', '.join(left)}"] if left else lines
 
 
 def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
@@ -78,17 +82,3 @@ def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
         f"{'all' if len(run_names) == len(remarks_of) > 1 else ', '.join(run_names)}: {line}"
         for line, run_names in names.items()
     ]
-
-
-def curriculum_left(config: Config, task: Task, step: int) -> str:
-    """The numbers that had not reached their end in the curriculum of a run's last step: 'dims 2 of
-    5, loops 4 of 12'; empty if all had."""
-    curriculum = build_curriculum(config, task)
-    stage = curriculum(max(step - 1, 0))
-    ends = {"dims": config.task.dims, "points": config.task.points}
-    if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
-        ends["loops"] = trained_loops(config)
-    values = {name: getattr(stage, name) for name in ends}
-    return ", ".join(
-        f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end
-    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from looplab.conf.schema import TableFormat
 
 from .bootstrap import Band, numbers
-from .figures import curves, models, published_curve, run_labels
+from .figures import curves, models, published_curve, run_labels, solvers
 from .panel import Curve
 from .results import NATS, Evaluation, of_loops, unit
 from .tables import Part, Table, document
@@ -51,77 +53,47 @@ def error_table(result: Evaluation) -> Table:
 def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least. Language models have bits per byte in place of the last error."""
-    labels, is_text = run_labels(result), result["error"] == NATS
-    digits = 4 if is_text else 3
-    at_last = f"k = {result['k'][-1]}"
-    compared, average = f"at {at_last}", "mean over k"
-    title = f"{result['error']}, {result['prompts']} prompts"
+    labels, is_text, runs = run_labels(result), result["error"] == NATS, result["runs"]
+    part, digits = next(iter(runs.values()))["by_examples"], 4 if is_text else 3
+    title, compared, average = result["error"], f"at k = {part['k'][-1]}", "mean over k"
     if is_text:
         compared, average = "bits per byte", NATS
-        title = f"bits per byte of the held-out text; {NATS} over {result['prompts']} prompts of it"
-    head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
+        title = f"bits per byte of the held-out text; {NATS}"
     rows = []
-    for index, (run, entry) in enumerate(result["runs"].items()):
-        error, difference = (
-            part.get("bits_per_byte", part["last"]) for part in (entry, entry["minus_first"])
-        )
-        rows.append(
-            [
-                labels[run],
-                _text(error["mean"][0], digits),
-                _span(error, digits),
-                _text(difference["mean"][0]) if index else "",
-                _span(difference) if index else "",
-                _text(entry["mean_over_k"]["mean"][0], digits),
-                f"{unit(entry['family'])} {entry['near_least']['loop']}",
-            ]
-        )
-    for name, curve in result["baselines"].items():
-        label = result["labels"][name]
-        if is_text:
-            rows.append([label, *[""] * 4, _text(float(numbers(curve["mean"]).mean()), digits)])
-        else:
-            rows.append([label, _text(curve["mean"][-1]), _span(curve)])
-    halting = [
-        f"{labels[run]} is read by early exit; after b = {entry['b']} loops "
-        f"{'its mean error' if is_text else f'its error at {at_last}'} is "
-        f"{_text(entry['by_loop']['mean'][entry['b'] - 1])}"
-        for run, entry in result["runs"].items()
-        if entry["loops"] == "auto"
-    ]
-    return document([title, Table(head, rows), *halting, *result.get("remarks", [])], form)
+    for index, (run, entry) in enumerate(runs.items()):
+        by_loop, less = entry["by_loop"], entry["minus_first"]
+        error = entry.get("bits_per_byte", entry["by_examples"]["model"])
+        minus_first = _last(less.get("bits_per_byte", less["by_examples"])) if index else ["", ""]
+        near = f"{unit(entry['family'])} {by_loop['near_least']['loop']}"
+        means = _mean(entry["by_examples"]["model"], digits)
+        rows.append([labels[run], *_last(error, digits), *minus_first, means, near])
+    for name, label in result["labels"].items():
+        cells = [*[""] * 4, _mean(part[name], digits)] if is_text else _last(part[name])
+        rows.append([label, *cells])
+    head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
+    parts = [f"{title}, {result['prompts']} prompts", Table(head, rows), *result["remarks"]]
+    return document(parts, form)
 
 
 def handful(result: Evaluation) -> list[int]:
     """A few numbers of examples: none, around d/2, d and 2 d, and the largest; of tokens of a text
     powers of 4."""
-    last = result["by_examples"]["k"][-1]
+    last, d = result["by_examples"]["k"][-1], result["dims"]
+    chosen = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
     if "language" in result:
-        return sorted(k for k in {0, 1, 4, 16, 64, 256, last} if k <= last)
-    d = result["dims"]
-    candidates = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
-    return sorted(k for k in candidates if 0 <= k <= last)
+        chosen = {0, 1, 4, 16, 64, 256, last}
+    return sorted(k for k in chosen if 0 <= k <= last)
 
 
 def _halting(result: Evaluation) -> str:
-    """Errors and mean number of loops with halting, beside the errors at b."""
-    rule = result["settings"]
-    halted, used, at_b = (
-        numbers(result["by_examples"][name]["mean"])
-        for name in ("model", "loops_used", "model_at_b")
-    )
-    parts = [("mean over k", [part.mean() for part in (halted, used, at_b)])]
-    if "language" not in result:
-        parts.insert(0, ("the last query's error is", [part[-1] for part in (halted, used, at_b)]))
-    texts = [
-        f"{name} {_text(error)} after {_text(loops)} loops on average, {_text(full)} after all "
-        f"b = {result['b']}"
-        for name, (error, loops, full) in parts
-    ]
+    """Mean error and mean number of loops with halting, beside the error at b."""
+    rule, part = result["settings"], result["by_examples"]
+    error, loops, at_b = (_mean(part[name]) for name in ("model", "loops_used", "model_at_b"))
     scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
     return (
         f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
-        f"{scale}, or at loop {rule['halt_by']}: {'; '.join(texts)}"
+        f"{scale}, or at loop {rule['halt_by']}: mean over k {error} after {loops} loops on "
+        f"average, {at_b} after all b = {result['b']}"
     )
 
 
@@ -141,7 +113,7 @@ def _shifts(result: Evaluation) -> Table:
     """Errors of the model and of a solver on shifted inputs, at a few k."""
     ks, rows = handful(result), []
     for shift in result["shifts"].values():
-        for curve in curves(result, shift):
+        for curve in (*models(result, shift), *solvers(shift["labels"], shift)):
             cells = [_text(curve.mean[k]) if k < len(shift["k"]) else "" for k in ks]
             rows.append([f"{shift['label']}: {curve.label}", *cells, _text(shift["zero"])])
     return Table(["shifted inputs, k", *map(str, ks), "zero"], rows)
@@ -150,29 +122,26 @@ def _shifts(result: Evaluation) -> Table:
 def _published(result: Evaluation) -> list[Part]:
     """The published curves for this task and model, each under ours; and the number of loops at
     which this model is published."""
-    ks, notes = handful(result), dict[str, str]()
-    rows: list[list[str]] = []
+    ks, rows = handful(result), list[list[str]]()
     ours = {curve.name: curve for curve in curves(result)}
     ours.setdefault("model", ours["model_at_b"])
-    for entry in result["published"]:
-        if entry["name"] not in ours:
-            continue
-        for curve in (ours[entry["name"]], published_curve(entry)):
-            indent = "  " * (curve.kind == "published")
-            rows += _with_interval(f"{indent}{curve.label}", curve, ks)
-        notes[entry["source"]] = f"{entry['prompts']} prompts"
-        if entry["training_steps"]:
-            notes[entry["source"]] += f", after {entry['training_steps']:,} steps"
-    parts: list[Part] = []
-    if notes:
-        head = ["beside the published, k", *map(str, ks)]
-        parts = [Table(head, rows), *(f"{source}: {note}" for source, note in notes.items())]
-    other_loops = [loops for loops in result["published_loops"] if loops != result["loops"]]
-    if other_loops:
-        parts.append(
-            f"this model is published at {other_loops[0]} loops: evaluation.loops={other_loops[0]}"
-        )
-    return parts
+    shown = [entry for entry in result["published"] if entry["name"] in ours]
+    for entry in shown:
+        own, printed = ours[entry["name"]], published_curve(entry)
+        rows += _with_interval(own.label, own, ks)
+        rows += _with_interval(f"  {printed.label}", printed, ks)
+    notes = dict.fromkeys(
+        f"{entry['source']}: {entry['prompts']} prompts, models after {entry['training_steps']:,} "
+        "steps"
+        for entry in shown
+    )
+    table = Table(["beside the published, k", *map(str, ks)], rows)
+    other_loops = [
+        f"this model is published at {loops} loops: evaluation.loops={loops}"
+        for loops in result["published_loops"]
+        if loops != result["loops"]
+    ]
+    return [*([table, *notes] if shown else []), *other_loops]
 
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
@@ -185,8 +154,18 @@ def _row(label: str, values: Sequence[float | None], ks: Sequence[int]) -> list[
     return [label, *(_text(values[k]) for k in ks)]
 
 
-def _span(curve: Band, digits: int = 3) -> str:
-    return f"{_text(curve['low'][-1], digits)} to {_text(curve['high'][-1], digits)}"
+def _last(curve: Band, digits: int = 3) -> list[str]:
+    """The last value of a curve, and its interval."""
+    return [_text(curve["mean"][-1], digits), _span(curve, -1, digits)]
+
+
+def _span(curve: Band, at: int, digits: int = 3) -> str:
+    low, high = _text(curve["low"][at], digits), _text(curve["high"][at], digits)
+    return f"{low} to {high}" if low and high else ""
+
+
+def _mean(curve: Band, digits: int = 3) -> str:
+    return _text(float(np.mean(numbers(curve["mean"]))), digits)
 
 
 def _text(value: float | None, digits: int = 3) -> str:
@@ -196,32 +175,24 @@ def _text(value: float | None, digits: int = 3) -> str:
 def language_tables(result: LanguageResult, b: int) -> list[Part]:
     """Bits per byte of each text by loop, its perplexities at b loops, and the accuracy of each
     file of questions."""
-    texts, questions = result["texts"], result["questions"]
+    texts, questions, size = result["texts"], result["questions"], result["size"]
     loops = shown_loops(next(iter(texts.values()))["loop"], b)
-    head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
     running = any("running_perplexity" in text for text in texts.values())
-    head += ["running"] * running
     rows = []
     for name, text in texts.items():
-        rows.append(
-            [
-                name.replace("_", "-"),
-                *_at(text["bits_per_byte"], loops),
-                _span_at(text["bits_per_byte"], b),
-                *_at(text["perplexity"], [b]),
-                *_at(text["word_perplexity"], [b]),
-                *(_at(text["running_perplexity"], [b]) if "running_perplexity" in text else []),
-            ]
-        )
+        at_b = [text["perplexity"], text["word_perplexity"]]
+        at_b += [text["running_perplexity"]] if "running_perplexity" in text else []
+        bits, perplexities = text["bits_per_byte"], [_at(curve, b) for curve in at_b]
+        rows.append([name.replace("_", "-"), *_by_loop(bits, loops, b), *perplexities])
         for label, bits in text.get("solvers", {}).items():  # they do not loop: beside b
-            cells = ["".join(_at(bits, [1])) if loop == b else "" for loop in loops]
-            rows.append([f"  {label}", *cells, _span_at(bits, 1)])
+            cells = [_at(bits, 1) if loop == b else "" for loop in loops]
+            rows.append([f"  {label}", *cells, _span(bits, 0)])
+    head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
     sizes = ", ".join(f"{name.replace('_', '-')} {text['bytes']:,}" for name, text in texts.items())
-    size = result["size"]
+    protocol = "; running: blocks without start tokens, as arXiv 2605.18797's code"
     parts: list[Part] = [
-        Table(head, rows),
-        f"bytes read: {sizes}"
-        + ("; running: blocks without start tokens, as arXiv 2605.18797's code" if running else ""),
+        Table([*head, *["running"] * running], rows),
+        f"bytes read: {sizes}{protocol * running}",
         f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
         f"{size['flops']:.3g} FLOPs a token at the end of training, "
         f"{size['flops_of_one_loop']:.3g} where loops are not counted",
@@ -231,11 +202,8 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
         rows = [
             [
                 f"{name.removesuffix('.gz').removesuffix('.jsonl')} ({file['kind']})",
-                *_at(file["accuracy"], loops),
-                _span_at(file["accuracy"], b),
-                f"{file['chance']:.3g}",
-                *_at(file["centred"], [b]),
-                str(file["questions"]),
+                *_by_loop(file["accuracy"], loops, b),
+                *(f"{file['chance']:.3g}", _at(file["centred"], b), str(file["questions"])),
             ]
             for name, file in questions.items()
         ]
@@ -251,10 +219,9 @@ def shown_loops(loops: Sequence[int], b: int) -> list[int]:
     return sorted({1, max(b // 2, 1), b, 2 * b, loops[-1]} & set(loops))
 
 
-def _at(curve: Band, loops: Sequence[int]) -> list[str]:
-    return [_text(curve["mean"][loop - 1], 4) for loop in loops]
+def _by_loop(curve: Band, loops: Sequence[int], b: int) -> list[str]:
+    return [*(_at(curve, loop) for loop in loops), _span(curve, b - 1)]
 
 
-def _span_at(curve: Band, loop: int) -> str:
-    low, high = curve["low"][loop - 1], curve["high"][loop - 1]
-    return "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
+def _at(curve: Band, loop: int) -> str:
+    return _text(curve["mean"][loop - 1], 4)

@@ -1,15 +1,40 @@
-"""The content of evaluation.json and comparison.json, and what its numbers are called."""
+"""From errors prompt by prompt to the content of evaluation.json, which is one plain dict of means
+with intervals; and what its numbers are called."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from .text.results import LanguageResult
+import numpy as np
+from numpy.typing import NDArray
 
-FORMAT = 4  # of evaluation.json; an older one is computed again
+from looplab.conf.schema import EvaluationConfig
+from looplab.tasks import Task
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
+
+from .baselines import optimal
+from .bootstrap import Band, bootstrap, resampled_means
+from .errors import halted_at
+from .kept import Arrays
+from .published import published
+from .style import kind_of
 
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
+TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
+_NEAR = 1.05  # times the least error by loop: an error up to this is near it
+Evaluation = dict[str, Any]  # what `summary` returns, and in a file the request beside it
+
+
+def error_name(task: Task) -> str:
+    """The name of this task's error, for an axis."""
+    if task.loss == "next_token":
+        return NATS
+    if task.loss != "squared_error":
+        return ERROR_RATE
+    return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
 
 
 def examples_name(error: str) -> str:
@@ -33,53 +58,97 @@ def unit(family: str) -> str:
     return "layer" if family == "standard" else "loop"
 
 
-class OfRun(TypedDict):
-    """One run's result: its task, family and b (of a standard model, its layers); `style` is the
-    kind of its curves (`style.kind_of`). The numbers must be read with the remarks."""
-
-    task: str
-    dims: int
-    remarks: NotRequired[list[str]]
-    family: str
-    b: int
-    style: str
+def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:
+    """A function to means with intervals, by an evaluation's settings."""
+    return lambda values: bootstrap(values, settings.resamples, settings.seed).to_json()
 
 
-class Evaluation(OfRun):
-    """The content of evaluation.json, and of each file in evaluations/. Each curve has lists
-    `mean`, `low` and `high` (`Band`).
+def summary(
+    run: Run, settings: EvaluationConfig, arrays: Arrays, labels: Mapping[str, str]
+) -> Evaluation:
+    """The result of an evaluation by resolved settings, without its shifted inputs.
 
-    `by_examples` has errors by number of examples `k`: of the `model` at the evaluation's loops,
-    `model_at_b`, of each solver by name, and the mean `loops_used` with a halting rule.
-    `above_optimal` has the model's less those of the solver `over`, paired by prompt. `by_loop` has
-    the last query's error of the `model` by `loop`, its `state_change` and `prediction_change`, and
-    the first loop that is `near_least`. `halting` has for either change the mean number of `loops`
-    and the `error` by `tolerance`. Each of `shifts` is as `by_examples`, with a `label`, the error
-    of predicting `zero`, the `labels` of its solvers and the errors `by_loop`.
-
-    `labels` are those of the solvers; `command` shows the result, `others` are those of the run's
-    other evaluations.
+    Each curve is a `Band`. `by_examples` is that of the task's inputs, with the `labels` of its
+    solvers; `shifts` has one for each shifted input, with a `label`, the error of predicting `zero`
+    and the errors `by_loop`. `above_optimal` has the model's errors less those of the solver
+    `over`, paired by prompt. `by_loop` has the last query's error of the `model` by `loop`, its
+    `state_change` and `prediction_change`, and the first loop that is `near_least`. `halting` has
+    for either change the mean number of `loops` and the `error` by `tolerance`. `published` are the
+    printed curves beside it, `published_loops` where those of this model are. `b` of a standard
+    model is its layers; `style` is the kind of its curves (`style.kind_of`).
     """
+    config, intervals, by_loop = run.config, intervals_by(settings), arrays["by_loop"]
+    printed = published(config)
+    best = optimal(run.task)
+    result: Evaluation = {
+        "task": config.task.name,
+        "family": config.model.family,
+        "style": kind_of(config.model),
+        "dims": config.task.dims,
+        "divisor": run.task.divisor,
+        "error": error_name(run.task),
+        "loops": settings.loops,
+        "b": trained_loops(config),
+        "prompts": settings.prompts,
+        "seed": settings.seed,
+        "labels": dict(labels),
+        "by_examples": by_examples(settings, arrays, labels),
+        "by_loop": {
+            "loop": list(range(1, by_loop.shape[1] + 1)),
+            "model": intervals(by_loop),
+            "state_change": intervals(arrays["state_change"]),
+            "prediction_change": intervals(arrays["prediction_change"]),
+            "near_least": near_least(by_loop, settings),
+        },
+        "halting": _halting(arrays, settings, settings.halt_by or trained_loops(config)),
+        "shifts": {},
+        "published": [
+            entry
+            for entry in printed
+            if entry.get("loops", settings.loops) == settings.loops
+            # A solver with another choice of its setting is not comparable.
+            and labels.get(entry["name"], entry["label"]).startswith(entry["label"])
+        ],
+        "published_loops": sorted({entry["loops"] for entry in printed if "loops" in entry}),
+    }
+    if best in arrays:
+        above = {name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")}
+        result["above_optimal"] = {"over": best, **above}
+    return result
 
-    divisor: float
-    error: str
-    loops: int | Literal["auto"]
-    prompts: int
-    seed: int
-    labels: dict[str, str]
-    by_examples: dict[str, Any]
-    by_loop: dict[str, Any]
-    halting: dict[str, Any]
-    shifts: dict[str, dict[str, Any]]
-    above_optimal: NotRequired[dict[str, Any]]
-    language: NotRequired[LanguageResult]
-    published: list[dict[str, Any]]
-    published_loops: list[int]
-    format: int
-    step: int
-    weights: str
-    settings: dict[str, Any]
-    sources: dict[str, str]
-    key: str
-    command: str
-    others: NotRequired[list[str]]
+
+def by_examples(
+    settings: EvaluationConfig, arrays: Arrays, solvers: Collection[str]
+) -> dict[str, Any]:
+    """The errors by number of examples `k`: of the `model` at the evaluation's loops, `model_at_b`,
+    of each solver by name, and the mean `loops_used` with a halting rule."""
+    names = ["model", "model_at_b", *solvers, *({"loops_used"} & arrays.keys())]
+    intervals = intervals_by(settings)
+    k = list(range(arrays["model"].shape[1]))
+    return {"k": k, **{name: intervals(arrays[name]) for name in names}}
+
+
+def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, Any]:
+    """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
+    interval over resamples of the prompts."""
+
+    def first(means: NDArray[Any]) -> NDArray[Any]:
+        return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
+
+    loops = first(resampled_means(by_loop, settings.resamples, settings.seed))
+    low, high = np.percentile(loops, (5, 95), method="nearest")
+    loop = int(first(by_loop.mean(0, dtype=np.float64)))
+    return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
+
+
+def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> dict[str, Any]:
+    """The last query's error against the mean number of loops used, for halting on either change at
+    a range of tolerances, and after `latest` loops in any case."""
+    result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
+    for on in ("state", "prediction"):
+        changes = arrays[f"{on}_change"]
+        pairs = [halted_at(arrays["by_loop"], changes, t, latest) for t in TOLERANCES]
+        errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
+        intervals = intervals_by(settings)
+        result[on] = {"loops": intervals(loops), "error": intervals(errors)}
+    return result

@@ -26,7 +26,6 @@ a run folder.
 Into models/checkpoints/NAME go its configuration and weights, the commit and versions it was
 trained with, and its evaluation.
 """
-_MAX_BYTES = 4 * 10**6  # of the weights
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class ShipSettings:
 
 def ship_run(settings: ShipSettings) -> str:
     """Write models/checkpoints/<name> and return a line on it. ConfigError, before anything is
-    written, for a run that is unfinished or too large."""
-    from looplab.evaluation.evaluate_run import evaluation_of
+    written, for a run that is unfinished."""
+    from looplab.evaluation.evaluate_run import evaluate
     from looplab.evaluation.load import load_run
     from looplab.training.run_folder.checkpoint import ship
     from looplab.training.run_folder.files import write_record
@@ -56,18 +55,12 @@ def ship_run(settings: ShipSettings) -> str:
     steps = run.config.training.steps
     if run.step < steps:
         raise ConfigError("run", f"{run.path} is not finished: {run.step:,} of {steps:,} steps")
-    size = sum(parameter.numel() * 4 for parameter in run.model.parameters())
-    if size > _MAX_BYTES:
-        raise ConfigError(
-            "run", f"{run.path} has {size:,} bytes of weights, at most {_MAX_BYTES:,}"
-        )
-    result, folder = evaluation_of(run), RunFolder(run.path)
+    result, folder = evaluate(run), RunFolder(run.path)
     made_with, status = folder.made_with() or {}, folder.status()
 
     def add(partial: Path) -> None:
-        environment = {
-            key: made_with.get(key) for key in ("git_commit", "python", "torch", "backend")
-        }
+        known = ("git_commit", "python", "torch", "backend")
+        environment = {key: made_with.get(key) for key in known}
         write_record(partial / "environment.json", "environment", environment)
         times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
         state = {"state": "finished", "step": run.step} | times

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any
 from zlib import crc32
 
 from matplotlib import colormaps
@@ -20,14 +20,14 @@ from matplotlib.colors import to_hex
 
 from looplab.conf.schema import ModelConfig
 
-Dash = tuple[float, ...]
-_SOLID: Dash = ()
-_LONG: Dash = (6, 1.6)
-_LONG_DOT: Dash = (6, 1.6, 1, 1.6)
-_SHORT: Dash = (3, 1.4)
-_SHORT_DOT: Dash = (3, 1.4, 1, 1.4)
-_SHORT_DOTS: Dash = (3, 1.4, 1, 1.4, 1, 1.4)
-_DOTS: Dash = (1, 1.3)
+Dash = str | tuple[int, tuple[float, ...]]  # as matplotlib's linestyle, in widths of the line
+_SOLID: Dash = "-"
+_LONG: Dash = (0, (6, 1.6))
+_LONG_DOT: Dash = (0, (6, 1.6, 1, 1.6))
+_SHORT: Dash = (0, (3, 1.4))
+_SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
+_SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
+_DOTS: Dash = (0, (1, 1.3))
 _DASHES = (_SOLID, _LONG, _DOTS, _LONG_DOT, _SHORT, _SHORT_DOT, _SHORT_DOTS)
 _STYLES: dict[str, tuple[str, Dash]] = {
     # Families of models, and ways to loop.
@@ -91,32 +91,27 @@ _LIGHTEST = 0.8  # of viridis, from dark to light: the rest is hard to see on wh
 _DARKEST_AT = 64  # loops or layers
 
 
-class LineStyle(TypedDict):
-    """A curve's colour, and its dash as matplotlib's `linestyle`: "-" or (0, (on, off, …)), in
-    widths of the line."""
-
-    color: str
-    linestyle: str | tuple[int, Dash]
-
-
-def styles_of(kinds: Sequence[str]) -> list[LineStyle]:
-    """The styles of one picture's curves: further curves of a kind have its colour and another
-    dash."""
+def styles_of(kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """The styles of one picture's curves, each its `color` and its `linestyle`: further curves of a
+    kind have its colour and another dash."""
     taken: list[tuple[str, Dash]] = []
     for kind in kinds:
-        color, dash = _style(kind)
+        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
+        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+        color, dash = _STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         others = [each for each in _DASHES if (color, each) not in taken]
         if (color, dash) in taken and others:
             dash = others[0]
         taken.append((color, dash))
-    return [_line(*each) for each in taken]
+    return [{"color": color, "linestyle": dash} for color, dash in taken]
 
 
-def style_of_number(number: float) -> LineStyle:
+def style_of_number(number: float) -> dict[str, Any]:
     """The style of a curve that stands for a number of loops or layers: the larger, the darker, and
     the same in every picture."""
     share = min(1.0, math.log2(max(number, 0) + 1) / math.log2(_DARKEST_AT + 1))
-    return _line(to_hex(colormaps["viridis"](_LIGHTEST * (1 - share))), _SOLID)
+    color = to_hex(colormaps["viridis"](_LIGHTEST * (1 - share)))
+    return {"color": color, "linestyle": _SOLID}
 
 
 def kind_of(model: ModelConfig) -> str:
@@ -131,17 +126,3 @@ def kind_of(model: ModelConfig) -> str:
     if model.prelude or model.coda:
         return "recurrent"
     return "unnormed" if model.norm == "at_readout" else "looped"
-
-
-def _style(kind: str) -> tuple[str, Dash]:
-    """Colour and dash of a kind: a model's (see `kind_of`), a solver's name, a residual scaling. A
-    name that is not known here, as a plugin's, has its own too, chosen by its letters."""
-    if kind in _STYLES:
-        return _STYLES[kind]
-    number = crc32(kind.encode())
-    dashes = _DASHES[1:]
-    return _OTHERS[number % len(_OTHERS)], dashes[number // len(_OTHERS) % len(dashes)]
-
-
-def _line(color: str, dash: Dash) -> LineStyle:
-    return {"color": color, "linestyle": (0, dash) if dash else "-"}

@@ -32,6 +32,7 @@ class Table:
 
 
 Part = str | Table
+_Cells = list[list[str]]
 
 
 def document(parts: Iterable[Part], form: TableFormat = "text") -> str:
@@ -40,45 +41,37 @@ def document(parts: Iterable[Part], form: TableFormat = "text") -> str:
     write_table, write_text = _WRITERS[form]
     texts: list[str] = []
     for part in parts:
-        if isinstance(part, Table):
-            texts += ["", write_table(part), ""] if form != "text" else [write_table(part)]
-        else:
+        if isinstance(part, str):
             texts += map(write_text, part.split("\n"))
+        elif form == "text":
+            texts.append(write_table(part.cells()))
+        else:
+            texts += ["", write_table([[cell.strip() for cell in row] for row in part.cells()]), ""]
     text = "\n".join(texts)
     return text if form == "text" else re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
-def _text(table: Table) -> str:
-    cells = table.cells()
+def _text(cells: _Cells) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
+    aligned = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells)
+    return "\n".join("  ".join(row).rstrip() for row in aligned)
 
 
-def _csv(table: Table) -> str:
+def _csv(cells: _Cells) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(
-        [cell.strip() for cell in row] for row in table.cells()
-    )
+    csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue().rstrip("\n")
 
 
-def _markdown(table: Table) -> str:
-    head, *rows = ([_in_markdown(cell.strip()) for cell in row] for row in table.cells())
+def _markdown(cells: _Cells) -> str:
+    head, *rows = ([_in_markdown(cell) for cell in row] for row in cells)
     rule = [":--", *["--:"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def _latex(table: Table) -> str:
-    head, *rows = (
-        " & ".join(_in_latex(cell.strip()) for cell in row) + r" \\" for row in table.cells()
-    )
-    columns = "l" + "r" * (len(table.cells()[0]) - 1)
+def _latex(cells: _Cells) -> str:
+    head, *rows = (" & ".join(map(_in_latex, row)) + r" \\" for row in cells)
+    columns = "l" + "r" * (len(cells[0]) - 1)
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *rows, r"\hline"]
     return "\n".join([*lines, r"\end{tabular}"])
 
@@ -108,8 +101,7 @@ def _in_latex(text: str) -> str:
     return f"{{{text}}}" if text.startswith(("[", "*")) else text
 
 
-_Writers = tuple[Callable[[Table], str], Callable[[str], str]]
-_WRITERS: dict[TableFormat, _Writers] = {
+_WRITERS: dict[TableFormat, tuple[Callable[[_Cells], str], Callable[[str], str]]] = {
     "text": (_text, str),
     "csv": (_csv, lambda text: f"# {text}" if text else ""),
     "markdown": (_markdown, lambda text: _in_markdown(text) + "\n" if text else ""),

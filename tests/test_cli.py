@@ -70,9 +70,7 @@ def test_runs_are_compared_by_one_command(
     assert "30 prompts" in out
     assert "looped, 3 loops, seed 0" in out  # its own b, not the scale's evaluation.loops
     (place,) = (tmp_path / "runs").glob("compare-*")
-    assert {path.name for path in place.iterdir()} == {
-        *("comparison.json", "comparison.npz", "figures")
-    }
+    assert {path.name for path in place.iterdir()} == {*("comparison.json", "figures")}
     # A folder of another task is refused in a line, and a comparison is no run.
     words = [word for word in TINY if not word.startswith(("task=", "task.sparsity"))]
     assert run.main([*words, "task=linear"]) == 0

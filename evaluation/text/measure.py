@@ -47,7 +47,7 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     task = measure.task
     assert isinstance(task, Language)
     files = eval_files(task.eval)
-    held_out = _held_out(measure)
+    held_out = _Text(measure, "held_out", task.corpus.texts["held_out"])
     texts = {"held_out": held_out.result()}
     for path in files:
         if not path.name.endswith(QUESTIONS):
@@ -60,12 +60,6 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     }
     result: LanguageResult = {"size": _size(measure.run), "texts": texts, "questions": questions}
     return result, {"held_out": held_out.bits_per_byte()}
-
-
-def held_out_bits(measure: Measure) -> Floats:
-    """The bits per byte of each block of the held-out text by loop, [blocks, loops], which come to
-    those of the text in the mean."""
-    return _held_out(measure).bits_per_byte()
 
 
 def _size(run: Run) -> Size:
@@ -87,11 +81,6 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
         return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
     except OSError as error:
         raise ConfigError("task.eval", f"cannot be read: {error}") from None
-
-
-def _held_out(measure: Measure) -> _Text:
-    assert isinstance(measure.task, Language)
-    return _Text(measure, "held_out", measure.task.corpus.texts["held_out"])
 
 
 class _Text:
@@ -155,7 +144,7 @@ class _Text:
             {"prompts": digest(prompts.xs, prompts.ys), "loops": _loops(measure)},
             len(prompts),
             lambda rows: nats_by_loop(
-                measure.device_model(), prompts[rows], _loops(measure), counted[rows]
+                measure.device_model, prompts[rows], _loops(measure), counted[rows]
             ),
             ("looplab.evaluation.text.scores",),
         )
@@ -180,7 +169,7 @@ def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
             "loops": _loops(measure),
         },
         len(sheet.prompts),
-        lambda rows: judge(measure.device_model(), *part(rows), _loops(measure)),
+        lambda rows: judge(measure.device_model, *part(rows), _loops(measure)),
         ("looplab.evaluation.text.questions",),
     )
     return questions_result(sheet, arrays, settings)

@@ -23,10 +23,8 @@ from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.words import run_py
 from looplab.evaluation.drawing import curve_styles, svg
-from looplab.evaluation.figures import evaluation_panels, model_label, training_panels
 from looplab.evaluation.kept import kept
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.evaluation.results import FORMAT
 from looplab.experiments.runs_table import Row, differing, rows_of
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
@@ -113,6 +111,13 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     """A run from its row, its log and its environment, with `figures` where these are drawn."""
+    from looplab.evaluation.figures import (  # with torch
+        FORMAT,
+        evaluation_panels,
+        model_label,
+        training_panels,
+    )
+
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
     if not settings:
         problems.append(f"{path} is not shown: {row['remarks']}")

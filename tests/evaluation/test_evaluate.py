@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import evaluation_prompts, halted_at
-from looplab.evaluation.summary import near_least
+from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.results import near_least
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from tests.conftest import batches_of
@@ -88,14 +90,15 @@ def test_the_least_is_found_on_a_known_curve() -> None:
     assert near == {"within": pytest.approx(0.05), "loop": 4, "low": 4.0, "high": 4.0}
 
 
-def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
-    evaluate(tiny_run, SETTINGS)
-    moved = np.load(tiny_run.path / "evaluation.npz")["prediction_change"]
-    middle = float(np.median(moved[:, 2]))  # half of the prompts have settled by loop 3
-    settings = replace(SETTINGS, loops="auto", halt_on="prediction", tolerance=middle, halt_by=9)
-    result = evaluate(tiny_run, settings)
-    saved = np.load(tiny_run.path / "evaluations" / f"{result['key']}.npz")
-    error, loops = halted_at(saved["by_loop"], saved["prediction_change"], middle, 9)
+@pytest.mark.parametrize("on", ["state", "prediction"])
+def test_halting_reads_each_prediction_where_it_settled(
+    tiny_run: Run, on: Literal["state", "prediction"]
+) -> None:
+    _, before = measured(tiny_run, SETTINGS)
+    middle = float(np.median(before[f"{on}_change"][:, 2]))  # half have settled by loop 3
+    settings = replace(SETTINGS, loops="auto", halt_on=on, tolerance=middle, halt_by=9)
+    result, saved = measured(tiny_run, settings)
+    error, loops = halted_at(saved["by_loop"], saved[f"{on}_change"], middle, 9)
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
     assert 2 < loops.mean() < 9
@@ -105,11 +108,11 @@ def test_halting_reads_each_prediction_where_it_settled(tiny_run: Run) -> None:
     halting = result["halting"]
     assert halting["tolerance"][0] == 1e-4
     assert halting["tolerance"][-1] == 1.0
-    for on in ("state", "prediction"):
+    for each in ("state", "prediction"):
         pairs = [
-            halted_at(saved["by_loop"], saved[f"{on}_change"], t, 9) for t in halting["tolerance"]
+            halted_at(saved["by_loop"], saved[f"{each}_change"], t, 9) for t in halting["tolerance"]
         ]
-        errors, used = (numbers(halting[on][part]["mean"]) for part in ("error", "loops"))
+        errors, used = (numbers(halting[each][part]["mean"]) for part in ("error", "loops"))
         np.testing.assert_allclose(errors, [e.mean(dtype=np.float64) for e, _ in pairs])
         np.testing.assert_allclose(used, [u.mean() for _, u in pairs])
 

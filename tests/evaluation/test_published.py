@@ -12,7 +12,7 @@ import pytest
 
 from looplab.conf.schema import Baseline, Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import published as module
-from looplab.evaluation.published import published, published_loops
+from looplab.evaluation.published import published
 from looplab.tasks import make_task
 
 FILE = json.loads(Path(module.__file__).with_suffix(".json").read_text("utf-8"))
@@ -24,12 +24,16 @@ STANDARD = ModelConfig("standard", n_layer=12, injection="none")
 SOLVERS = ["least_squares", "nearest_neighbours", "averaging"]
 
 
-def names(entries: list[dict[str, Any]]) -> list[str]:
-    return [entry["name"] for entry in entries]
+def names(config: Config) -> list[str]:
+    return [entry["name"] for entry in published(config)]
 
 
-def curve(config: Config, name: str, loops: int = 500) -> dict[str, Any]:
-    (entry,) = [entry for entry in published(config, loops) if entry["name"] == name]
+def loops_of(config: Config) -> list[int]:
+    return [entry["loops"] for entry in published(config) if "loops" in entry]
+
+
+def curve(config: Config, name: str) -> dict[str, Any]:
+    (entry,) = [entry for entry in published(config) if entry["name"] == name]
     return entry
 
 
@@ -73,14 +77,15 @@ def test_a_result_has_a_source_and_a_protocol(result: dict[str, Any]) -> None:
 
 
 def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> None:
-    assert names(published(LINEAR, 500)) == ["model", *SOLVERS]
-    assert names(published(SPARSE, 500)) == ["model", *SOLVERS, "lasso"]
-    assert names(published(RELU, 500)) == ["model"]
+    assert names(LINEAR) == ["model", *SOLVERS]
+    assert names(SPARSE) == ["model", *SOLVERS, "lasso"]
+    assert names(RELU) == ["model"]
     model = curve(SPARSE, "model")
     assert (model["label"], model["loops"]) == ("looped, b = 20, T = 10, 500 loops", 500)
     assert (model["training_steps"], model["prompts"]) == (500_000, 1280)
     solver = curve(SPARSE, "lasso")
-    assert (solver["loops"], solver["training_steps"], solver["prompts"]) == (None, None, 1280)
+    assert "loops" not in solver
+    assert solver["prompts"] == 1280
     assert "Figures_Sparse_LR.ipynb" in solver["source"]
     assert solver["rounding"] == "5 significant digits"
 
@@ -88,18 +93,13 @@ def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> N
 def test_a_standard_models_layers_are_its_loops() -> None:
     for config in (LINEAR, SPARSE, RELU):
         standard = replace(config, model=STANDARD)
-        assert curve(standard, "model", loops=12)["label"] == "standard, 12 layers"
-        assert published_loops(standard) == [12]
+        assert curve(standard, "model")["label"] == "standard, 12 layers"
+        assert loops_of(standard) == [12]
         # What it does not use has no part in the comparison.
         unused = replace(
             standard, loops=LoopsConfig(7, 3), model=replace(STANDARD, injection="add")
         )
-        assert published_loops(unused) == [12]
-
-
-def test_a_model_read_at_other_loops_is_left_out_and_its_loops_are_told() -> None:
-    assert names(published(LINEAR, 20)) == SOLVERS
-    assert published_loops(LINEAR) == [500]
+        assert loops_of(unused) == [12]
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,15 @@ def test_a_model_read_at_other_loops_is_left_out_and_its_loops_are_told() -> Non
     ids=lambda config: f"{config.model.family}-{config.loops}",
 )
 def test_another_model_gets_the_baselines_alone(other: Config) -> None:
-    for loops in (8, 12, 20, 500):
-        assert names(published(other, loops)) == SOLVERS
-    assert published_loops(other) == []
+    assert names(other) == SOLVERS
 
 
 @pytest.mark.parametrize("config", [LINEAR, SPARSE, RELU], ids=lambda config: config.task.name)
 def test_b_and_the_window_must_be_the_papers(config: Config) -> None:
     b, T = config.loops.b, config.loops.T
-    assert published_loops(config) == [500]
+    assert loops_of(config) == [500]
     for loops in (LoopsConfig(b + 1, T), LoopsConfig(b, T - 1)):
-        assert published_loops(replace(config, loops=loops)) == []
+        assert loops_of(replace(config, loops=loops)) == []
 
 
 @pytest.mark.parametrize(
@@ -144,39 +142,36 @@ def test_b_and_the_window_must_be_the_papers(config: Config) -> None:
 )
 def test_another_task_gets_nothing(task: TaskConfig) -> None:
     for loops in (LoopsConfig(20, 10), LoopsConfig(12, 5), LoopsConfig(70, 15)):
-        config = Config(task=task, loops=loops)
-        assert published(config, 500) == []
-        assert published_loops(config) == []
+        assert published(Config(task=task, loops=loops)) == []
 
 
 def test_settings_written_out_are_the_defaults() -> None:
     written = replace(SPARSE, task=replace(SPARSE.task, settings={"sparsity": 3}))
-    assert published(written, 500) == published(SPARSE, 500)
+    assert published(written) == published(SPARSE)
 
 
 @pytest.mark.parametrize(
-    ("config", "name", "loops", "printed"),
+    ("config", "name", "printed"),
     [
-        (LINEAR, "model", 500, {0: 1.06, 10: 0.519, 20: 0.0242, 40: 7.8e-4}),
+        (LINEAR, "model", {0: 1.06, 10: 0.519, 20: 0.0242, 40: 7.8e-4}),
         (
             replace(LINEAR, model=STANDARD),
             "model",
-            12,
             {0: 1.06, 15: 0.247, 20: 0.0204, 40: 4.8e-4},
         ),
-        (LINEAR, "least_squares", 500, {5: 0.765, 19: 0.048, 25: 2.3e-13, 40: 1.0e-13}),
-        (LINEAR, "nearest_neighbours", 500, {5: 1.22, 10: 0.904, 40: 0.71}),
-        (LINEAR, "averaging", 500, {5: 4.63, 10: 2.04, 40: 0.525}),
-        (SPARSE, "model", 500, {5: 0.599, 10: 0.0213, 15: 0.00368, 40: 6.1e-4}),
-        (replace(SPARSE, model=STANDARD), "model", 12, {5: 0.584, 10: 0.0848, 40: 0.0017}),
-        (SPARSE, "least_squares", 500, {10: 0.457, 19: 0.0439, 40: 8.2e-14}),
-        (SPARSE, "lasso", 500, {5: 0.645, 10: 0.0498, 20: 2.3e-4, 40: 1.3e-4}),
-        (RELU, "model", 500, {0: 1.018, 1: 0.880, 2: 0.796, 3: 0.705, 100: 0.180}),
-        (replace(RELU, model=STANDARD), "model", 12, {0: 1.02, 1: 0.875, 2: 0.793, 3: 0.704}),
+        (LINEAR, "least_squares", {5: 0.765, 19: 0.048, 25: 2.3e-13, 40: 1.0e-13}),
+        (LINEAR, "nearest_neighbours", {5: 1.22, 10: 0.904, 40: 0.71}),
+        (LINEAR, "averaging", {5: 4.63, 10: 2.04, 40: 0.525}),
+        (SPARSE, "model", {5: 0.599, 10: 0.0213, 15: 0.00368, 40: 6.1e-4}),
+        (replace(SPARSE, model=STANDARD), "model", {5: 0.584, 10: 0.0848, 40: 0.0017}),
+        (SPARSE, "least_squares", {10: 0.457, 19: 0.0439, 40: 8.2e-14}),
+        (SPARSE, "lasso", {5: 0.645, 10: 0.0498, 20: 2.3e-4, 40: 1.3e-4}),
+        (RELU, "model", {0: 1.018, 1: 0.880, 2: 0.796, 3: 0.705, 100: 0.180}),
+        (replace(RELU, model=STANDARD), "model", {0: 1.02, 1: 0.875, 2: 0.793, 3: 0.704}),
     ],
 )
-def test_known_values(config: Config, name: str, loops: int, printed: dict[int, float]) -> None:
-    mean = curve(config, name, loops)["mean"]
+def test_known_values(config: Config, name: str, printed: dict[int, float]) -> None:
+    mean = curve(config, name)["mean"]
     assert {k: mean[k] for k in printed} == {
         k: pytest.approx(v, rel=0.02) for k, v in printed.items()
     }
@@ -188,8 +183,8 @@ def test_the_papers_own_numbers_are_the_ends_of_the_curves() -> None:
         entry = curve(SPARSE, name)
         assert entry["in_paper"] == {"40": value}
         assert float(f"{entry['mean'][40]:.2e}") == value
-    assert curve(replace(SPARSE, model=STANDARD), "model", loops=12)["in_paper"] == {"40": 1.7e-3}
-    assert curve(LINEAR, "model")["in_paper"] == {}
+    assert curve(replace(SPARSE, model=STANDARD), "model")["in_paper"] == {"40": 1.7e-3}
+    assert "in_paper" not in curve(LINEAR, "model")
 
 
 def test_least_squares_is_printed_over_the_variance_of_y() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from matplotlib.figure import Figure
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import compare, evaluate
 from looplab.evaluation.bootstrap import bootstrap, numbers
+from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.report import comparison_table, report
-from looplab.evaluation.summary import near_least
+from looplab.evaluation.results import near_least
 from looplab.training import Run
 from tests.evaluation.conftest import restless
 
@@ -29,8 +29,8 @@ def test_a_standard_model_in_a_comparison_has_its_layers_and_no_more(
 ) -> None:
     result = compare(two_runs, replace(SETTINGS, max_loops=20), tmp_path)
     looped, standard = result["runs"].values()
-    assert (looped["loops"], len(looped["by_loop"]["mean"])) == (6, 20)
-    assert (standard["loops"], len(standard["by_loop"]["mean"])) == (2, 2)
+    assert (looped["loops"], len(looped["by_loop"]["loop"])) == (6, 20)
+    assert (standard["loops"], len(standard["by_loop"]["loop"])) == (2, 2)
 
 
 def test_a_comparisons_numbers_are_those_of_its_arrays(
@@ -38,24 +38,17 @@ def test_a_comparisons_numbers_are_those_of_its_arrays(
 ) -> None:
     settings = replace(SETTINGS, resamples=40, seed=3)
     result = compare(two_runs, settings, tmp_path)
-    place = Path(result["path"])
-    saved = np.load(place / "comparison.npz")
-    first = two_runs[0].path.name
-    for run in two_runs:
-        name, entry = run.path.name, result["runs"][run.path.name]
-        errors, base = saved[f"{name}/model"], saved[f"{first}/model"]
-        minus = entry["minus_first"]
+    arrays = [measured(run, settings)[1] for run in two_runs]
+    for run, saved in zip(two_runs, arrays, strict=True):
+        entry = result["runs"][run.path.name]
+        by_loop = entry["by_loop"]
         for found, values in (
-            (entry["by_examples"], errors),
-            (entry["last"], errors[:, -1:]),
-            (entry["mean_over_k"], errors.mean(1, keepdims=True)),
-            (entry["by_loop"], saved[f"{name}/by_loop"]),
-            (minus["by_examples"], errors - base),
-            (minus["last"], (errors - base)[:, -1:]),
-            (minus["mean_over_k"], (errors - base).mean(1, keepdims=True)),
+            (entry["by_examples"]["model"], saved["model"]),
+            (by_loop["model"], saved["by_loop"]),
+            (entry["minus_first"]["by_examples"], saved["model"] - arrays[0]["model"]),
         ):
             assert found == bootstrap(values, 40, 3).to_json()
-        assert entry["near_least"] == near_least(saved[f"{name}/by_loop"], settings)
+        assert by_loop["near_least"] == near_least(saved["by_loop"], settings)
         assert (entry["seed"], entry["step"]) == (1, 40)
 
 
@@ -122,40 +115,23 @@ def test_the_report_of_loops_and_shifts(tiny_run: Run) -> None:
 
 
 def test_halting_stands_beside_the_error_at_b(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
-    runs = restless(two_runs[0]), two_runs[1]
+    run = restless(two_runs[0])
     settings = replace(SETTINGS, loops="auto", tolerance=0.6)
-    result = evaluate(runs[0], settings)
+    result = evaluate(run, settings)
     by_examples = result["by_examples"]
     halted, used, at_b = (
         numbers(by_examples[name]["mean"]) for name in ("model", "loops_used", "model_at_b")
     )
     assert 1 < used[-1] < 4
     (line,) = [line for line in report(result).splitlines() if line.startswith("early exit")]
-    rule, last, mean = line.replace(":", ";").split("; ")
+    rule, said = line.split(": ")
     assert rule == "early exit once the state changes by at most 0.6 of its norm, or at loop 4"
-    for said, name, read in (
-        (last, "the last query's error is", lambda values: values[-1]),
-        (mean, "mean over k", np.mean),
-    ):
-        assert said == (
-            f"{name} {read(halted):.3g} after {read(used):.3g} loops on average, "
-            f"{read(at_b):.3g} after all b = 4"
-        )
-    assert "early exit once" not in report(evaluate(runs[0], SETTINGS))
-    compared = compare(runs, settings, tmp_path)
-    (line,) = [
-        line for line in comparison_table(compared).splitlines() if "read by early exit" in line
-    ]
-    assert line.endswith(f"after b = 4 loops its error at k = 6 is {at_b[-1]:.3g}")
-
-
-def test_a_csvs_parts_stand_under_their_names(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, SETTINGS)
-    with open(tiny_run.path / "figures" / "error_by_examples.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for part in ("mean", "low", "high"):
-        values = [float(row[f"model_{part}"]) for row in rows]
-        assert values == result["by_examples"]["model"][part]
+    assert said == (
+        f"mean over k {halted.mean():.3g} after {used.mean():.3g} loops on average, "
+        f"{at_b.mean():.3g} after all b = 4"
+    )
+    assert "early exit once" not in report(evaluate(run, SETTINGS))
+    assert "looped, early exit, seed 1" in comparison_table(compare([run], settings, tmp_path))
 
 
 def test_levels_titles_and_marks(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 
 from looplab.conf.schema import Config
-from looplab.evaluation.style import LineStyle, kind_of, style_of_number, styles_of
+from looplab.evaluation.style import kind_of, style_of_number, styles_of
 from looplab.tasks import Task
 from looplab.tasks.linear import Linear, SparseLinear
 from looplab.tasks.nonlinear import DecisionTree
@@ -17,7 +18,7 @@ FAMILIES = ("looped", "standard", "tied")
 VARIANTS = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
 
 
-def style_of(kind: str) -> LineStyle:
+def style_of(kind: str) -> dict[str, Any]:
     """The style of the only curve of a picture."""
     return styles_of([kind])[0]
 

@@ -16,7 +16,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.measure import Measure, baseline_names, shift_names
 from looplab.tasks import SHIFTS, Task, make_task
-from looplab.training import Run, train
+from looplab.training import train
 from tests.conftest import tiny_config
 
 TASKS = {
@@ -88,18 +88,6 @@ def test_nobody_beats_the_best(name: str) -> None:
         difference = np.square(solve(xs, ys, xs) - ys) - best[:500]
         standard_error = difference.std(0) / np.sqrt(500)
         assert (difference.mean(0) > -4 * standard_error - 1e-12).all(), label
-
-
-def test_of_several_settings_the_one_that_does_best_elsewhere_is_taken(tiny_run: Run) -> None:
-    measure = Measure(tiny_run, resolved(tiny_run, SETTINGS))
-    label, errors = measure.baseline("lasso")
-    others = tiny_run.task.sample(Generator().manual_seed(SETTINGS.seed + 1), 256, 7)
-    xs, ys = others.xs.double().numpy(), others.ys.double().numpy()
-    choices = solvers("lasso", tiny_run.task)
-    means = {name: np.square(solve(xs, ys, xs) - ys).mean() for name, solve in choices.items()}
-    assert label == min(means, key=lambda name: means[name])
-    xs, ys = measure.prompts.xs.double().numpy(), measure.prompts.ys.double().numpy()
-    np.testing.assert_allclose(errors, np.square(choices[label](xs, ys, xs) - ys) / 2)
 
 
 def test_the_best_is_named_so_on_its_own_task_alone(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
-from looplab.evaluation.evaluate_run import evaluation_of
 from looplab.tasks import Prompts, RandomSource, make_task, table_rows, tables
 from looplab.tasks.table_rows import distinct
 from looplab.tasks.tables import HeldOut, Tables
@@ -348,5 +347,4 @@ def test_an_evaluation_on_other_tables_is_another_one(
     again = load_run(run.path)
     second = evaluate(again, replace(again.config.evaluation, baselines=("majority",)))
     assert first["by_loop"] != second["by_loop"]
-    assert evaluation_of(again)["by_loop"] == second["by_loop"]
     assert any("other data" in line for line in second["remarks"])
