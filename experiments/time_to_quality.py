@@ -88,11 +88,11 @@ def _trainings(
 def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
     """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
-    seconds = {record["step"]: record.get("cpu_seconds") for record in records}
+    seconds: dict[int, Any] = {each["step"]: each.get("cpu_seconds") for each in records}
     flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
     loops, points = trained_loops(run.config), run.config.task.points
     prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
-    course = []
+    course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
         if seconds.get(step) is None:
             raise Missing(f"{run.path} does not say its processor seconds: train it again")
@@ -103,7 +103,7 @@ def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Poin
         ]
         errors = np.concatenate(parts)[:, list(k)].mean(1, dtype=np.float64)
         mean, _, high = bootstrap(errors, settings.resamples, settings.seed)
-        taken = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
+        taken: Point = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
         course.append(taken | {"error": float(mean), "high": float(high)})
     return course
 
