@@ -219,9 +219,10 @@ def _usage(kernel: Any, capability: int) -> Usage:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(kernel.asm["cubin"])
         file.flush()
+        commands = ([_CUOBJDUMP, word, file.name] for word in ("--dump-resource-usage", "-sass"))
         text, code = (
-            subprocess.check_output([_CUOBJDUMP, word, file.name], text=True)
-            for word in ("--dump-resource-usage", "-sass")
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            for command in commands
         )
     usage = {key: int(value) for key, value in re.findall(r"(REG|STACK):(\d+)", text)}
     looped = _in_loops(

@@ -42,11 +42,10 @@ from looplab.training.device import place
 _HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
 # FLOPs a second by precision, of cards by the driver's full name, so that no PCIe card or MIG slice
 # matches. Hopper: bf16 (a large dense product) as measured once on an H100 SXM, tf32 half of it,
-# fp32 without tensor cores from the vendor's sheet; A100: the sheet, dense.
+# fp32 without tensor cores from the vendor's sheet.
 RATES: Mapping[str, Mapping[str, float]] = {
     "NVIDIA H100 80GB HBM3": _HOPPER,
     "NVIDIA H200": _HOPPER,
-    "NVIDIA A100-SXM4-80GB": {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12},
 }
 _STEPS, _WARMUP, _ROWS = 10, 5, 25  # of a profile: steps, those before them, and rows of its table
 
