@@ -35,7 +35,7 @@ from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Table, document
-from looplab.experiments.plan import Flops
+from looplab.models.flops import pass_costs
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 
@@ -43,10 +43,7 @@ _HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
 # FLOPs a second by precision, of cards by the driver's full name, so that no PCIe card or MIG slice
 # matches. Hopper: bf16 (a large dense product) as measured once on an H100 SXM, tf32 half of it,
 # fp32 without tensor cores from the vendor's sheet.
-RATES: Mapping[str, Mapping[str, float]] = {
-    "NVIDIA H100 80GB HBM3": _HOPPER,
-    "NVIDIA H200": _HOPPER,
-}
+RATES = {"NVIDIA H100 80GB HBM3": _HOPPER, "NVIDIA H200": _HOPPER}
 _STEPS, _WARMUP, _ROWS = 10, 5, 25  # of a profile: steps, those before them, and rows of its table
 
 
@@ -162,7 +159,9 @@ def shown(turns: Turns, rows: Sequence[Mapping[str, Any]]) -> str:
 def step_flops(config: Config) -> float:
     """The FLOPs of a step at the curriculum's end, as `action=plan` counts them."""
     task = build_task(config)
-    return Flops(config, build_model(config, task), build_curriculum(config, task))(1)
+    stage = build_curriculum(config, task)(config.training.steps)
+    costs = pass_costs(build_model(config, task), 2 * stage.points - 1)
+    return config.training.batch_size * costs.of_step(stage.loops, stage.grad_loops, stage.window)
 
 
 def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
