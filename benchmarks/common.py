@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
-import statistics
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from looplab.conf.command import Settings, described, run_command
@@ -27,31 +29,24 @@ class Ratio(NamedTuple):
     middle: float
     high: float
 
-    def __format__(self, width: str) -> str:
-        return format(f"{self.middle:.3g} ({self.low:.3g} to {self.high:.3g})", width)
+    def __str__(self) -> str:
+        return f"{self.middle:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
 def run_benchmark(
-    name: str,
-    cls: type[_T],
-    words: Sequence[str],
-    text: str | None,
-    measure: Callable[[_T], None],
-    when_stopped: str = "stopped",
+    name: str, cls: type[_T], words: Sequence[str], text: str | None, measure: Callable[[_T], None]
 ) -> int:
     """Run the benchmark of this name with the settings `cls`; returns the exit code. Its help is
-    `text`, the module's, and the settings; `when_stopped` is printed after a signal."""
+    `text`, the module's, and the settings."""
     help_text = f"{text}\nSettings, with their defaults:\n{described(cls)}\n"
-    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure, when_stopped)
+    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure)
 
 
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
-    """theirs / ours, pair by pair, measured in turn so that a slow phase of the machine slows both.
-    The quartiles of one pair are its ratio."""
-    ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
-    if len(ratios) == 1:
-        return Ratio(*ratios * 3)
-    return Ratio(*statistics.quantiles(ratios, n=4, method="inclusive"))
+    """theirs / ours, pair by pair, measured in turn so that a slow phase of the machine slows
+    both."""
+    quartiles = np.percentile(np.divide(theirs, ours), (25, 50, 75))
+    return Ratio(*map(float, quartiles))
 
 
 def write_report(file: str | None, device: torch.device, content: Mapping[str, object]) -> None:
@@ -59,24 +54,14 @@ def write_report(file: str | None, device: torch.device, content: Mapping[str, o
     Nothing where there is no file."""
     if file is None:
         return
-    path = Path(file)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
     header = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **versions(),
-        "command": " ".join(_without_folders(sys.argv)),
-        "triton": _triton_version(),
+        "triton": version("triton") if find_spec("triton") else None,
         "device": device_name(device),
-        "threads": torch.get_num_threads(),
     }
-    write_json(path, {**header, **content})
-
-
-def _without_folders(words: Sequence[str]) -> Iterator[str]:
-    """The words of the command, paths without their folders: reports are shared."""
-    for word in words:
-        key, sign, path = ("", "", word) if Path(word).is_absolute() else word.partition("=")
-        yield key + sign + (Path(path).name if Path(path).is_absolute() else path)
+    write_json(Path(file), {**header, **content})
 
 
 def reason(error: Exception) -> str:
@@ -88,17 +73,7 @@ def device_name(device: torch.device) -> str:
     """The name of the card, or of the processor."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _triton_version() -> str | None:
-    try:
-        import triton
-    except ImportError:
-        return None
-    return triton.__version__
+    facts = Path("/proc/cpuinfo")
+    text = facts.read_text(encoding="utf-8") if facts.exists() else ""
+    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()

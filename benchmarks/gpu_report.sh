@@ -181,8 +181,7 @@ half2() {
             compiled_reference=false backend=triton precision=bf16 'capture=[false,true]' pairs=9 limit=30
     done
     if [ "$device" = cpu ]; then
-        part kernels 60 "$python" -m benchmarks.kernels static=true capability=9.0 precision=bf16 \
-            width=32 heads=2 points=8 "json=$results/kernels.json"
+        part kernels 60 "$python" -m benchmarks.kernels static=true precision=bf16 "json=$results/kernels.json"
     else
         measure kernels 60 kernels 'precision=[bf16,tf32]'
     fi

@@ -3,7 +3,8 @@
     python -m benchmarks.kernels                     on a GPU: against eager over shapes, as ratios
     python -m benchmarks.kernels static=true         anywhere: registers, spills, shared memory
 
-static=true compiles every kernel of a training step for each capability; nothing runs.
+static=true records every launch in a training step and has Triton compile it for each compute
+capability; nothing runs, so that no GPU need be there. Not for a process that interprets kernels.
 """
 
 from __future__ import annotations
@@ -13,30 +14,48 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import statistics
+import math
+import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+from triton.testing import do_bench
 
 from looplab.benchmarks.common import run_benchmark, write_report
 from looplab.benchmarks.settings import KernelSettings
-from looplab.benchmarks.static import SHARED_LIMIT, step_kernels
-from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.tables import Table, document
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.kernels.common import INTERPRETED, Compute
 from looplab.models.kernels.segment import run_shared
 from looplab.models.loops.loop import LoopState, SharedLoop
 from looplab.models.segment import Span, run_segment
 
+_WIDTH, _HEADS, _PROMPTS = 256, 8, 64
+# By compute capability, of a program and of a multiprocessor, in bytes (CUDA guide, table 27).
+SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024}
+_SHARED = {80: 164 * 1024, 90: 228 * 1024}
+_WARPS, _REGISTERS, _RESERVED_SHARED = 64, 64 * 1024, 1024  # the last of each program
+_CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+# As disassembled: a tensor core's product with its shape, a product without tensor cores.
+_TENSOR, _FMA = re.compile(r"(?:HGMMA|HMMA|QGMMA)\.(\w+?)\."), re.compile(r"\bFFMA\b")
 _COMPUTES = {
     "bf16": Compute(torch.bfloat16),
     "tf32": Compute(torch.float32, tf32=True),
     "ieee": Compute(torch.float32),
 }
-_CAPABILITIES = {f"{number / 10}": number for number in SHARED_LIMIT}
 _SHAPES = (  # prompts, points, n_embd, n_head
     (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
     (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
@@ -51,7 +70,8 @@ def main(words: list[str]) -> int:
 
 
 def _run(settings: KernelSettings) -> None:
-    """Print a table and write it; ConfigError for what this machine cannot measure."""
+    """Write the rows as they come, and print a table; ConfigError for what this machine cannot
+    measure."""
     if INTERPRETED.value:
         raise ConfigError(
             "TRITON_INTERPRET", "must be unset: interpreted kernels are neither compiled nor fast"
@@ -63,105 +83,207 @@ def _run(settings: KernelSettings) -> None:
     device = torch.device("cpu" if settings.static else "cuda")
     rows: list[Row] = []
     for row in _static(settings) if settings.static else _break_even(settings.precision):
-        rows.append(row)  # written each time, so that one that is stopped keeps them
+        rows.append(row)
         write_report(settings.json, device, {"kernels": rows})
+    lines = [[_cell(value) for value in row.values()] for row in rows]
+    print(document([Table([*rows[0]], lines)]))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):  # of instructions, their number by shape
+        return " ".join(f"{key} x{number}" for key, number in value.items()) or "–"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _static(settings: KernelSettings) -> Iterator[Row]:
-    """The resources of each kernel, one line each."""
-    for capability in map(str, settings.capability):
-        check_choice("capability", capability, _CAPABILITIES)
-    shape = (settings.width, settings.heads, 2 * settings.points - 1)
-    print(f"64 prompts of {settings.points} points, {settings.width} wide, {settings.heads} heads")
-    print(
-        f"{'kernel':27}{'for':>4}{'':>5}{'warps':>6}{'regs':>5}{'stack':>6}{'shared':>8}"
-        f"{'loop':>6}{'local':>6}{'executed':>9}{'occupied':>9}  products"
-    )
-    for capability in map(str, settings.capability):
+    """The resources of each kernel at the paper's width, in prompts of 41 points."""
+    for capability in SHARED_LIMIT:
         for name in settings.precision:
-            for usage in step_kernels(_CAPABILITIES[capability], _COMPUTES[name], *shape):
-                counts = usage.tensor_shapes | ({"fma": usage.fma} if usage.fma else {})
-                executed = "" if usage.executed is None else f"{usage.executed:.2f}"
-                print(
-                    f"{usage.name:27}{capability:>4}{name:>5}{usage.warps:6}{usage.registers:5}"
-                    f"{usage.stack:6}{usage.shared / 1024:6.0f} K{usage.loop_instructions:6}"
-                    f"{usage.loop_local:6}{executed:>9}{usage.occupancy:9.0%}  "
-                    + " ".join(f"{shape} x{number}" for shape, number in counts.items()),
-                    flush=True,
-                )
-                yield {"capability": capability, "precision": name, **usage._asdict()}
+            for usage in step_kernels(capability, _COMPUTES[name], 81):
+                yield {"capability": f"{capability / 10}", "precision": name, **usage._asdict()}
 
 
 def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
-    """Eager's time over the kernels', for a loop without gradients and for one with gradients."""
-    print(f"{torch.cuda.get_device_name()}; microseconds a loop, and eager's over the kernels'")
-    print(f"{'prompts, points, width':24}{'':>6}{'':>10}{'eager':>10}{'triton':>10}{'ratio':>8}")
+    """The microseconds of a loop without gradients and of one with them, by eager and by the
+    kernels."""
     for prompts, points, n_embd, n_head in _SHAPES:
+        tokens = 2 * points - 1
+        with torch.device("cuda"):
+            loop = SharedLoop(BlockSpec(n_embd, n_head, length=tokens), "add")
+            e = torch.randn(prompts, tokens, n_embd, requires_grad=True)
         for name in precisions:
             for grad in (False, True):
-                case = _Case(prompts, points, n_embd, n_head, _COMPUTES[name])
-                eager, fast = (
-                    1e3 * _milliseconds(partial(run, grad)) / _LOOPS
-                    for run in (case.eager, case.triton)
+                eager, triton = (
+                    1e3
+                    * do_bench(partial(_segment, way, loop, e, name, grad), return_mode="median")
+                    / _LOOPS
+                    for way in ("eager", "triton")
                 )
-                kind = "training" if grad else "prefix"
-                shape = f"{prompts}, {points}, {n_embd}"
-                print(
-                    f"{shape:24}{name:>6}{kind:>10}{eager:10.1f}{fast:10.1f}{eager / fast:8.2f}",
-                    flush=True,
-                )
-                row = {"shape": [prompts, points, n_embd, n_head], "precision": name, "what": kind}
-                yield {**row, "eager_us": eager, "triton_us": fast}
+                row = {"shape": [prompts, points, n_embd, n_head], "precision": name}
+                row["what"] = "training" if grad else "prefix"
+                yield {**row, "eager_us": eager, "triton_us": triton, "ratio": eager / triton}
 
 
-def _span(grad: bool) -> Span:
-    return Span(0, _LOOPS, keep=_LOOPS if grad else 0, grad=grad)
-
-
-class _Case:
-    """A looped block and a read-in of one shape on the GPU."""
-
-    def __init__(self, prompts: int, points: int, n_embd: int, n_head: int, compute: Compute):
-        self.compute = compute
-        torch.manual_seed(0)
-        with torch.device("cuda"):
-            self.loop = SharedLoop(BlockSpec(n_embd, n_head, length=2 * points - 1), "add")
-            torch.nn.init.normal_(self.loop.get_parameter("positions"), std=0.02)
-            self.e = torch.randn(prompts, 2 * points - 1, n_embd, requires_grad=True)
-
-    def eager(self, grad: bool) -> None:
-        torch.backends.cuda.matmul.allow_tf32 = self.compute.tf32
-        state = LoopState(torch.zeros_like(self.e), torch.zeros_like(self.e))
-        is_bf16 = self.compute.dtype is torch.bfloat16
-        with torch.autocast("cuda", torch.bfloat16, enabled=is_bf16):
-            self._back(grad, run_segment(self.loop, state, self.e, _span(grad))[1])
-
-    def triton(self, grad: bool) -> None:
+def _segment(way: str, loop: SharedLoop, e: torch.Tensor, precision: str, grad: bool) -> None:
+    """A segment of loops by eager or by the kernels, from zero; with `grad` its backward pass,
+    too."""
+    compute, stream = _COMPUTES[precision], torch.zeros_like(e)
+    span = Span(0, _LOOPS, keep=_LOOPS if grad else 0, grad=grad)
+    if way == "triton":
         with torch.set_grad_enabled(grad):
-            stream = torch.zeros_like(self.e)
-            _, streams = run_shared(self.loop, stream, self.e, self.compute, _span(grad), 1.0)
-        self._back(grad, streams)
+            _, streams = run_shared(loop, stream, e, compute, span, 1.0)
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = compute.tf32
+        with torch.autocast("cuda", torch.bfloat16, enabled=compute.dtype is torch.bfloat16):
+            streams = run_segment(loop, LoopState(stream, torch.zeros_like(e)), e, span)[1]
+    if grad:
+        loop.zero_grad(set_to_none=True)
+        e.grad = None
+        streams.sum().backward()
 
-    def _back(self, grad: bool, streams: Tensor) -> None:
-        if grad:
-            self.loop.zero_grad(set_to_none=True)
-            self.e.grad = None
-            streams.sum().backward()
+
+class Usage(NamedTuple):
+    """One compiled kernel.
+
+    registers of a thread, bytes of its stack and of shared memory; of the loops around its products
+    the instructions (without products all of them), and those that access local memory; the tensor
+    cores' instructions by shape; executed: multiplications that the layout of its tiles makes over
+    those that the tiles need (None without tensor cores); occupancy: the share of a
+    multiprocessor's warps that fit at once.
+    """
+
+    name: str
+    warps: int
+    registers: int
+    stack: int
+    shared: int
+    loop_instructions: int
+    loop_local: int
+    tensor_shapes: dict[str, int]
+    executed: float | None
+    occupancy: float
 
 
-def _milliseconds(function: Callable[[], None], repeats: int = 20) -> float:
-    """Median over repeats, each timed with CUDA events."""
-    for _ in range(3):
-        function()
-    times = []
-    for _ in range(repeats):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        function()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
+class _NoGpu:
+    """The methods of a driver that Triton calls to compile."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.capability, 32)
+
+    def get_current_device(self) -> int:
+        return self.capability  # so that compiled kernels are cached by target
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+@contextmanager
+def _recorded_launches(capability: int) -> Iterator[dict[str, Any]]:
+    """Inside, launches of Triton kernels only compile for `capability`; yields the compiled kernels
+    by hash."""
+    kernels: dict[str, Any] = {}
+    launch = JITFunction.run
+
+    def record(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        kernel = launch(self, *args, grid=grid, warmup=True, **kwargs)
+        kernels[kernel.hash] = kernel
+
+    driver.set_active(_NoGpu(capability))
+    JITFunction.run = record
+    try:
+        yield kernels
+    finally:
+        JITFunction.run = launch
+
+
+def step_kernels(
+    capability: int, compute: Compute, tokens: int, n_layer: int = 1, injection: str = "add"
+) -> list[Usage]:
+    """All kernels of a looped model's segment without gradients, and of one with forward and
+    backward pass, at the paper's width and batch."""
+    with torch.device("meta"):
+        loop = SharedLoop(BlockSpec(_WIDTH, _HEADS, n_layer, length=tokens), injection)
+        e = torch.zeros(_PROMPTS, tokens, _WIDTH, requires_grad=True)
+    with _recorded_launches(capability) as kernels:
+        with torch.no_grad():
+            run_shared(loop, e, e, compute, Span(0, 2), 1.0)
+        _, streams = run_shared(loop, e, e, compute, Span(0, 2, keep=2), 1.0)
+        streams.sum().backward()
+    return [_usage(kernel, capability) for kernel in kernels.values()]
+
+
+def _usage(kernel: Any, capability: int) -> Usage:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        commands = ([_CUOBJDUMP, word, file.name] for word in ("--dump-resource-usage", "-sass"))
+        text, code = (
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            for command in commands
+        )
+    usage = {key: int(value) for key, value in re.findall(r"(REG|STACK):(\d+)", text)}
+    looped = _in_loops(
+        {int(at, 16): line for at, line in re.findall(r"/\*([0-9a-f]{4,})\*/ +(.*?);", code)}
+    )
+    has_products = "tt.dot " in kernel.asm["ttir"]
+    warps, shared = kernel.metadata.num_warps, kernel.metadata.shared
+    registers = -(-usage["REG"] * 32 // 256) * 256  # of a warp, which gets them by 256
+    programs = min(
+        _WARPS // warps,
+        _REGISTERS // (registers * warps),
+        _SHARED[capability] // (shared + _RESERVED_SHARED),
+    )
+    return Usage(
+        f"{Path(kernel.src.fn.fn.__code__.co_filename).stem}.{kernel.src.name}",
+        warps,
+        usage["REG"],
+        usage["STACK"],
+        shared,
+        len(looped),
+        sum(bool(re.search(r"\b(LDL|STL)\b", line)) for line in looped) if has_products else 0,
+        dict(Counter(_TENSOR.findall(code))),
+        executed_over_needed(kernel.asm["ttgir"]),
+        programs * warps / _WARPS,
+    )
+
+
+def _in_loops(instructions: dict[int, str]) -> list[str]:
+    """The instructions, by address, of the loops around products; all where the compiler unrolled
+    them."""
+    found: dict[int, str] = {}
+    for end, line in instructions.items():
+        jump = re.search(r"\bBRA\b.*0x([0-9a-f]+)", line)
+        if jump and int(jump[1], 16) < end:
+            body = {at: text for at, text in instructions.items() if int(jump[1], 16) <= at <= end}
+            if any(_TENSOR.search(text) or _FMA.search(text) for text in body.values()):
+                found |= body
+    return list((found or instructions).values())
+
+
+def executed_over_needed(ttgir: str) -> float | None:
+    """The multiplications of a kernel's products on tensor cores, by the layouts in Triton's GPU
+    code, over those of their shapes. More than 1 where the warps of a program cover more rows or
+    columns than a tile has: then several compute the same. None without such products."""
+    layouts = {
+        name: [int(a) * int(b) for a, b in zip(warps.split(","), shape.split(","), strict=False)]
+        for name, warps, shape in re.findall(
+            r"(#mma\d*) = #ttg\.nvidia_mma<\{.*?warpsPerCTA = \[(.*?)\], instrShape = \[(.*?)\]",
+            ttgir,
+        )
+    }
+    executed = needed = 0
+    for inner, rows, columns, layout in re.findall(
+        r"(?:warp_group_dot|tt\.dot) .* : \S+<\d+x(\d+)x.* -> tensor<(\d+)x(\d+)xf32, (#mma\d*)>",
+        ttgir,
+    ):
+        size = int(rows), int(columns)
+        covered = [max(a, b) for a, b in zip(size, layouts[layout], strict=True)]
+        executed += int(inner) * math.prod(covered)
+        needed += int(inner) * math.prod(size)
+    return executed / needed if needed else None
 
 
 if __name__ == "__main__":

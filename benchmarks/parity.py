@@ -4,9 +4,8 @@
 
 All variants of a seed start from the same weights and see the same batches (in TF32 a linear
 function's values are also TF32 products); the first is the one that the others are compared with.
-Steps follow the configuration's own curriculum, or with fixed=true its end from step 0. Early
-differences are those of the arithmetic; later the curves diverge like those of two seeds, so that
-only means over seeds are comparable. Settings of run.py (task.dims=2) hold for all.
+Early differences are those of the arithmetic; later the curves diverge like those of two seeds, so
+that only means over seeds are comparable.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ from statistics import fmean, median, stdev
 import torch
 
 from looplab.benchmarks.common import reason, run_benchmark, write_report
-from looplab.benchmarks.settings import ParitySettings
-from looplab.benchmarks.variants import Variant, make_trainer, parse_variants, updates
-from looplab.conf.build import config_to_mapping
+from looplab.benchmarks.settings import ParitySettings, named_config
+from looplab.benchmarks.variants import Variant, parse_variants
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.training.device import place
@@ -42,7 +40,7 @@ def main(words: list[str]) -> int:
 
 def _run(settings: ParitySettings) -> None:
     """Train all, print the summary, write; RunError if a training failed."""
-    device, config = place(settings.device, "auto", "auto").device, settings.run_config()
+    device, config = place(settings.device, "auto", "auto").device, named_config(settings.config)
     base, *rest = variants = parse_variants(settings.variants, device)
     curves: dict[str, Curves] = {variant.name: {} for variant in variants}
     failures: dict[str, str] = {}
@@ -58,32 +56,18 @@ def _run(settings: ParitySettings) -> None:
             other.name: compare(curves[base.name], curves[other.name], settings) for other in rest
         }
         content = {
-            "config": config_to_mapping(config),
-            "base": base.name,
-            "early": settings.early,
-            "late": settings.late,
-            "summary": summary,
-            "failures": failures,
-            "losses": {  # rounded to seven digits, the precision of fp32
-                name: {seed: [float(f"{x:.7g}") for x in losses] for seed, losses in each.items()}
-                for name, each in curves.items()
-            },
+            **{name: getattr(settings, name) for name in ("config", "early", "late")},
+            **{"base": base.name, "summary": summary, "failures": failures, "losses": curves},
         }
         # After every training, so that an interruption loses only one.
         write_report(settings.json, device, content)
     early, late = (f"steps {first}-{end}" for first, end in (settings.early, settings.late))
-    of_base = curves[base.name].values()
-    if of_base:
-        mean = fmean(fmean(losses[slice(*settings.early)]) for losses in of_base)
-        spread = _spread([fmean(losses[slice(*settings.late)]) for losses in of_base])
-        print(f"{base.name}: mean loss over {early}: {mean:.4g}; over {late}: {spread}")
-    for name, by_seed in summary.items():
-        if by_seed["late_mean_loss_ratio"]:
-            middle = median(by_seed["early_median_relative_difference"].values())
-            spread = _spread([*by_seed["late_mean_loss_ratio"].values()])
+    for name, (differences, ratios) in ((name, found.values()) for name, found in summary.items()):
+        if ratios:
             print(
-                f"{name}: median relative difference over {early}: {middle:.2g}; mean loss over "
-                f"{late} over the first's: {spread}"
+                f"{name}: median relative difference over {early}: "
+                f"{median(differences.values()):.2g}; mean loss over {late} over the first's: "
+                f"{_spread([*ratios.values()])}"
             )
     for training, message in failures.items():
         print(f"{training} failed: {message}")
@@ -93,11 +77,9 @@ def _run(settings: ParitySettings) -> None:
 
 def train_losses(config: Config, variant: Variant, steps: int, device: torch.device) -> list[float]:
     """The loss of each of the first `steps` steps."""
-    variant.prepare()
-    trainer = make_trainer(config, device, variant)
-    update, losses = updates(trainer, variant), []
+    trainer, losses = variant.trainer(config, device), []
     for step in range(steps):
-        update(step)
+        variant.update(trainer, step)
         losses.append(trainer.fetch().loss)
     return losses
 

@@ -64,22 +64,22 @@ class Reference:
 
     def step(self) -> None:
         """One iteration of its loop."""
-        args, training = self.args, self.args.training
+        training, curriculum = self.args.training, self.curriculum
         sampler = self.modules["tasks"].get_task_sampler(
             task_name=training.task_name,
             batch_size=training.batch_size,
-            n_points=self.curriculum.n_points,
-            n_dims=args.model.n_dims,
-            n_dims_truncated=self.curriculum.n_dims_truncated,
+            n_points=curriculum.n_points,
+            n_dims=self.args.model.n_dims,
+            n_dims_truncated=curriculum.n_dims_truncated,
             device=self.device,
             sparsity=training.sparsity,
         )
         task = sampler()
         xs, ys = task.xs.float(), task.ys.float()
         loss, *_ = self.modules["train"].train_step(
-            args, self.curriculum, self.model, xs, ys, self.optimizer, None, None
+            self.args, curriculum, self.model, xs, ys, self.optimizer, None, None
         )
-        self.curriculum.update()
+        curriculum.update()
         self.bar.update()
         self.bar.set_description(f"loss {loss}")
 
@@ -92,15 +92,18 @@ def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
     names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ConfigError
     for a missing file.
     """
-    for name in names:
-        if not (checkout / "scripts" / f"{name}.py").is_file():
-            raise ConfigError("reference", f"is no checkout: {checkout} holds no scripts/{name}.py")
+    paths = {name: checkout / "scripts" / f"{name}.py" for name in names}
+    for path in paths.values():
+        if not path.is_file():
+            raise ConfigError(
+                "reference", f"is no checkout: {checkout} holds no scripts/{path.name}"
+            )
     saved_modules = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():
             sys.modules[name] = stand_in = ModuleType(name)
             vars(stand_in).update(dict.fromkeys(attributes))
-        return {name: _load(checkout / "scripts" / f"{name}.py") for name in names}
+        return {name: _load(name, path) for name, path in paths.items()}
     finally:
         for name, module in saved_modules.items():
             sys.modules.pop(name, None)
@@ -108,12 +111,12 @@ def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
                 sys.modules[name] = module
 
 
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"reference_{path.stem}", path)
+def _load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"reference_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = sys.modules[spec.name] = module
+    sys.modules[name] = sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -121,14 +124,17 @@ def _load(path: Path) -> ModuleType:
 def reference_arguments(config: Config) -> Any:
     """Our settings in the form of its configuration, with the curriculum at its end."""
     model, task, looped = config.model, config.task, config.model.family == "looped"
+    sizes = {name: getattr(model, name) for name in ("n_positions", "n_embd", "n_layer", "n_head")}
+    ends = {"dims": task.dims, "points": task.points, "loops": config.loops.b}
+    growths = {
+        name: SimpleNamespace(start=end, end=end, inc=1, interval=5000)
+        for name, end in ends.items()
+    }
     return SimpleNamespace(
         model=SimpleNamespace(
+            **sizes,
             family="gpt2_loop" if looped else "gpt2",
             n_dims=task.dims,
-            n_positions=model.n_positions,
-            n_embd=model.n_embd,
-            n_layer=model.n_layer,
-            n_head=model.n_head,
             pred_type="regression",
             loop_func="z=f(x+z)",
         ),
@@ -141,14 +147,6 @@ def reference_arguments(config: Config) -> Any:
             sparsity=task.settings.get("sparsity", 100),
             use_ctx=False,
             add_inputs_embeds=False,
-            curriculum=SimpleNamespace(
-                dims=_constant(task.dims),
-                points=_constant(task.points),
-                loops=_constant(config.loops.b),
-            ),
+            curriculum=SimpleNamespace(**growths),
         ),
     )
-
-
-def _constant(value: int) -> Any:
-    return SimpleNamespace(start=value, end=value, inc=1, interval=5000)

@@ -13,19 +13,24 @@ if __name__ == "__main__":  # before the imports, which take a while
 
     begin()
 
-import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from types import ModuleType
+from statistics import median
 
 import torch
 
 from looplab.benchmarks.common import paired_ratio, run_benchmark, write_report
 from looplab.benchmarks.reference import REFERENCE_TASKS, load_reference
 from looplab.benchmarks.settings import SamplerSettings
+from looplab.evaluation.tables import Table, document
 from looplab.tasks import make_task
+
+B, n, d = 64, 101, 20  # prompts at once, pairs in each, dimensions of x
+_REPEATS = 5  # draws of a measurement
+_SPARSITY = {"sparse_linear": 3, "relu_network": 100}  # as the reference's samplers take it
 
 
 def main(words: list[str]) -> int:
@@ -35,52 +40,31 @@ def main(words: list[str]) -> int:
 
 def _run(settings: SamplerSettings) -> None:
     """Time the samplers, print a table, write."""
-    reference = None
-    if settings.reference:
-        reference = load_reference(Path(settings.reference), "tasks")["tasks"]
-    size = (settings.batch, settings.points, settings.dims)
-    print(f"B = {size[0]}, n = {size[1]}, d = {size[2]}, {torch.get_num_threads()} threads")
-    print(f"{'task':16}{'ours, ms':>12}{'reference, ms':>16}{'ratio (quartiles)':>24}")
-    results = {}
-    for name, reference_name in REFERENCE_TASKS.items():
-        ours = [_seconds(_ours(name, *size))]  # the first call of each side is a warm-up
-        theirs = [_seconds(_theirs(reference, reference_name, *size))] if reference else []
-        for _ in range(settings.pairs):
-            ours.append(_seconds(_ours(name, *size)))
-            if reference:
-                theirs.append(_seconds(_theirs(reference, reference_name, *size)))
-        print(_row(name, ours[1:], theirs[1:]), flush=True)
-        results[name] = {"ours_s": ours[1:], "reference_s": theirs[1:]}
-    sizes = dict(zip(("batch", "points", "dims"), size, strict=True))
-    write_report(settings.json, torch.device("cpu"), {"size": sizes, "seconds": results})
+    modules = load_reference(Path(settings.reference), "tasks") if settings.reference else {}
+    results, lines = {}, []
+    for name, theirs in REFERENCE_TASKS.items():
+        task, generator = make_task(name, d), torch.Generator().manual_seed(0)
+        draws: dict[str, Callable[[], object]] = {"ours": partial(task.sample, generator, B, n)}
+        for module in modules.values():
+            sampler = module.get_task_sampler(theirs, B, n, d, d, "cpu", _SPARSITY.get(name))
+            draws["reference"] = sampler
+        turns = [[_seconds(draw) for draw in draws.values()] for _ in range(settings.pairs + 1)]
+        seconds = dict(zip(draws, zip(*turns[1:], strict=True), strict=True))  # one to warm up
+        lines.append([name, *(f"{1e3 * median(values):.3f}" for values in seconds.values())])
+        if modules:
+            lines[-1].append(str(paired_ratio(seconds["reference"], seconds["ours"])))
+        results[name] = seconds
+    head = ["task", "ours, ms", *(["reference, ms", "ratio (quartiles)"] if modules else [])]
+    size = f"B = {B}, n = {n}, d = {d}, {torch.get_num_threads()} threads"
+    print(document([size, Table(head, lines)]))
+    write_report(settings.json, torch.device("cpu"), {"seconds": results})
 
 
-def _ours(name: str, batch: int, points: int, dims: int) -> Callable[[], object]:
-    task, generator = make_task(name, dims), torch.Generator().manual_seed(0)
-    return lambda: task.sample(generator, batch, points)
-
-
-def _theirs(
-    reference: ModuleType, name: str, batch: int, points: int, dims: int
-) -> Callable[[], object]:
-    sparsity = {"sparse_linear_regression": 3, "relu_2nn_regression": 100}.get(name)
-    sampler = reference.get_task_sampler(name, batch, points, dims, dims, "cpu", sparsity)
-    return lambda: sampler()
-
-
-def _seconds(draw: Callable[[], object], repeats: int = 5) -> float:
+def _seconds(draw: Callable[[], object]) -> float:
     start = time.perf_counter()
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
         draw()
-    return (time.perf_counter() - start) / repeats
-
-
-def _row(name: str, ours: list[float], theirs: list[float]) -> str:
-    row = f"{name:16}{1e3 * statistics.median(ours):12.3f}"
-    if not theirs:
-        return row
-    ratio = paired_ratio(theirs, ours)
-    return f"{row}{1e3 * statistics.median(theirs):16.3f}{ratio:>24}"
+    return (time.perf_counter() - start) / _REPEATS
 
 
 if __name__ == "__main__":

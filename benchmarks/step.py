@@ -6,8 +6,8 @@ Sampling the batch, forward, loss, backward and Adam at the end of the curriculu
 a process of its own, so that one that crashes or hangs (`limit`) stops no other; they take turns,
 one computing at a time. Ratios are of pairs of turns, theirs / ours, given by median and quartiles:
 on one thread of processor seconds, which other jobs disturb least, else of the clock. All numbers
-are measured, except on a GPU the hours of 500,000 steps at the measured rate and the floor
-(benchmarks/cost.py). The file is written after each turn, with the clocks of an NVIDIA GPU.
+are measured, except on a GPU the floor, the seconds of the arithmetic alone. The file is written
+after each turn, with the clocks of an NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -19,33 +19,37 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from looplab.benchmarks.common import Ratio, device_name, paired_ratio, run_benchmark, write_report
-from looplab.benchmarks.cost import CARDS, card_floor, work_of
 from looplab.benchmarks.reference import FILES, load_reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
-from looplab.benchmarks.timing import CLOCKS, measure, operations, warm_up
-from looplab.benchmarks.turns import Turns
-from looplab.benchmarks.variants import Variant, checked
+from looplab.benchmarks.turns import CLOCKS, PARTS, Turns, measure, warm_up
+from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
+from looplab.evaluation.tables import Table, document
+from looplab.models.flops import pass_costs
+from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 
-_RUN_STEPS = 500_000
+_HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
+# FLOPs a second by precision, of cards by the driver's full name, so that no PCIe card or MIG slice
+# matches. Hopper: bf16 (a large dense product) as measured once on an H100 SXM, tf32 half of it,
+# fp32 without tensor cores from the vendor's sheet.
+RATES = {"NVIDIA H100 80GB HBM3": _HOPPER, "NVIDIA H200": _HOPPER}
 _STEPS, _WARMUP, _ROWS = 10, 5, 25  # of a profile: steps, those before them, and rows of its table
 
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code, 1 if a variant failed."""
-    stopped = "stopped; the file holds every turn that was finished"
-    return run_benchmark("step", StepSettings, words, __doc__, _run, stopped)
+    return run_benchmark("step", StepSettings, words, __doc__, _run)
 
 
 def _run(settings: StepSettings) -> None:
@@ -66,36 +70,30 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
     for name in settings.configs:
         config = at_full_size(named_config(name))
         turns = Turns(config, device, settings)
-        print(f"\n{name}: {describe(config)}", flush=True)
+        print(f"\n{name}: {step_flops(config) / 1e9:.4g} GFLOP a step (computed)", flush=True)
         save = partial(_save, name, turns, basis, results)
         try:
             turns.take(variants, save)
         finally:  # also of what was stopped
-            show(turns, rows_of(turns, basis))
+            print(shown(turns, rows_of(turns, basis)), flush=True)
         failed += len(turns.failures)
         if settings.profile:
             ours = [each.variant for each in turns.whole() if each.variant.side == "ours"]
-            save({each.name: profile_variant(config, each, device) for each in ours})
+            turns.profiles = {each.name: profile_variant(config, each, device) for each in ours}
+            save()
     if failed:
         raise RunError(f"{failed} measurements failed")
 
 
-def _save(
-    name: str,
-    turns: Turns,
-    basis: str,
-    results: dict[str, object],
-    profiles: dict[str, object] | None = None,
-) -> None:
+def _save(name: str, turns: Turns, basis: str, results: dict[str, object]) -> None:
     """Write what was measured so far, of this configuration and of those before it."""
-    work = work_of(turns.config)
     results[name] = {
-        "work": asdict(work) | {"flops": work.flops},
+        "flops": step_flops(turns.config),
         "turns": turns.turns,
         "clocks": {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None,
         "variants": rows_of(turns, basis),
         "failures": turns.failures,
-        **({"profiles": profiles} if profiles else {}),
+        "profiles": turns.profiles,
     }
     content = {"basis": basis, "pairs": turns.settings.pairs, "settings": results}
     write_report(turns.settings.json, turns.device, content)
@@ -103,133 +101,133 @@ def _save(
 
 def rows_of(turns: Turns, basis: str) -> list[dict[str, Any]]:
     """The variants with their seconds, the ratios of those that are not ours to each, by kind, and
-    on a GPU the peak of memory, the launches if they can be seen, and the floor if the card is
-    known."""
-    contenders = turns.whole()
-    card = CARDS.get(device_name(turns.device)) if turns.device.type == "cuda" else None
+    on a GPU the peak of memory, and the floor if the card's rate is known."""
+    measured = [
+        (each, {part: [times[part] for times in each.times] for part in PARTS})
+        for each in turns.whole()
+    ]
+    rates = RATES.get(device_name(turns.device), {})
     rows = []
-    for each in contenders:
-        seconds = {part: each.seconds(part) for part in ("wall", "user", "system", "cpu")}
+    for each, seconds in measured:
+        variant = each.variant
         medians = {part: median(values) for part, values in seconds.items()}
         row: dict[str, Any] = {
-            **each.variant.facts(),
+            **{"name": variant.name, "side": variant.side, "backend": variant.backend},
+            **{"precision": variant.precision, "capture": variant.capture},
             "steps_a_measurement": each.repeats,
             "seconds": seconds,
             "median_s": medians,
             "ratios": {
-                other.variant.kind: paired_ratio(other.seconds(basis), seconds[basis])._asdict()
-                for other in contenders
+                other.variant.kind: paired_ratio(theirs[basis], seconds[basis])._asdict()
+                for other, theirs in measured
                 if other.variant.side != "ours" and other is not each
             },
             **each.facts,
         }
-        if card:
-            floor = card_floor(work_of(turns.config), card, each.variant.precision)
+        if rate := rates.get(variant.precision):
+            floor = step_flops(turns.config) / rate
             row |= {"floor_s": floor, "fraction_of_floor": floor / medians["wall"]}
-            row["rates_from"] = card.source
         rows.append(row)
     return rows
 
 
-def show(turns: Turns, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the medians of each variant and its ratios; the failures; the clocks."""
-    on_gpu = turns.device.type == "cuda"
+def shown(turns: Turns, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The medians of each variant and its ratios, the failures and the clocks, as text."""
     kinds = [each.variant.kind for each in turns.whole() if each.variant.side != "ours"]
-    if on_gpu:
-        columns = ["wall ms", "kernels", "peak MiB", "of floor", "500k, h"]
-    else:
-        columns = ["wall s", "user s", "system s"]
-    if rows:
-        ratios = "".join(f"{'x ' + kind:>26}" for kind in kinds)
-        print(f"{'':32}" + "".join(f"{name:>9}" for name in (*columns, "steps/s")) + ratios)
+    head = ["variant", "wall s", "user s", "system s", "steps/s"]
+    if turns.device.type == "cuda":
+        head[2:4] = ["peak MiB", "of floor"]
+    lines = []
     for row in rows:
-        medians = row["median_s"]
-        if on_gpu:
-            floor = row.get("fraction_of_floor")
-            cells = [
-                f"{1e3 * medians['wall']:.3g}",
-                str(row.get("kernels", "-")),
-                f"{row['peak_bytes'] / 2**20:.0f}",
-                f"{floor:.1%}" if floor else "-",
-                f"{medians['wall'] * _RUN_STEPS / 3600:.2f}",
-            ]
-        else:
-            cells = [f"{medians[part]:.3g}" for part in ("wall", "user", "system")]
-        cells.append(f"{1 / medians['wall']:.3g}")
-        found = [row["ratios"].get(kind) for kind in kinds]
-        ratios = "".join(f"{Ratio(**ratio) if ratio else '-':>26}" for ratio in found)
-        print(f"{row['name']:32}" + "".join(f"{cell:>9}" for cell in cells) + ratios)
-    for name, message in turns.failures.items():
-        print(f"{name:32} failed: {message}")
-    for clocks in turns.clocks:
-        print(f"{CLOCKS}: {clocks}")
-    sys.stdout.flush()
+        medians, floor = row["median_s"], row.get("fraction_of_floor")
+        wall = medians["wall"]
+        cells = [f"{medians[part]:.3g}" for part in ("user", "system")]
+        if turns.device.type == "cuda":
+            cells = [f"{row['peak_bytes'] / 2**20:.0f}", f"{floor:.1%}" if floor else "–"]
+        ratios = [row["ratios"].get(kind) for kind in kinds]
+        cells = [row["name"], f"{wall:.3g}", *cells, f"{1 / wall:.3g}"]
+        lines.append(cells + [str(Ratio(**ratio)) if ratio else "–" for ratio in ratios])
+    return document(
+        [
+            *([Table([*head, *(f"x {kind}" for kind in kinds)], lines)] if rows else []),
+            *(f"{name} failed: {message}" for name, message in turns.failures.items()),
+            *(f"{CLOCKS}: {clocks}" for clocks in turns.clocks),
+        ]
+    )
 
 
-def describe(config: Config) -> str:
-    """The sizes of a configuration and its work, in a line."""
-    task, model, loops = config.task, config.model, config.loops
-    looped = f"b = {loops.b}, T = {loops.T}"
-    depth = looped if model.family == "looped" else f"{model.n_layer} layers"
-    sizes = f"n = {task.points}, d = {task.dims}, B = {config.training.batch_size}"
-    work = work_of(config)
-    return f"{depth}, {sizes}, D = {model.n_embd}; {work.flops / 1e9:.4g} GFLOP a step (computed)"
+def step_flops(config: Config) -> float:
+    """The FLOPs of a step at the curriculum's end, as `action=plan` counts them."""
+    task = build_task(config)
+    stage = build_curriculum(config, task)(config.training.steps)
+    costs = pass_costs(build_model(config, task), 2 * stage.points - 1)
+    return config.training.batch_size * costs.of_step(stage.loops, stage.grad_loops, stage.window)
 
 
 def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
     """The variants to measure. ConfigError if the device cannot run one, and for a folder that is
     no checkout."""
-    cuda = device.type == "cuda"
-    backends = settings.backend or (("eager", "compile", "triton") if cuda else ("cpu",))
-    precisions = settings.precision or (("tf32", "bf16") if cuda else ("fp32", "bf16"))
     ours = [
-        checked(Variant("ours", backend, precision, capture, runs=runs), device)
-        for runs in settings.runs
-        for capture in sorted(settings.capture or ((False, True) if cuda else (False,)))
-        for backend in backends
-        for precision in precisions
+        checked(Variant("ours", backend, precision, capture), device)
+        for capture in settings.capture
+        for backend in settings.backend
+        for precision in settings.precision
     ]
     if not settings.reference:
         return ours
     checkout = Path(settings.reference)
     load_reference(checkout, *FILES)
-    compiled = settings.compiled_reference
-    if compiled is None:
-        compiled = "compile" in backends
-    precision = "tf32" if cuda else "fp32"
-    names = ("eager", "compile") if compiled else ("eager",)
+    precision = "tf32" if device.type == "cuda" else "fp32"
+    names = ("eager", "compile") if settings.compiled_reference else ("eager",)
     return [*(Variant("reference", name, precision, checkout=checkout) for name in names), *ours]
 
 
 def profile_variant(config: Config, variant: Variant, device: torch.device) -> dict[str, object]:
     """Print and return where a variant's step spends its time: on a GPU by kernel, on a CPU by
     operation; RunError if the profiler sees nothing. The step's own time is measured before,
-    without the profiler; FLOPs and bytes are those of benchmarks/cost.py (the bytes under its
-    fusion, whatever the backend fuses), and rates are that work over the measured time."""
+    without the profiler; rates are the step's FLOPs over the measured time."""
     step = variant.build(config, device)
-    wall = measure(step, warm_up(step, _WARMUP, device), device).wall
-    totals = operations(step, _STEPS, device)
-    names = sorted(totals, key=lambda name: -totals[name][1])
+    wall = measure(step, warm_up(step, _WARMUP, device), device)["wall"]
+    totals = operations(step, device)
     rows: list[dict[str, Any]] = [
-        {"name": name, "calls": totals[name][0] / _STEPS, "ms": totals[name][1] / 1e3 / _STEPS}
-        for name in names
+        {"name": name, "calls": calls / _STEPS, "ms": microseconds / 1e3 / _STEPS}
+        for name, (calls, microseconds) in totals.items()
     ]
-    busy = sum(microseconds for _, microseconds in totals.values()) / 1e3 / _STEPS
+    rows.sort(key=lambda row: -row["ms"])
+    busy = sum(row["ms"] for row in rows)
     if not busy:
         raise RunError("the profiler sees nothing on this machine")
-    work = work_of(config)
+    flops = step_flops(config)
     rates = {
         "wall_ms": 1e3 * wall,
         "busy_ms": busy,
-        "teraflop_per_second": work.flops / wall / 1e12,
-        "teraflop_per_second_busy": work.flops / busy / 1e9,
-        "gigabyte_per_second_busy": work.traffic() / busy / 1e6,
+        "teraflop_per_second": flops / wall / 1e12,
+        "teraflop_per_second_busy": flops / busy / 1e9,
     }
+    lines = [
+        [row["name"][:70], f"{row['ms']:.4f}", f"{row['ms'] / busy:.1%}", f"{row['calls']:.1f}"]
+        for row in rows[:_ROWS]
+    ]
     print(f"\n{variant.name}: " + ", ".join(f"{key} {rate:.4g}" for key, rate in rates.items()))
-    print(f"{'ms a step':>10}{'share':>8}{'calls':>8}  name")
-    for row in rows[:_ROWS]:
-        print(f"{row['ms']:10.4f}{row['ms'] / busy:8.1%}{row['calls']:8.1f}  {row['name'][:70]}")
+    print(document([Table(["name", "ms a step", "share", "calls"], lines)]), flush=True)
     return {"rates": rates, "rows": rows}
+
+
+def operations(step: Step, device: torch.device) -> dict[str, tuple[int, float]]:
+    """Calls and microseconds in `_STEPS` steps: on a GPU of each kernel, copies and fills included;
+    on a CPU of each operation without its children."""
+    on_gpu = device.type == "cuda"
+    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
+    with profile(activities=[activity]) as profiler:
+        for _ in range(_STEPS):
+            step()
+        if on_gpu:
+            torch.cuda.synchronize(device)
+    return {
+        row.key: (row.count, row.self_device_time_total if on_gpu else row.self_cpu_time_total)
+        for row in profiler.key_averages()
+        if row.device_type.name == device.type.upper() and not row.is_user_annotation
+    }
 
 
 if __name__ == "__main__":

@@ -6,6 +6,10 @@ Ratios of one turn's measurements are paired: a slow phase of the machine slows 
 
 from __future__ import annotations
 
+import math
+import resource
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -20,16 +24,59 @@ from looplab.training.jobs import describe_exit, end_with_parent
 
 from .common import reason
 from .settings import StepSettings
-from .timing import Times, launches, measure, peak_bytes, read_clocks, warm_up
-from .variants import Variant
+from .variants import Step, Variant
 
+# Seconds a step: on the clock, and of this process's threads in user and in kernel code, and both.
+Times = dict[str, float]
+PARTS = ("wall", "user", "system", "cpu")
+CLOCKS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"  # MHz, MHz, degrees Celsius, watts
+_LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
+_ANSWER = 10.0  # seconds for nvidia-smi
 _END = 5.0  # seconds for a process to end before it is killed
+
+
+def measure(step: Step, repeats: int, device: torch.device) -> Times:
+    """Time `repeats` steps, waiting for the device."""
+    _wait(device)
+    before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    for _ in range(repeats):
+        step()
+    _wait(device)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
+    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+    seconds = (wall, user, system, user + system)
+    return {part: each / repeats for part, each in zip(PARTS, seconds, strict=True)}
+
+
+def warm_up(step: Step, steps: int, device: torch.device) -> int:
+    """Make `steps` steps or more; returns the number of steps in a measurement."""
+    seconds = [measure(step, 1, device)["wall"] for _ in range(steps)][-1]
+    if seconds >= _LEAST:
+        return 1
+    # The first steps are slower: time the next ones.
+    steady = measure(step, math.ceil(_LEAST / seconds), device)["wall"]
+    return math.ceil(_LEAST / steady)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def read_clocks(device: torch.device) -> str:
+    """`CLOCKS` of an NVIDIA GPU now, as nvidia-smi writes them; empty where it tells none."""
+    which = f"--id=GPU-{torch.cuda.get_device_properties(device).uuid}"
+    command = ["nvidia-smi", f"--query-gpu={CLOCKS}", "--format=csv,noheader", which]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.partition("\n")[0]
 
 
 class Contender:
     """A variant in its process, and its measurements: one of `times` a turn, each of `repeats`
-    steps; on a GPU also `facts`, the peak of memory in bytes and, if they can be seen, the
-    launches.
+    steps; on a GPU also `facts`, the peak of memory in bytes since the process began.
 
     Every answer of the process may take `settings.limit` seconds; RunError is raised for one that
     does not come, for an error there and for a process that ends. `end` is called in any case.
@@ -43,30 +90,10 @@ class Contender:
         self.facts: dict[str, int] = {}
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
-        warmup = 5 if device.type == "cuda" else 1
-        plan = (variant, config, device, warmup, settings.least, torch.get_num_threads())
-        self.process = context.Process(target=_serve, args=(*plan, other))
+        plan = (variant, config, device, torch.get_num_threads(), other)
+        self.process = context.Process(target=_serve, args=plan)
         self.process.start()
         other.close()
-
-    def ready(self) -> None:
-        """Wait until the variant is built and warm."""
-        self.repeats, self.facts = self._answer()
-
-    def measure(self) -> Times:
-        """Measure once."""
-        return self._ask("measure")
-
-    def count_launches(self) -> None:
-        """Add the launches of a step to `facts`; later steps may be slower, as it was profiled."""
-        self.facts |= self._ask("launches")
-
-    def seconds(self, basis: str) -> list[float]:
-        """Each measurement's seconds a step of one run: of "wall", "user", "system" or, the sum of
-        the last two, "cpu"."""
-        parts = ("user", "system") if basis == "cpu" else (basis,)
-        runs = self.variant.runs
-        return [sum(getattr(times, part) for part in parts) / runs for times in self.times]
 
     def end(self) -> None:
         """End the process, whatever it does."""
@@ -75,28 +102,22 @@ class Contender:
             stop()
             self.process.join(_END)
 
-    def _ask(self, question: str) -> Any:
+    def answer(self, question: str = "") -> Any:
+        """`repeats` and `facts`, once the variant is built and warm; to "measure" the times."""
         try:
-            self._pipe.send(question)
-        except OSError:
-            raise self._lost() from None
-        return self._answer()
-
-    def _answer(self) -> Any:
-        try:
+            if question:
+                self._pipe.send(question)
             if not self._pipe.poll(self._limit):
                 raise RunError(f"gave no answer within {self._limit:g} s")
             answer = self._pipe.recv()
         except (EOFError, OSError):
-            raise self._lost() from None
+            self.process.join(_END)
+            code = self.process.exitcode
+            how = "does not answer" if code is None else describe_exit(code)
+            raise RunError(f"its process {how}") from None
         if isinstance(answer, RunError):
             raise answer
         return answer
-
-    def _lost(self) -> RunError:
-        self.process.join(_END)
-        code = self.process.exitcode
-        return RunError(f"its process {'does not answer' if code is None else describe_exit(code)}")
 
 
 class Turns:
@@ -108,6 +129,7 @@ class Turns:
         self.contenders: list[Contender] = []
         self.failures: dict[str, str] = {}
         self.clocks: list[str] = []
+        self.profiles: dict[str, object] = {}  # by variant, where they are asked for
         self.turns = 0
 
     def whole(self) -> list[Contender]:
@@ -116,32 +138,25 @@ class Turns:
 
     def take(self, variants: Sequence[Variant], save: Callable[[], None]) -> None:
         """Build all variants and let them take `settings.pairs` turns; `save` is called when all
-        are built, after each turn, and at the end. Whatever ends it, no process is left."""
+        are built and after each turn. Whatever ends it, no process is left."""
         started: list[Contender] = []
         try:
             for variant in variants:
                 with self._recording(variant):
                     started.append(Contender(variant, self.config, self.device, self.settings))
-                    started[-1].ready()
+                    started[-1].repeats, started[-1].facts = started[-1].answer()
                     self.contenders.append(started[-1])
-            save()
-            self._note_clocks()
+            self._done(save)
             for _ in range(self.settings.pairs):
                 turn: list[tuple[Contender, Times]] = []
                 for contender in self.contenders:
                     if contender.variant.name not in self.failures:
                         with self._recording(contender.variant):
-                            turn.append((contender, contender.measure()))
+                            turn.append((contender, contender.answer("measure")))
                 for contender, times in turn:  # only whole turns count
                     contender.times.append(times)
                 self.turns += 1
-                self._note_clocks()
-                save()
-            if self.device.type == "cuda":  # at the end: a profiled step may launch slowly later
-                for contender in self.whole():
-                    with self._recording(contender.variant):
-                        contender.count_launches()
-                save()
+                self._done(save)
         finally:
             for contender in started:
                 contender.end()
@@ -154,35 +169,25 @@ class Turns:
         except RunError as failure:
             self.failures[variant.name] = str(failure)
 
-    def _note_clocks(self) -> None:
+    def _done(self, save: Callable[[], None]) -> None:
         if self.device.type == "cuda" and (clocks := read_clocks(self.device)):
             self.clocks.append(clocks)
+        save()
 
 
 def _serve(
-    variant: Variant,
-    config: Config,
-    device: torch.device,
-    warmup: int,
-    least: float,
-    threads: int,
-    pipe: Connection[Any, Any],
+    variant: Variant, config: Config, device: torch.device, threads: int, pipe: Connection[Any, Any]
 ) -> None:
-    """In the process: build, warm up, then answer each question."""
+    """In the process: build, warm up, then measure whenever it is asked."""
     end_with_parent()
     torch.set_num_threads(threads)
+    on_gpu = device.type == "cuda"
     try:
         step = variant.build(config, device)
-        repeats = warm_up(step, warmup, device, least)
-        on_gpu = device.type == "cuda"
-        peak = {"peak_bytes": peak_bytes(step, captured=variant.capture)} if on_gpu else {}
-        pipe.send((repeats, peak))
-        answers: dict[str, Callable[[], object]] = {
-            "measure": lambda: measure(step, repeats, device),
-            "launches": lambda: launches(step, device),
-        }
-        while True:
-            pipe.send(answers[pipe.recv()]())
+        repeats = warm_up(step, 5 if on_gpu else 1, device)
+        pipe.send((repeats, {"peak_bytes": torch.cuda.max_memory_allocated()} if on_gpu else {}))
+        while pipe.recv():
+            pipe.send(measure(step, repeats, device))
     except (EOFError, BrokenPipeError):  # nobody asks any more
         return
     except Exception as error:  # any exception of a compiler or a card

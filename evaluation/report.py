@@ -141,7 +141,8 @@ def _published(result: Evaluation) -> list[Part]:
         for loops in result["published_loops"]
         if loops != result["loops"]
     ]
-    return [*([table, *notes] if shown else []), *other_loops]
+    parts: list[Part] = [table, *notes] if shown else []
+    return [*parts, *other_loops]
 
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:

@@ -29,6 +29,7 @@ _MODULES = (  # of this folder, with claims
     *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
     *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
     *("plateau", "jacobian", "language_iso_depth", "language_test_loops", "stopping"),
+    "time_to_quality",
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured

@@ -34,7 +34,7 @@ from looplab.conf.words import read_yaml
 OF_EVERY_RUN = ("residual_scaling", "fully_looped")
 OF_RUNS = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
-    *("halting", "language_test_loops", "language_iso_depth", *OF_EVERY_RUN),
+    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *OF_EVERY_RUN),
 )
 MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_RUNS)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]

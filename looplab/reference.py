@@ -12,7 +12,6 @@ from looplab.benchmarks.settings import (
     SamplerSettings,
     StepSettings,
 )
-from looplab.benchmarks.time_to_quality.settings import QualitySettings
 from looplab.conf.checks.config import own_settings, task_names
 from looplab.conf.command import as_word
 from looplab.conf.groups import choices
@@ -40,7 +39,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py -m": GridSettings,
     "python run.py action=report": PageSettings,
     "python run.py action=list": ListSettings,
-    "python -m benchmarks.time_to_quality": QualitySettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,

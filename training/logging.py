@@ -76,13 +76,15 @@ class RunLog:
         self._begin_board(step)
         self.last = time.monotonic(), step
 
-    def write(self, step: int, totals: Totals, stage: Stage) -> None:
-        """Log the totals since the last record, and the stage."""
+    def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
+        """Log the totals since the last record, the stage, and the processor seconds that training
+        has taken so far."""
         last_time, last_step = self.last
         self.last = time.monotonic(), step
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
+        values["cpu_seconds"] = round(cpu_seconds, 2)
         self.metrics.add(values)
         if self._wandb is not None:
             self._wandb.log(values, step=step)

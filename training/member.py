@@ -153,7 +153,8 @@ class Member:
             self._recover(step, totals.bad_step)
             return None
         self.step = step
-        self.log.write(step, totals, self.trainer.curriculum(step - 1))
+        self._count_time()
+        self.log.write(step, totals, self.trainer.curriculum(step - 1), self._spent[1])
         self._keep_snapshot()
         if save:
             tensors = self.trainer.state()

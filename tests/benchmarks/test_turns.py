@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.step import compare
-from looplab.benchmarks.timing import Step, Times, read_clocks
-from looplab.benchmarks.turns import Contender, Turns
-from looplab.benchmarks.variants import Variant
+from looplab.benchmarks.turns import Contender, Turns, measure, read_clocks, warm_up
+from looplab.benchmarks.variants import Step, Variant
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 
@@ -39,8 +39,8 @@ ENDS: dict[str, Callable[[], object]] = {
 
 @dataclass(frozen=True)
 class Fake(Variant):
-    """A variant whose steps add a line with its backend to a file, until one of them, counted from
-    0, ends as `precision` says."""
+    """A variant whose steps, long enough for a measurement each, add a line with its backend to a
+    file, until one of them, counted from 0, ends as `precision` says."""
 
     file: str = ""
     last: int = 1000
@@ -51,6 +51,7 @@ class Fake(Variant):
         def step() -> None:
             if next(steps) == self.last:
                 ENDS[self.precision]()
+            time.sleep(0.2)
             with open(self.file, "a", encoding="utf-8") as file:
                 file.write(self.backend)
 
@@ -59,7 +60,7 @@ class Fake(Variant):
 
 def run(variants: list[Variant], limit: float | None = None) -> tuple[Turns, list[int]]:
     """What three turns measure, and the turns at each time when it was saved."""
-    settings = StepSettings(pairs=3, least=1e-9, limit=limit)
+    settings = StepSettings(pairs=3, limit=limit)
     turns, saved = Turns(at_full_size(named_config("small")), CPU, settings), list[int]()
     turns.take(variants, lambda: saved.append(turns.turns))
     return turns, saved
@@ -113,19 +114,19 @@ def test_what_was_stopped_keeps_its_turns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C in the middle of the third of seven."""
-    path, ask, questions = tmp_path / "step.json", Contender.measure, list[Contender]()
+    path, ask, questions = tmp_path / "step.json", Contender.answer, list[Contender]()
 
-    def stops(self: Contender) -> Times:
+    def stops(self: Contender, question: str = "") -> object:
         questions.append(self)
-        if len(questions) == 6:
+        if len(questions) == 8:  # the first two for being ready
             raise KeyboardInterrupt
-        return ask(self)
+        return ask(self, question)
 
-    monkeypatch.setattr(Contender, "measure", stops)
+    monkeypatch.setattr(Contender, "answer", stops)
     variants: list[Variant] = [
         Fake("reference", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
     ]
-    settings = StepSettings(configs=("small",), device="cpu", json=str(path), least=1e-9)
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path))
     with pytest.raises(KeyboardInterrupt):
         compare(variants, settings, CPU)
     kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
@@ -145,22 +146,34 @@ def test_a_failure_is_printed_and_written(
         Fake("reference", "a", "fp32", file=file),
         Fake("ours", "b", "exits", file=file, last=0),
     ]
-    settings = StepSettings(configs=("small",), device="cpu", json=str(path), pairs=2, least=1e-9)
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path), pairs=2)
     with pytest.raises(RunError, match="1 measurements failed"):
         compare(variants, settings, CPU)
     kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
     assert kept["failures"] == {"ours b exits": "its process ended with code 3"}
-    assert capsys.readouterr().out.splitlines()[-1].split() == (
-        ["ours", "b", "exits", "failed:", "its", "process", "ended", "with", "code", "3"]
-    )
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "ours b exits failed: its process ended with code 3"
 
 
 def test_clocks_of_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As nvidia-smi tells them, if it is there."""
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: None)
+    card = SimpleNamespace(uuid="0")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert read_clocks(torch.device("cuda")) == ""
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 1980 MHz, [N/A], 41, 70.1 W\n", encoding="utf-8")
     program.chmod(0o755)
     assert read_clocks(torch.device("cuda")) == "1980 MHz, [N/A], 41, 70.1 W"
+
+
+def test_a_short_step_is_made_many_times() -> None:
+    made = []
+    repeats = warm_up(lambda: made.append(1), 3, CPU)
+    assert repeats > 100
+    made.clear()
+    times = measure(lambda: made.append(1), repeats, CPU)
+    assert len(made) == repeats
+    assert times["wall"] > 0
+    assert times["cpu"] == pytest.approx(times["user"] + times["system"])
+    assert warm_up(lambda: time.sleep(0.2), 1, CPU) == 1

@@ -31,6 +31,7 @@ from .of_runs import (
     mixed,
     plateau,
     preconditioned,
+    raced,
     shifted_optimizers,
 )
 from .of_texts import iso_flop, loops_of, rates, shared, useful
@@ -242,4 +243,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         _two(lambda x: {"penalty": 0.1, "grows": x}, {}, family="tied"), 4.0, 1.0
     ),
     "stopping_drawn_loops_level_the_error": (drawn_loops, 0.3, 3.0),
+    "race_fast_is_sooner": (raced("ratio"), 2.0, 0.5),
+    "race_fast_ends_under_the_target": (raced("error"), 0.6, 1.5),
 }  # fmt: skip

@@ -17,16 +17,14 @@ from tests.conftest import HOME
 # For a process of its own, which interprets nothing and whose launches launch nothing.
 COMPILE = """
 import json, sys, torch
-from looplab.benchmarks.static import SHARED_LIMIT, step_kernels
+from looplab.benchmarks.kernels import SHARED_LIMIT, step_kernels
 from looplab.models.kernels.common import Compute
 
 capability, tokens, precision, injection = *map(int, sys.argv[1:3]), *sys.argv[3:]
 compute = Compute(torch.bfloat16 if precision == "bf16" else torch.float32, precision == "tf32")
 usages = [
     usage._asdict() | {"limit": SHARED_LIMIT[capability]}
-    for usage in step_kernels(
-        capability, compute, 256, 8, tokens, n_layer=2, injection=injection
-    )
+    for usage in step_kernels(capability, compute, tokens, n_layer=2, injection=injection)
 ]
 print(json.dumps(usages))
 """
@@ -102,7 +100,7 @@ LAYOUTS = """
 def test_products_that_two_groups_of_warps_both_compute_are_counted_twice() -> None:
     """Eight warps below one another cover 128 rows of a tile of 64; four beside four do not."""
     code = (
-        "import sys; from looplab.benchmarks.static import executed_over_needed as ratio;"
+        "import sys; from looplab.benchmarks.kernels import executed_over_needed as ratio;"
         "print(ratio(sys.argv[1]), ratio('no products'))"
     )
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}

@@ -1,0 +1,200 @@
+"""The race to a stated error (docs/records.md): what trainings by several recipes take to it in
+processor seconds and FLOPs, from the errors of their snapshots, and where they end.
+
+result = measure(runs, EvaluationConfig(), {"linear": {"error": 0.03, "k": [10]}})
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.bootstrap import bootstrap
+from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
+from looplab.evaluation.panel import Curve, Panel, file_name, mean_of_seeds
+from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import Run, RunFolder
+
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .measuring import Missing, batches, grouped
+from .plan import Flops
+from .statistics import over_seeds
+
+_COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
+_SOURCE = "this suite, docs/records.md"
+# What training has taken up to a snapshot, and its error there, with the interval's upper end.
+Point = dict[str, float]
+
+
+def measure(
+    runs: Sequence[Run], settings: EvaluationConfig, targets: Mapping[str, Mapping[str, Any]] = {}
+) -> dict[str, Any]:
+    """Measure every snapshot of the runs on `settings.prompts` prompts. `targets` has, by task, the
+    `error` to reach, over the task's divisor, and the numbers of examples `k` that it is the mean
+    of.
+
+    Each of the `races`, one a task, has its `task`, its `target` and `rows` in the order of the
+    runs, one for each recipe and settings: a `label`, and by seed the points of its `trainings`.
+    ConfigError for a task without a target, Missing for runs without equal snapshots.
+    """
+    races, panels = [], []
+    for task in dict.fromkeys(run.config.task.name for run in runs):
+        entrants = [run for run in runs if run.config.task.name == task]
+        target, points = targets.get(task), entrants[0].config.task.points
+        if target is None or max(target["k"]) >= points:
+            problem = f"must have targets for {task}, its k at most {points - 1}"
+            raise ConfigError("settings", f"{problem}: {{targets: {{{task}: {{error: , k: []}}}}}}")
+        rows = [
+            {"label": label, "trainings": _trainings(part, target["k"], settings)}
+            for label, part in _parts(entrants).items()
+        ]
+        races.append({"task": task, "target": target["error"], "rows": rows})
+        panels += [_panel(cost, task, target, rows) for cost in _COSTS]
+    return {"races": races, "panels": panels}
+
+
+def _parts(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
+    """The runs of each recipe, and of the settings in which those of one recipe differ."""
+    parts: dict[str, Sequence[Run]] = {}
+    for recipe in dict.fromkeys(run.config.recipe for run in runs):
+        groups = grouped([run for run in runs if run.config.recipe == recipe])
+        for group in groups:
+            parts[f"{recipe}, {group.label}" if len(groups) > 1 else recipe] = group.runs
+    return parts
+
+
+def _trainings(
+    runs: Sequence[Run], k: Sequence[int], settings: EvaluationConfig
+) -> dict[str, list[Point]]:
+    """The points of each seed's training."""
+    steps = max((list(snapshots_of(run.path)) for run in runs), key=len)
+    for run in runs:
+        if list(snapshots_of(run.path)) != steps or len(steps) < 2 or steps[-1] != run.step:
+            raise Missing(
+                f"{run.path} has no snapshots up to its last step, or others than its other seeds: "
+                "train it again with training.snapshots and again=true, or in another folder"
+            )
+    return {str(run.config.seed): _course(run, k, settings) for run in runs}
+
+
+def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
+    """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
+    records, _ = Metrics(RunFolder(run.path).metrics).read()
+    seconds: dict[int, Any] = {each["step"]: each.get("cpu_seconds") for each in records}
+    flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
+    loops, points = trained_loops(run.config), run.config.task.points
+    prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
+    course: list[Point] = []
+    for step, folder in snapshots_of(run.path).items():
+        if seconds.get(step) is None:
+            raise Missing(f"{run.path} does not say its processor seconds: train it again")
+        model = load_run(folder).model
+        parts = [
+            model_errors(model, run.task, batch, ErrorSettings((loops,), loops))[f"at_{loops}"]
+            for batch in batches(prompts, settings.batch_size)
+        ]
+        errors = np.concatenate(parts)[:, list(k)].mean(1, dtype=np.float64)
+        mean, _, high = bootstrap(errors, settings.resamples, settings.seed)
+        taken: Point = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
+        course.append(taken | {"error": float(mean), "high": float(high)})
+    return course
+
+
+def _panel(
+    cost: str, task: str, target: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> Panel:
+    """The error of each row by what training has taken, means over seeds at each snapshot."""
+    curves = []
+    for row in rows:
+        x, errors = (
+            np.array([[point[key] for point in course] for course in row["trainings"].values()])
+            for key in (cost, "error")
+        )
+        kind = row["label"].partition(",")[0]
+        curves.append(Curve.of(row["label"], kind, mean_of_seeds(errors), x=x.mean(0).tolist()))
+    name, title = f"error_by_{cost}-{file_name(task)}", task.replace("_", " ")
+    axes = (_COSTS[cost], f"error at k = {', '.join(map(str, target['k']))}")
+    levels = {"target": target["error"]}
+    return Panel(name, title, *axes, curves[0].x or (), curves, log="y", levels=levels)
+
+
+def reached(course: Sequence[Point], target: float) -> Point | None:
+    """The first point whose whole interval over prompts lies at or under the target."""
+    return next((point for point in course if point["high"] <= target), None)
+
+
+def _described(race: Mapping[str, Any]) -> str:
+    """How many seeds of each row reach the target, and when, in medians over them."""
+    rows = []
+    for row in race["rows"]:
+        found = [reached(course, race["target"]) for course in row["trainings"].values()]
+        there, seeds = [point for point in found if point], len(found)
+        rows.append(f"{row['label']} reaches {race['target']:g} in {len(there)} of {seeds} seeds")
+        if there:
+            steps, seconds = (median(p[key] for p in there) for key in ("step", "cpu_seconds"))
+            rows[-1] += f", there after {steps:,.0f} steps and {seconds:.3g} s"
+    return f"{race['task']}: {', '.join(rows)}"
+
+
+@claim(
+    "race_fast_is_sooner",
+    "The last recipe of a race, fast in the suite's own, reaches the stated error in fewer "
+    "processor seconds than the first, paper.",
+    source=_SOURCE,
+    quantity="processor seconds to it, first over last, by seed, geometric mean over tasks",
+    line=1.0,
+    holds_if="above",
+)
+def is_sooner(evidence: Evidence) -> Estimate:
+    """Of the first recipe a training that does not reach it takes more than all its seconds: these
+    count, and the interval has no upper end."""
+    evidence.where()
+    races, ratios, at_least = evidence.result("time_to_quality", "races"), [], False
+    both = [[race["rows"][place]["trainings"] for place in (0, -1)] for race in races]
+    seeds = set.intersection(*(set(trainings) for pair in both for trainings in pair))
+    for seed in sorted(seeds):
+        logs = []
+        for race, (first, last) in zip(races, both, strict=True):
+            slow, fast = (reached(each[seed], race["target"]) for each in (first, last))
+            if fast is None:
+                raise NotMeasured(_described(race))
+            at_least |= slow is None
+            seconds = (slow or first[seed][-1])["cpu_seconds"]
+            logs.append(math.log(seconds / fast["cpu_seconds"]))
+        ratios.append(math.exp(np.mean(logs)))
+    found = over_seeds(ratios, log=True)
+    notes = ["at least: what does not reach it counts to its end"] if at_least else []
+    high, note = math.inf if at_least else found.high, "; ".join([*notes, *map(_described, races)])
+    return found._replace(high=high, note=note)
+
+
+@claim(
+    "race_fast_ends_under_the_target",
+    "Models of a race's last recipe, fast in the suite's own, end under the stated error.",
+    source=_SOURCE,
+    quantity="mean error at the last step over the stated one, the largest over tasks",
+    line=1.0,
+    holds_if="below",
+)
+def ends_under_the_target(evidence: Evidence) -> Estimate:
+    """The note has each seed's error, and the p of a one-sided t-test over seeds."""
+    from scipy import stats  # takes a second
+
+    evidence.where()
+    estimates, notes = [], []
+    for race in evidence.result("time_to_quality", "races"):
+        row = race["rows"][-1]
+        errors = np.array([course[-1]["error"] for course in row["trainings"].values()])
+        estimates.append(over_seeds(errors / race["target"]))
+        p = stats.ttest_1samp(errors, race["target"], alternative="less").pvalue
+        listed = ", ".join(f"{error:.4f}" for error in errors)
+        notes.append(f"{race['task']}, {row['label']}: {listed} (p = {p:.2g})")
+    return max(estimates, key=lambda each: each.high)._replace(note="; ".join(notes))

@@ -1,0 +1,160 @@
+"""The race to a stated error: one of tiny models from a file to its verdicts, what its claims make
+of trainings that do not reach the target, and the FLOPs of a training counted by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from looplab.conf.compose import commands
+from looplab.evaluation import evaluate, load_run
+from looplab.evaluation.bootstrap import numbers
+from looplab.experiments.claims import Verdict, find_claim, judge
+from looplab.experiments.command import main
+from looplab.experiments.plan import Flops
+from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.metrics import Metrics
+from looplab.training.run_folder.run import Run
+
+from .claims.of_runs import race_row
+from .claims.synthetic import evidence, seeds
+
+# Of few distinct prompts, since models that learned nothing are left out.
+RACE = """
+title: A tiny race
+source: a test
+measure: time_to_quality
+claims: [race_fast_is_sooner, race_fast_ends_under_the_target]
+small:
+  seeds: 2
+  runs:
+    - {{label: "{{recipe}}", task: linear, recipe: [paper, fast], loops.b: 3, loops.T: 2,
+       task.dims: 2, task.points: 5, task.distinct_prompts: 8, model.n_embd: 16, model.n_head: 2,
+       training.steps: 20, training.batch_size: 16, training.warmup: 2, curriculum.loops.start: 3,
+       {snapshots}}}
+  settings: [{{targets: {{linear: {{error: 9.0, k: [2, 4]}}}}}}]
+  evaluation: {{prompts: 48, resamples: 50}}
+"""
+TINY = [
+    *("task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2", "loops.b=3"),
+    *("loops.T=2", "training.steps=40", "training.batch_size=16", "training.warmup=4"),
+    *("curriculum.dims.start=null", "curriculum.loops.start=2", "curriculum.loops.intervals=[10]"),
+]
+
+
+def runs(recipe: str) -> list[Run]:
+    """The runs of a recipe in the working directory, by seed."""
+    found = map(load_run, sorted(Path("runs").glob("linear-*")))
+    return [run for run in found if run.config.recipe == recipe]
+
+
+def test_a_tiny_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path("race.yaml")
+    file.write_text(RACE.format(snapshots="training.snapshots: [[10, 20]]"), encoding="utf-8")
+    assert main(["experiment=race.yaml", "jobs=1"]) == 0
+    record = read_record(Path("runs/experiments/race-small/result.json"), "experiment").content
+    assert record is not None
+    assert record["missing"] == []
+    paper, fast = runs("paper"), runs("fast")
+    # Everything is under this target at once: the ratio is that of the seconds at the first
+    # snapshot, as training itself logged them.
+    first = [
+        [Metrics(run.path / "metrics.jsonl").read()[0][0]["cpu_seconds"] for run in each]
+        for each in (paper, fast)
+    ]
+    sooner, under = record["verdicts"]
+    ratio = math.exp(np.log(np.array(first[0]) / np.array(first[1])).mean())
+    assert sooner["mean"] == pytest.approx(ratio)
+    assert sooner["note"].count("2 of 2 seeds, there after 10 steps") == 2
+    # The last error is that which an evaluation of the run gives.
+    errors = [
+        numbers(evaluate(run, run.config.evaluation)["by_examples"]["model_at_b"]["mean"])
+        for run in fast
+    ]
+    assert under["mean"] == pytest.approx(
+        np.mean([(e[2] + e[4]) / 2 for e in errors]) / 9, rel=1e-5
+    )
+    assert under["verdict"] == "holds"
+    seconds, flops = record["panels"]
+    for panel, cost in ((seconds, "cpu_seconds"), (flops, "flops")):
+        assert panel["name"] == f"error_by_{cost}-linear"
+        assert panel["levels"] == {"target": 9.0}
+        assert [curve["label"] for curve in panel["curves"]] == ["paper", "fast"]
+        assert all(0 < curve["x"][0] < curve["x"][1] for curve in panel["curves"])
+
+
+def test_runs_without_snapshots_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("race.yaml").write_text(RACE.format(snapshots="seed: 0"), encoding="utf-8")
+    assert main(["experiment=race.yaml", "jobs=1"]) == 0
+    result = json.loads(Path("runs/experiments/race-small/result.json").read_text())
+    assert "training.snapshots and again=true" in json.dumps(result)
+
+
+def raced(*rows: dict[str, object]) -> Verdict:
+    """The verdict on the ratio of seconds."""
+    race = {"task": "linear", "target": 0.1, "rows": rows}
+    found = evidence(seeds(), time_to_quality={"races": [race]})
+    return judge(find_claim("race_fast_is_sooner"), found, scale="small", command="")
+
+
+def test_the_ratio_is_paired_by_seed() -> None:
+    slow, fast = race_row("paper", 1.0, 0.1), race_row("fast", 1.0, 0.1)
+    for seed, (ours, theirs) in enumerate([(40.0, 10.0), (10.0, 5.0), (30.0, 10.0)]):
+        slow["trainings"][str(seed)][0]["cpu_seconds"] = ours
+        fast["trainings"][str(seed)][0]["cpu_seconds"] = theirs
+    verdict = raced(slow, fast)
+    assert verdict["mean"] == pytest.approx((4 * 2 * 3) ** (1 / 3))
+    # Student's t with two degrees of freedom leaves 5 % above 2.92.
+    logs = np.log([4, 2, 3])
+    half = 2.91999 * logs.std(ddof=1) / math.sqrt(3)
+    assert verdict["low"] == pytest.approx(math.exp(logs.mean() - half), rel=1e-4)
+    assert verdict["high"] == pytest.approx(math.exp(logs.mean() + half), rel=1e-4)
+
+
+def test_a_rival_that_does_not_reach_it_gives_the_least_ratio() -> None:
+    verdict = raced(race_row("paper", 30.0, 0.2, high=0.3), race_row("fast", 10.0, 0.1))
+    assert verdict["mean"] == pytest.approx(2 * 3)  # to its end
+    assert verdict["high"] is None
+    assert verdict["verdict"] == "holds"
+    assert "paper reaches 0.1 in 0 of 3 seeds, fast reaches 0.1 in 3 of 3" in verdict["note"]
+    shorter = raced(race_row("paper", 4.0, 0.2, high=0.3), race_row("fast", 10.0, 0.1))
+    assert shorter["verdict"] == "not settled"
+
+
+def test_a_recipe_that_does_not_reach_it_has_no_ratio() -> None:
+    verdict = raced(race_row("paper", 30.0, 0.1), race_row("fast", 10.0, 0.2, high=0.3))
+    assert verdict["verdict"] == "not measured"
+    assert "fast reaches 0.1 in 0 of 3 seeds" in verdict["note"]
+
+
+@pytest.mark.parametrize("model", ["looped", "standard"])
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_flops_are_those_of_a_count_by_hand(model: str, recipe: str) -> None:
+    words = [f"model={model}", *(w for w in TINY if "loops." not in w or model == "looped")]
+    config = commands(["task=linear", f"recipe={recipe}", *words])[0].config
+    task = build_task(config)
+    found = Flops(config, build_model(config, task), build_curriculum(config, task))
+    D, tokens, batch = 16, 2 * 5 - 1, 16
+    a_loop = 2 * 12 * D**2 * tokens + 4 * tokens**2 * D
+    read_in, read_out = 6 * 2 * D * tokens, 6 * D * tokens  # forward and backward
+    if model == "standard":
+        layers = config.model.n_layer
+        wanted = 40 * batch * (3 * layers * a_loop + read_in + read_out)
+    else:  # ten steps of two loops, then three, of which two with gradients and in the loss
+        layers = 1
+        outside = read_in + 2 * read_out
+        wanted = 10 * batch * (6 * a_loop + outside) + 30 * batch * (7 * a_loop + outside)
+    if recipe == "fast":  # Newton-Schulz of four 16 x 16 and two 16 x 64, five times a step
+        square, wide = 6 * 16**3, 4 * 16**2 * 64 + 2 * 16**3
+        wanted += 40 * layers * 5 * (4 * square + 2 * wide)
+    assert found(40) == pytest.approx(wanted, rel=1e-9)
+    assert found(0) == 0
