@@ -108,9 +108,12 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
-        self._orders = _orders(
-            random, X.shape[1], spec.dims, task.left_padded, _count("n_orders", self.n_orders)
-        )
+        # The features as given, then in random orders; other dimensions keep their places.
+        first = spec.dims - X.shape[1] if task.left_padded else 0
+        features = np.arange(first, first + X.shape[1])
+        self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
+        for order in self._orders[1:]:
+            order[features] = random.permutation(features)
         xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
         self._halting, self._divisor = halting, task.divisor
         self._model = checkpoint.model.to(device, torch.float64)
@@ -281,18 +284,6 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
 
     def _outputs(self, answers: Floats) -> Floats:
         return self._target_scaling.undo(answers.mean(0) / self._target_std)
-
-
-def _orders(
-    random: RandomState, features: int, dims: int, left: bool, count: int
-) -> list[NDArray[np.int64]]:
-    """Orders of a model's dimensions [dims]: the features as given, then at random; the others keep
-    their places, before the features (`left`) or after them."""
-    first = dims - features if left else 0
-    orders = [np.arange(dims) for _ in range(count)]
-    for order in orders[1:]:
-        order[first : first + features] = first + random.permutation(features)
-    return orders
 
 
 def _count(name: str, value: Any, most: int | None = None) -> int:

@@ -26,7 +26,6 @@ _SECONDS = 60  # without an answer
 _NEEDED = {"name", "version", "url", "md5_checksum"}  # of a description
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
-
 _MISSING = ["", "?"]
 # Missing too, but only in a column of numbers: a class may be called so.
 _NO_NUMBER = ["NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-"]

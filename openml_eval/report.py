@@ -46,12 +46,8 @@ def report(result: Result, form: TableFormat = "text") -> str:
             )
     below = [_below_half(entry["label"], family, model) for entry, family, model in models]
     remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
-    lines += [_filled(line) for line in (*below, *remarks) if line]
+    lines += [fill(each, _WIDTH, subsequent_indent="  ") for each in (*below, *remarks) if each]
     return document([*lines, *(f"failed: {line}" for line in result["failed"])], form)
-
-
-def _filled(text: str) -> str:
-    return fill(text, _WIDTH, subsequent_indent="  ")
 
 
 def _columns(result: Result) -> dict[str, list[Any]]:
