@@ -13,10 +13,8 @@ import sys
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
-from looplab.conf.mistakes import ConfigError, check_choice
-from looplab.conf.schema import Config
-from looplab.conf.words import settings_from_words
-from looplab.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, split_words
+from looplab.conf.mistakes import check_choice
+from looplab.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, asked
 
 _RESUMES = "stopped; the same command resumes"
 _RESUMES_SAVED = "stopped, with every training saved; the same command resumes"
@@ -77,22 +75,15 @@ def main(words: list[str]) -> int:
 def _leave_one_out(action: str, words: list[str]) -> int:
     """Train and test with each table of the command left out."""
     check_choice("action", action, ("run", "fetch", "ship"))
-    own_words, rest = split_words(words)
-    settings = settings_from_words(RunSettings, own_words)
-    settings.check()
-    from looplab.conf.compose import commands
-
-    configs: dict[str, Config] = {}
-    for family in settings.model:
-        (command,) = commands(["task=tables", f"model={family}", *rest])
-        if command.again:
-            raise ConfigError("again", "is for run.py: name the run there, by its settings")
-        configs[family] = command.config
-    check_folder("folder", next(iter(configs.values())).folder)
+    settings, configs = asked(words)
+    first = next(iter(configs.values()))
+    check_folder("folder", first.folder)
     from looplab.openml_eval.leave_one_out import leave_one_out
+    from looplab.openml_eval.report import report
 
-    result, text = leave_one_out(settings, configs)
-    print(f"\n{text}", flush=True)
+    folder, result = leave_one_out(settings, configs)
+    text = report(result, first.tables.format)
+    print(f"\n{text}\n\n{folder}: openml.json, figures/", flush=True)
     return 1 if result["failed"] else 0
 
 

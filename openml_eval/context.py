@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# In standard deviations. A model normalises its inputs: beside a value of this size all others are
-# lost in float64. Larger values add nothing but overflow (float32's squares from 1e19 on).
-_MAX_INPUT = 1e16
-
 
 @dataclass(frozen=True)
 class Scaling:
@@ -38,36 +34,21 @@ class Scaling:
         return cls(unit, scaled.mean(0), scaled.std(0))
 
     def apply(self, values: Floats) -> Floats:
-        """Standardised values, of the same shape, clipped to float64's largest number."""
-        with np.errstate(over="ignore"):
-            centred = values / self.unit - self.mean
-            scaled = np.where(self.std > 0, centred / np.where(self.std > 0, self.std, 1.0), 0.0)
-        return _finite(scaled)
+        """Standardised values, of the same shape."""
+        centred = values / self.unit - self.mean
+        return np.where(self.std > 0, centred / np.where(self.std > 0, self.std, 1.0), 0.0)
 
     def undo(self, values: Floats) -> Floats:
-        """The inverse of `apply`, with the same clipping."""
-        with np.errstate(over="ignore"):
-            return _finite((values * self.std + self.mean) * self.unit)
-
-
-def _finite(values: Floats) -> Floats:
-    """The values with infinities replaced by float64's largest numbers."""
-    largest = np.finfo(np.float64).max
-    return np.clip(values, -largest, largest)
+        """The inverse of `apply`."""
+        return (values * self.std + self.mean) * self.unit
 
 
 def model_inputs(xs: Floats, dims: int, left: bool) -> Floats:
     """Standardised rows [rows, features] as model inputs [rows, dims]: padded with zeros after the
     features, as in a curriculum's first dimensions, or (`left`) before them, as in Yang et al.'s
-    OpenML protocol.
-
-    A row with a value beyond 1e16 is scaled down to it: that changes no answer, and keeps its
-    squares finite.
-    """
-    largest = np.abs(xs).max(1, keepdims=True)
-    scaled = xs / np.maximum(largest / _MAX_INPUT, 1.0)
+    OpenML protocol."""
     padding = dims - xs.shape[1]
-    return np.pad(scaled, ((0, 0), (padding, 0) if left else (0, padding)))
+    return np.pad(xs, ((0, 0), (padding, 0) if left else (0, padding)))
 
 
 def context_rows(

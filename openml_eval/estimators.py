@@ -108,14 +108,30 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
-        self._orders = _orders(
-            random, X.shape[1], spec.dims, task.left_padded, _count("n_orders", self.n_orders)
-        )
+        # The features as given, then in random orders; other dimensions keep their places.
+        first = spec.dims - X.shape[1] if task.left_padded else 0
+        features = np.arange(first, first + X.shape[1])
+        self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
+        for order in self._orders[1:]:
+            order[features] = random.permutation(features)
         xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
         self._halting, self._divisor = halting, task.divisor
         self._model = checkpoint.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
         self.n_loops_ = loops
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class or value predicted at rows X [m, features], [m]."""
+        return self._outputs(self._answers(X)[0])
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """The predictions after each loop, the last being `predict`'s."""
+        for answers in self._answers(X, staged=True):
+            yield self._outputs(answers)
+
+    def _outputs(self, answers: Floats) -> NDArray[Any]:
+        """Predictions [m] from the answers in all contexts, [contexts, m]."""
+        raise NotImplementedError
 
     @torch.no_grad()
     def _answers(self, X: ArrayLike, staged: bool = False) -> Floats:
@@ -218,19 +234,10 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         """Probabilities [m, classes] of the classes at rows X [m, features]."""
         return self._probabilities(self._answers(X)[0])
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The more probable class [m] at rows X [m, features]."""
-        return self._most_probable(self.predict_proba(X))
-
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
         """The probabilities after each loop, the last being `predict_proba`'s."""
         for answers in self._answers(X, staged=True):
             yield self._probabilities(answers)
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """The more probable class after each loop, the last being `predict`'s."""
-        for probabilities in self.staged_predict_proba(X):
-            yield self._most_probable(probabilities)
 
     def _probabilities(self, answers: Floats) -> Floats:
         """Probabilities [m, classes] from those of label 1 in all contexts, [2 · contexts, m]:
@@ -241,8 +248,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         ones = (original + (1 - swapped)).mean(0) / 2
         return np.stack((1 - ones, ones), axis=1)
 
-    def _most_probable(self, probabilities: Floats) -> NDArray[Any]:
-        return self.classes_[probabilities.argmax(1)]
+    def _outputs(self, answers: Floats) -> NDArray[Any]:
+        return self.classes_[self._probabilities(answers).argmax(1)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -275,30 +282,8 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
         self._set_contexts(checkpoint, task, rows, ys)
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Predictions [m] at rows X [m, features]."""
-        return self._outputs(self._answers(X)[0])
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[Floats]:
-        """The predictions after each loop, the last being `predict`'s."""
-        for answers in self._answers(X, staged=True):
-            yield self._outputs(answers)
-
     def _outputs(self, answers: Floats) -> Floats:
-        """Predictions [m] from the answers in all contexts, [contexts, m]."""
         return self._target_scaling.undo(answers.mean(0) / self._target_std)
-
-
-def _orders(
-    random: RandomState, features: int, dims: int, left: bool, count: int
-) -> list[NDArray[np.int64]]:
-    """Orders of a model's dimensions [dims]: the features as given, then at random; the others keep
-    their places, before the features (`left`) or after them."""
-    first = dims - features if left else 0
-    orders = [np.arange(dims) for _ in range(count)]
-    for order in orders[1:]:
-        order[first : first + features] = first + random.permutation(features)
-    return orders
 
 
 def _count(name: str, value: Any, most: int | None = None) -> int:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
 
-from .settings import DATASETS, FetchSettings, table_key, table_name
+from .settings import DATASETS, FetchSettings, table_name
 from .tables import Source, Table, is_unnamed, list_names, read_table, write_table
 
 SERVER = "https://www.openml.org/api/v1/xml/data"
@@ -40,15 +40,17 @@ def fetch(settings: FetchSettings) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     lines, count = list[str](), 0
     for key in tqdm(settings.tables, desc="tables", leave=False, disable=None):
-        table = _stored(folder, table_key(key))
-        if table is None or isinstance(key, str):
-            new = _table_of(key, settings)
-            if table is None or table.source != new.source:  # a CSV file may have changed
-                _check_place(folder, new)
-                write_table(folder, new)
-                count += 1
-            table = new
-        lines += description(table)
+        table = _stored(folder, table_name(key) if isinstance(key, str) else key)
+        if isinstance(key, str):  # the file may have changed
+            new = csv_table(Path(key), settings.target)
+        else:
+            cache = Path(settings.cache_dir, DATASETS, str(key)) if settings.cache_dir else None
+            new = table or openml_table(key, cache)
+        if table is None or table.source != new.source:
+            _check_place(folder, new)
+            write_table(folder, new)
+            count += 1
+        lines += description(new)
     total = f"{folder}: {len(settings.tables)} tables, {count} of them fetched now"
     return "\n".join([*lines, "", total])
 
@@ -72,13 +74,6 @@ def _stored(folder: Path, key: int | str) -> Table | None:
     return None
 
 
-def _table_of(key: int | str, settings: FetchSettings) -> Table:
-    if isinstance(key, str):
-        return csv_table(Path(key), settings.target)
-    cache = settings.cache_dir
-    return openml_table(key, None if cache is None else Path(cache) / DATASETS / str(key))
-
-
 def _check_place(folder: Path, table: Table) -> None:
     """Raises RunError if the folder holds another table of the same name."""
     other, new = _stored(folder, table.name), table.source
@@ -100,25 +95,17 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
     used.
     """
     fields, left_out = _description(openml_id, cached)
-    name, target = fields["name"], fields.get("default_target_attribute")
-    names = ("dataset.arff", f"dataset_{openml_id}.pq", "dataset.pq")
-    copies = [cached / each for each in names if (cached / each).is_file()] if cached else []
-    where = str(copies[0]) if copies else fields["url"]
-    content = copies[0].read_bytes() if copies else _download(where, openml_id, cached)
-    is_parquet = where.endswith(".pq")  # of which OpenML gives no checksum
+    name = fields["name"]
+    data = ("dataset.arff", f"dataset_{openml_id}.pq", "dataset.pq")
+    where, content = _content(openml_id, fields["url"], cached, *data)
+    is_copy, is_parquet = where != fields["url"], where.endswith(".pq")
+    # Of Parquet OpenML gives no checksum.
     if not is_parquet and hashlib.md5(content).hexdigest() != fields["md5_checksum"]:
         raise RunError(
             f"{where} is altered or incomplete, its md5 is not the one that OpenML gives: "
-            f"{'repair the cache, or leave cache_dir= out' if copies else 'try again'}"
+            f"{'repair the cache, or leave cache_dir= out' if is_copy else 'try again'}"
         )
     frame = _frame(name, content, is_parquet).drop(columns=left_out, errors="ignore")
-    if target not in frame.columns:
-        raise RunError(f"{name} has no target of its own (default target: {target!r})")
-    if frame[target].dtype != "category":
-        raise RunError(
-            f"{name}'s target {target!r} is not categorical; "
-            "save the table as a CSV file with two classes and name that instead"
-        )
     # In the first sentence of its description a rebuilt table says that it is one.
     text = " ".join(fields.get("description", "it has no description").split())
     sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
@@ -130,19 +117,15 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
         url=fields["url"],
         md5=fields["md5_checksum"],
         date=fields.get("upload_date"),
-        notes=(f"copied from a local openml cache: {sentence}",) if copies else (),
+        notes=(f"copied from a local openml cache: {sentence}",) if is_copy else (),
     )
+    target = fields.get("default_target_attribute", "")  # some have none
     return Table.from_frame(name, frame, target, source)
 
 
 def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], list[str]]:
     """The fields of OpenML's description, and the columns that are no features by it."""
-    path = cached / "description.xml" if cached else None
-    if path is not None and path.is_file():
-        where, content = str(path), path.read_bytes()
-    else:
-        where = f"{SERVER}/{openml_id}"
-        content = _download(where, openml_id, cached)
+    where, content = _content(openml_id, f"{SERVER}/{openml_id}", cached, "description.xml")
     with suppress(ElementTree.ParseError):
         found = [
             (each.tag.rpartition("}")[2], each.text)
@@ -156,12 +139,15 @@ def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], l
     raise RunError(f"{where} is no complete description of table {openml_id}")
 
 
-def _download(url: str, openml_id: int, cached: Path | None) -> bytes:
+def _content(openml_id: int, url: str, cached: Path | None, *names: str) -> tuple[str, bytes]:
+    """Where the first of these files is that the cache has, or else the url; and what is there."""
+    for path in [cached / name for name in names] if cached else []:
+        if path.is_file():
+            return str(path), path.read_bytes()
     try:
         answer = requests.get(url, timeout=_SECONDS)
         answer.raise_for_status()
-        content: bytes = answer.content
-        return content
+        return url, answer.content
     except requests.HTTPError:
         raise RunError(f"OpenML has no table {openml_id} (HTTP {answer.status_code})") from None
     except requests.RequestException as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -18,32 +17,36 @@ from looplab.evaluation.remarks import shared
 from looplab.evaluation.tables import Part, Table, document
 
 _WIDTH = 100
+_TABLE_2 = json.loads(Path(__file__).with_name("table2.json").read_text(encoding="utf-8"))
 Result = Mapping[str, Any]  # the content of openml.json
 
 
 def report(result: Result, form: TableFormat = "text") -> str:
     """The table, and below it a caption and the remarks on tables and runs."""
-    entries = result["tables"]
-    columns = _columns(result)
+    entries, columns = result["tables"], _columns(result)
     head = ["held out", "rows", "features", *columns]
     rows = [
         [entry["label"], f"{entry['rows']:,}", str(entry["features"])]
         + [_text(values[index], label in entry["models"]) for label, values in columns.items()]
         for index, entry in enumerate(entries)
     ]
+    models = [(entry, *model) for entry in entries for model in entry["models"].items()]
     runs = {
-        f"{entry['label']}, {family}, seed {run['seed']}": run.get("remarks", [])
-        for entry in entries
-        for family, model in entry["models"].items()
+        f"{entry['label']}, {family}, seed {run['seed']}": run["remarks"]
+        for entry, family, model in models
         for run in model["runs"]
     }
-    beats = [
-        f"{family} beats the larger class on {count} of {total} tables beyond its interval"
-        for family, (count, total) in result["beats_majority"].items()
-    ]
+    lines: list[Part] = [Table(head, rows), _caption(result)]
+    for family in dict.fromkeys(family for _, family, _ in models):
+        beats = [each["beats_majority"] for _, name, each in models if name == family]
+        if None not in beats:
+            lines.append(
+                f"{family} beats the larger class on {sum(beats)} of {len(beats)} tables beyond "
+                "its interval"
+            )
+    below = [_below_half(entry["label"], family, model) for entry, family, model in models]
     remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
-    lines: list[Part] = [Table(head, rows), _caption(result), *beats, *_below_half_lines(result)]
-    lines += [fill(line, _WIDTH, subsequent_indent="  ") for line in remarks]
+    lines += [fill(each, _WIDTH, subsequent_indent="  ") for each in (*below, *remarks) if each]
     return document([*lines, *(f"failed: {line}" for line in result["failed"])], form)
 
 
@@ -68,65 +71,56 @@ def _columns(result: Result) -> dict[str, list[Any]]:
 def _text(value: Mapping[str, float] | None, with_interval: bool) -> str:
     if value is None:
         return "-"
-    text = f"{value['mean']:.3f}"
     if not with_interval:
-        return text
+        return f"{value['mean']:.3f}"
     if "std" in value:
-        return f"{text} ± {value['std']:.3f}"
-    return f"{text} [{value['low']:.3f}, {value['high']:.3f}]"
+        return f"{value['mean']:.3f} ± {value['std']:.3f}"
+    return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 
 def _caption(result: Result) -> str:
-    k = result["k"]
+    k, draws = result["k"], result["evaluation_seeds"]
     if result["settings"]["protocol"] == "reference":
         text = (
             "Accuracy under the published protocol, flaws included: of a random 5 % of the "
-            f"held-out table, each row (at most 5,000) from {k} others of these 5 %, all "
-            "standardised by the whole table and with labels as they are; mean ± population "
-            f"standard deviation over {result['evaluation_seeds']} draws of contexts."
+            f"held-out table, each row from {k} others of these 5 %, all standardised by the whole "
+            "table and with labels as they are; mean ± population standard deviation over "
+            f"{draws} draws of contexts."
         )
     else:
-        seeds = len(
-            {r["seed"] for e in result["tables"] for m in e["models"].values() for r in m["runs"]}
-        )
+        solvers = "; ".join(f"{name}: {what}" for name, what in result["solvers"].items())
         text = (
-            f"Accuracy on all rows of the held-out table, each from {k} other rows, for "
-            f"{result['evaluation_seeds']} evaluation seeds and {seeds} of training: the mean "
-            "over labels as they are and swapped, with its 90 % interval over contexts and their "
-            "rows and over training seeds. The solvers beside it are fitted to the same contexts: "
-            + "; ".join(f"{name}: {description}" for name, description in result["solvers"].items())
-            + "."
+            f"Accuracy on all rows of the held-out table, each from {k} other rows, for {draws} "
+            "draws of contexts: the mean over labels as they are and swapped, with its 90 % "
+            "interval over contexts and their rows and over training seeds. The solvers beside it "
+            f"are fitted to the same contexts: {solvers}."
         )
-    source = f"paper: {_table_2()['source']}; it tests on 5 % of a table, labels as they are"
+    source = f"paper: {_TABLE_2['source']}; it tests on 5 % of a table, labels as they are"
     return f"{fill(text, _WIDTH)}\n{fill(source, _WIDTH)}"
 
 
-def _below_half_lines(result: Result) -> Iterator[str]:
-    """Explanations of accuracies below one half with the labels as they are."""
-    for entry in result["tables"]:
-        for family, model in entry["models"].items():
-            as_is, swapped = model["as_is"], model["swapped"]["mean"]
-            if as_is.get("high", as_is["mean"] + 2 * as_is.get("std", 0)) >= 0.5:
-                continue
-            why = (
-                "polarity. The answer follows what went with a label in training more than the "
-                "labels of its context, and which of the two classes a table calls the first is "
-                "chance."
-            )
-            text = (
-                f"{entry['label']}, {family}: below one half, {as_is['mean']:.3f}, with labels as "
-                f"they are, and {swapped:.3f} with the labels of context and query swapped: "
-                f"{why if swapped > 0.5 else 'the context misleads it both ways.'}"
-            )
-            yield fill(text, _WIDTH, subsequent_indent="  ")
+def _below_half(label: str, family: str, model: Mapping[str, Any]) -> str:
+    """An explanation of an accuracy below one half with the labels as they are; else empty."""
+    as_is, swapped = model["as_is"], model["swapped"]["mean"]
+    if as_is.get("high", as_is["mean"] + 2 * as_is.get("std", 0)) >= 0.5:
+        return ""
+    return (
+        f"{label}, {family}: below one half, {as_is['mean']:.3f}, with labels as they are, and "
+        f"{swapped:.3f} with the labels of context and query swapped: "
+        + (
+            "polarity. The answer follows what went with a label in training more than the labels "
+            "of its context, and which of the two classes a table calls the first is chance."
+            if swapped > 0.5
+            else "the context misleads it both ways."
+        )
+    )
 
 
 def accuracy_panel(result: Result) -> Panel:
     """The content of openml.json as bars: by table the accuracy of each model and solver, the
     published numbers, and the share of the larger class."""
-    entries = result["tables"]
+    entries, curves = result["tables"], []
     spread = "std" if result["settings"]["protocol"] == "reference" else "90 % interval"
-    curves = []
     for label, values in _columns(result).items():
         ends = np.array([_ends(value) for value in values], float).T
         if np.isfinite(ends).any():
@@ -149,11 +143,5 @@ def _ends(value: Mapping[str, float] | None) -> tuple[float | None, ...]:
 def printed(openml_id: int | None) -> dict[str, dict[str, float]]:
     """The accuracies on a held-out table in Table 2 of arXiv 2311.12424, as in its notebook, by
     model family: `printed(720)["looped"]["mean"]`; empty for a table outside the ten."""
-    entry = _table_2()["tables"].get(str(openml_id), {})
+    entry = _TABLE_2["tables"].get(str(openml_id), {})
     return {family: {"mean": mean, "std": std} for family, (mean, std) in entry.items()}
-
-
-@cache
-def _table_2() -> Any:
-    """`source` of these numbers, and the `tables`."""
-    return json.loads(Path(__file__).with_name("table2.json").read_text(encoding="utf-8"))

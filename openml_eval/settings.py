@@ -1,5 +1,8 @@
 """Settings of `python -m openml_eval`, `action=fetch` and `action=ship`. No torch, pandas or numpy
-here."""
+here.
+
+settings, configs = asked(["held_out=720", "model=looped", "training.steps=2000"])
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from typing import Literal
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError, check_choice, nearest
 from looplab.conf.saved import read_config
+from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
+from looplab.conf.words import settings_from_words
 
 from .catalogue import IDS, TABLES
 
@@ -20,14 +25,6 @@ DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openm
 _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
-# Settings of a run that follow from RunSettings.
-_DERIVED = {
-    "task": "is tables here",
-    "task.data_dir": "is set by data_dir=",
-    "task.tables": "is set by tables=",
-    "task.held_out": "is set by held_out=",
-    "task.protocol": "is set by protocol=",
-}
 SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # of the checkpoints that ship; 0: regression
 
 
@@ -73,11 +70,6 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 def table_name(path: Path | str) -> str:
     """The name of the table in a file."""
     return _ENDING.sub("", Path(path).name)
-
-
-def table_key(table: int | str) -> int | str:
-    """An id as it is; the name of a table, or of the one in a file."""
-    return table_name(table) if isinstance(table, str) else table
 
 
 @dataclass(frozen=True)
@@ -130,17 +122,30 @@ class RunSettings:
             raise ConfigError("tables", "must hold at least two: one is held out of training")
 
 
-def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are settings of this command, and those of a run (as for run.py).
+def asked(words: Sequence[str]) -> tuple[RunSettings, dict[str, Config]]:
+    """The settings of this command, and the configurations of its models by family, of which the
+    other words are settings (as for run.py).
 
-    Raises ConfigError for a run's setting that follows from one of this command.
+    Raises ConfigError for a mistake, as for a run's setting that follows from one of this command.
     """
     names = {field.name for field in fields(RunSettings)}
     own_words = [word for word in words if word.partition("=")[0] in names]
     rest = [word for word in words if word not in own_words]
     for key in (word.partition("=")[0] for word in rest):
-        if key in _DERIVED:
-            raise ConfigError(key, _DERIVED[key])
+        if key == "task":
+            raise ConfigError(key, "is tables here")
+        if (own := key.removeprefix("task.")) != key and own in names:
+            raise ConfigError(key, f"is set by {own}=")
         if key == "seed" and any(word.startswith("seeds=") for word in own_words):
             raise ConfigError("seed", "cannot stand beside seeds=")
-    return own_words, rest
+    settings = settings_from_words(RunSettings, own_words)
+    settings.check()
+    from looplab.conf.compose import commands
+
+    configs: dict[str, Config] = {}
+    for family in settings.model:
+        (command,) = commands(["task=tables", f"model={family}", *rest])
+        if command.again:
+            raise ConfigError("again", "is for run.py: name the run there, by its settings")
+        configs[family] = command.config
+    return settings, configs

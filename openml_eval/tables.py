@@ -8,7 +8,6 @@ write_table(Path("openml_data"), table); read_table(Path("openml_data"), "mine")
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +24,6 @@ from .catalogue import IDS, TABLES
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
 _FEW = 5  # names that a message lists
-_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")  # of R and pandas
 
 
 @dataclass(frozen=True)
@@ -95,9 +93,6 @@ class Table:
         if target not in frame.columns:
             listing = list_names(frame.columns)
             raise RunError(f"{name} has no column {target!r}; its columns: {listing}")
-        if frame.columns.has_duplicates:
-            listing = list_names(frame.columns[frame.columns.duplicated()])
-            raise RunError(f"{name} has more than one column named {listing}")
         if len(frame) < LEAST_ROWS:
             raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
@@ -131,7 +126,8 @@ def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float6
     left out."""
     from pandas.api.types import is_numeric_dtype
 
-    row_names = [each for each in frame if _names_rows(frame[each])]
+    # A column of nothing is a comma at the end of each line.
+    row_names = [each for each in frame if is_unnamed(each)]
     filled = [each for each in row_names if frame[each].notna().any()]
     frame = frame.drop(columns=row_names)
     numeric = [each for each in frame if is_numeric_dtype(frame[each])]  # true and false are 1, 0
@@ -159,15 +155,9 @@ def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float6
     return tuple(map(str, features)), np.ascontiguousarray(xs[:, varies]), notes
 
 
-def _names_rows(column: Any) -> bool:
-    """Whether a column names rows, as R and pandas write them: it has no name, or is called so and
-    holds different names or whole numbers."""
-    is_called_so = str(column.name).lower() in _ROW_NAMES and column.dtype.kind != "f"
-    return is_unnamed(column.name) or (is_called_so and column.is_unique)
-
-
 def is_unnamed(name: object) -> bool:
-    """Whether a column has no name, or the one that pandas gives to such."""
+    """Whether a column has no name, as R and pandas write those of row names, or the one that
+    pandas gives to such."""
     return name == "" or str(name).startswith("Unnamed: ")
 
 
@@ -182,10 +172,8 @@ def write_table(folder: Path, table: Table) -> Path:
     """Store a table in an existing folder, replacing one of its name; returns the path of its JSON.
 
     An interruption leaves the old table, the new one, or (between the two files) one that
-    `read_table` refuses. Raises RunError for a name that is no file name.
+    `read_table` refuses.
     """
-    if not re.fullmatch(r"\w[\w .,()+-]*", table.name):
-        raise RunError(f"{table.name!r} cannot be a table's name: a file is named after it")
     numbers, path = folder / f"{table.name}.npz", folder / f"{table.name}.json"
     write_with(numbers, lambda file: np.savez(file, allow_pickle=False, xs=table.xs, ys=table.ys))
     content = {

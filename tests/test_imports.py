@@ -34,11 +34,10 @@ MAY_USE = {
 # settings beside it: a command, and files of conf/experiment/.
 COMMAND_LINE = {"looplab.conf.compose", "looplab.conf.help"}
 TAKES_ITS_SETTINGS = {
-    HOME / "openml_eval" / "__main__.py",
+    HOME / "openml_eval" / "settings.py",
     HOME / "experiments" / "grids" / "command.py",
     HOME / "experiments" / "grids" / "slurm.py",
     HOME / "experiments" / "definition.py",
-    HOME / "experiments" / "tables.py",
 }
 ROOMS = (*MAY_USE, "benchmarks")
 FILES = [

@@ -9,7 +9,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.measuring import Request
-from looplab.experiments.tables import measure, settings_of
+from looplab.experiments.tables import measure
 from tests.experiments.checks import check_panels
 from tests.openml_eval.leave_out import write_tables
 
@@ -25,12 +25,11 @@ def test_without_the_tables_nothing_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for entry in ({"scale": "small"}, {"scale": "paper"}):
-        found = measure(Request([entry], (), str(tmp_path / "runs"), 1))
-        assert (found.results, list(found.panels)) == ({}, [])
-        assert found.missing == ["the ten tables: python -m openml_eval action=fetch"]
-    elsewhere = measure(Request([{"data_dir": "elsewhere"}], (), str(tmp_path / "runs"), 1))
-    assert elsewhere.missing[0].endswith("openml_eval action=fetch data_dir=elsewhere")
+    found = measure(Request([{"scale": "small"}], (), str(tmp_path / "runs"), 1))
+    assert (found.results, list(found.panels)) == ({}, [])
+    (said,) = found.missing
+    assert said.startswith("held-out tables: openml_data holds no table 720, 725, 737")
+    assert "`python -m openml_eval action=fetch" in said
     assert not list(tmp_path.iterdir())
 
 
@@ -76,4 +75,4 @@ def test_a_mistake_in_a_file_is_one_line(
     settings: list[dict[str, Any]], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        settings_of(Request(settings, (), str(tmp_path), 1))
+        measure(Request(settings, (), str(tmp_path), 1))

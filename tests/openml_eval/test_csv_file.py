@@ -29,7 +29,6 @@ FILES: dict[str, tuple[str, str, Line]] = {
     "R, write.table": ("a.csv", '"a","b","y"', lambda i, row: f'"r{i}",{comma(i, row)}'),
     "pandas": ("a.csv", ",a,b,y", lambda i, row: f"{i},{comma(i, row)}"),
     "pandas, twice": ("a.csv", ",Unnamed: 0,a,b,y", lambda i, row: f"{i},{i},{comma(i, row)}"),
-    "named row names": ("a.csv", "rownames,a,b,y", lambda i, row: f"r{i},{comma(i, row)}"),
     "semicolons": ("a.csv", "a;b;y", lambda _, row: ";".join(row)),
     "decimal commas": ("a.csv", "a;b;y", lambda _, row: ";".join(row).replace(".", ",")),
     "tabs": ("a.tsv", "a\tb\ty", lambda _, row: "\t".join(row)),
@@ -52,7 +51,7 @@ def test_features_are_the_columns_of_numbers(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.xs, XS)
     lines = description(table)
     assert lines[1] == "  target y; features a, b"
-    is_named = name.startswith(("R", "pandas", "named"))
+    is_named = name.startswith(("R", "pandas"))
     assert any("left out, row names" in each for each in lines) == is_named
     settings = FetchSettings((str(path),), str(tmp_path / "data"))
     fetch(settings)
@@ -93,11 +92,3 @@ def test_a_comma_within_quotes_of_a_file_of_commas_is_no_decimal_sign(tmp_path: 
     table = csv_table(write(tmp_path / "a.csv", thousands, range(60), ["x"] * 20 + ["y"] * 40))
     assert table.features == ("b",)
     assert table.source.notes == ("left out, not numeric: a",)
-
-
-def test_a_column_called_index_names_rows_unless_it_measures(tmp_path: Path) -> None:
-    path, classes = tmp_path / "a.csv", ["x"] * 20 + ["y"] * 40
-    for values, features in ((range(60), ("b",)), ([i / 7 for i in range(60)], ("index", "b"))):
-        write(path, values, range(60), classes)
-        path.write_text(path.read_text().replace("a,", "index,", 1), encoding="utf-8")
-        assert csv_table(path).features == features

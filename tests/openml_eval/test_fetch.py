@@ -133,9 +133,9 @@ def test_half_a_description_is_refused_with_its_path(tmp_path: Path, no_network:
 @pytest.mark.parametrize(
     ("text", "target", "said"),
     [
-        (arff(rows(60)), None, "has no target of its own (default target: None)"),
-        (arff(rows(60)), "colour,label", "(default target: 'colour,label')"),
-        (arff(rows(60)), "height", "small7's target 'height' is not categorical"),
+        (arff(rows(60)), None, "small7 has no column ''; its columns: width"),
+        (arff(rows(60)), "colour,label", "small7 has no column 'colour,label'"),
+        (arff(rows(60)), "height", "column 'height' has 60 different values"),
         (
             arff(["1,red,2,yes", *rows(60), "1,green,5,no"]),
             "colour",

@@ -15,13 +15,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.openml_eval.scoring import (
-    ABSENT,
     SOLVERS,
-    ContextSplit,
-    model_hits,
-    reference_accuracies,
-    solve,
-    solver_hits,
+    Rows,
+    model_answers,
+    reference_answers,
+    solver_answers,
     split_contexts,
 )
 from looplab.openml_eval.tables import Table
@@ -64,13 +62,14 @@ def trained(protocol: str = "corrected", family: str = "looped") -> Run:
     return made
 
 
-def one_by_one(trained: Run, table: Table, split: ContextSplit, swapped: int) -> list[list[int]]:
-    """Each row at the end of a prompt of its own."""
+def one_by_one(
+    trained: Run, table: Table, groups: list[Rows], contexts: Rows, swapped: int
+) -> list[int]:
+    """The right answers in each group, of each row at the end of a prompt of its own."""
     found = []
     labels = trained.task.labels
-    for group, context in zip(split.groups, split.contexts, strict=True):
-        own = table.xs[context]
-        hits = []
+    for group, context in zip(groups, contexts, strict=True):
+        own, right = table.xs[context], 0
         for row in group:
             rows = [*context, row]
             xs = np.zeros((1, SIZE + 1, DIMS))
@@ -80,26 +79,22 @@ def one_by_one(trained: Run, table: Table, split: ContextSplit, swapped: int) ->
             answer = trained.model(
                 Prompts(torch.from_numpy(xs).float(), ys), trained_loops(trained.config), 1
             )
-            hits.append(int(answer[0, 0, -1].argmax() == named[-1]))
-        found.append(hits)
+            right += int(answer[0, 0, -1].argmax() == named[-1])
+        found.append(right)
     return found
 
 
 @pytest.mark.parametrize("protocol", ["corrected", "reference"])
 @pytest.mark.parametrize("family", ["looped", "standard"])
-def test_hits_are_those_of_separate_prompts(protocol: str, family: str) -> None:
+def test_answers_are_those_of_separate_prompts(protocol: str, family: str) -> None:
     asked, table = trained(protocol, family), make_table()
-    split = split_contexts(70, SIZE, 6, seed=1)
-    hits = model_hits(asked, table, split, slice(0, 6), chunk=5)
-    assert hits.shape == (6, 12, 2)
+    split = split_contexts(70, SIZE, 9, seed=1)
+    right = model_answers(asked, table, *split, chunk=5)
+    assert right[:, 2].tolist() == [len(group) for group in split[0]]
     for swapped in (0, 1):
-        expected = one_by_one(asked, table, split, swapped)
-        for index, own in enumerate(expected):
-            assert list(hits[index, : len(own), swapped]) == own
-            assert set(hits[index, len(own) :, swapped]) <= {ABSENT}
-        assert 0.2 < np.mean([hit for own in expected for hit in own]) < 0.8
-    assert (hits[..., 0] != hits[..., 1]).any()
-    np.testing.assert_array_equal(model_hits(asked, table, split, slice(4, 6)), hits[4:])
+        assert right[:, swapped].tolist() == one_by_one(asked, table, *split, swapped)
+        assert 0.2 < right[:, swapped].sum() / 70 < 0.8
+    assert (right[:, 0] != right[:, 1]).any()
 
 
 def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
@@ -110,34 +105,37 @@ def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
         "boosting": GradientBoostingClassifier(random_state=0),
     }
     assert [*plain, "majority"] == list(SOLVERS)
-    table, split = make_table(), split_contexts(70, SIZE, 6, seed=2)
-    for name, model in plain.items():
-        hits = solver_hits(name, table, split, slice(1, 3), chunk=5)
+    table, (groups, contexts) = make_table(), split_contexts(70, SIZE, 6, seed=2)
+    right = solver_answers(table, groups[1:3], contexts[1:3])
+    for number, model in enumerate(plain.values()):
         for index, g in enumerate((1, 2)):
-            context, group = split.contexts[g], split.groups[g]
+            context, group = contexts[g], groups[g]
             mean, std = table.xs[context].mean(0), table.xs[context].std(0)
             model.fit((table.xs[context] - mean) / std, table.ys[context])
-            right = model.predict((table.xs[group] - mean) / std) == table.ys[group]
-            assert list(hits[index, : len(group)]) == list(right.astype(int)), name
+            answers = model.predict((table.xs[group] - mean) / std)
+            assert right[index, number] == (answers == table.ys[group]).sum(), model
 
 
 def test_the_majority_is_the_contexts_and_a_context_of_one_class_is_answered_with_it() -> None:
-    xs, rows = np.arange(6.0)[:, None], np.zeros((3, 1))
-    assert list(solve("majority", xs, np.array([1, 1, 1, 1, 0, 0]))(rows)) == [1, 1, 1]
-    assert list(solve("majority", xs, np.array([1, 0, 0, 1, 0, 0]))(rows)) == [0, 0, 0]
-    assert list(solve("majority", xs, np.array([1, 0, 1, 0, 1, 0]))(rows)) == [0, 0, 0]
-    for name in SOLVERS:
-        for label in (0, 1):
-            assert list(solve(name, xs, np.full(6, label))(rows)) == [label] * 3
+    table = make_table()
+    ones, zeros = np.flatnonzero(table.ys), np.flatnonzero(table.ys == 0)
+    asked = np.concatenate((ones[10:13], zeros[10:15]))
+    for known, right in (
+        (np.concatenate((ones[:6], zeros[:4])), 3),
+        (np.concatenate((ones[:4], zeros[:6])), 5),
+        (np.concatenate((ones[:5], zeros[:5])), 5),
+    ):
+        assert solver_answers(table, [asked], known[None])[0, [4, 5]].tolist() == [right, 8]
+    for known, right in ((ones[:10], 3), (zeros[:10], 5)):
+        assert solver_answers(table, [asked], known[None]).tolist() == [[right] * 5 + [8]]
 
 
 def test_a_model_reads_a_context_of_one_class() -> None:
     table = make_table()
     order = np.argsort(table.ys, kind="stable")
-    same = ContextSplit([order[40:]], order[None, :SIZE])
-    assert len(set(table.ys[same.contexts[0]])) == 1
-    hits = model_hits(trained(), table, same, slice(0, 1))
-    assert set(hits.ravel()) <= {0, 1}
+    contexts = order[None, :SIZE]
+    assert len(set(table.ys[contexts[0]])) == 1
+    assert np.isfinite(model_answers(trained(), table, [order[40:]], contexts)).all()
 
 
 def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
@@ -146,8 +144,7 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
     assert len(split) == 100
     outside = int(np.setdiff1d(np.arange(2000), split)[0])
     table.xs[outside] *= 1000  # which moves all rows, though it is never asked about
-    found = reference_accuracies(asked, table, SIZE + 1, seed=4242)
-    assert found == reference_accuracies(asked, table, SIZE + 1, seed=4242)
+    found = reference_answers(asked, table, SIZE + 1, seed=4242)
     scaled = (table.xs - table.xs.mean(0)) / table.xs.std(0)
     xs = np.concatenate((np.zeros((2000, 2)), scaled), axis=1)[split]
     random, right = np.random.default_rng(4242), 0
@@ -158,10 +155,10 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
         prompt = Prompts(torch.from_numpy(xs[rows]).float()[None], ys)
         answer = asked.model(prompt, trained_loops(asked.config), 1)[0, 0, -1].argmax()
         right += int(answer == table.ys[split][query])
-    assert found[0] == right / 100
-    assert all(0 < share < 1 for share in found)
+    assert found[[0, 2]].tolist() == [right, 100]
+    assert all(0 < count < 100 for count in found[:2])
     with pytest.raises(RunError, match="5 % of 200 rows are 10, and a prompt takes 11"):
-        reference_accuracies(asked, make_table(rows=200), SIZE + 1, 0)
+        reference_answers(asked, make_table(rows=200), SIZE + 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -171,30 +168,31 @@ def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() ->
 def test_rows_are_dealt_once_and_contexts_hold_others(
     rows: int, size: int, contexts: int, expected: int
 ) -> None:
-    split = split_contexts(rows, size, contexts, seed=0)
-    assert len(split.groups) == expected
-    np.testing.assert_array_equal(np.sort(np.concatenate(split.groups)), np.arange(rows))
-    assert split.contexts.shape == (expected, size)
-    for group, context in zip(split.groups, split.contexts, strict=True):
+    groups, drawn = split_contexts(rows, size, contexts, seed=0)
+    assert len(groups) == expected
+    np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(rows))
+    assert drawn.shape == (expected, size)
+    for group, context in zip(groups, drawn, strict=True):
         assert len(set(context)) == size
         assert not set(context) & set(group)
         assert context.min() >= 0
         assert context.max() < rows
-    assert split.group_size == max(len(group) for group in split.groups) <= -(-rows // expected)
+    assert max(len(group) for group in groups) <= -(-rows // expected)
 
 
 def test_contexts_come_from_all_over_the_table() -> None:
-    drawn = {row for seed in range(40) for row in split_contexts(60, 10, 6, seed).contexts[2]}
-    assert drawn == set(range(60)) - set(split_contexts(60, 10, 6, 0).groups[2])
+    drawn = {row for seed in range(40) for row in split_contexts(60, 10, 6, seed)[1][2]}
+    assert drawn == set(range(60)) - set(split_contexts(60, 10, 6, 0)[0][2])
 
 
 def test_a_seed_draws_contexts_and_never_moves_the_groups() -> None:
-    first, again, other = (split_contexts(200, 20, 8, seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first.contexts, again.contexts)
-    assert (first.contexts != other.contexts).any()
-    for group, same in zip(first.groups, other.groups, strict=True):
-        np.testing.assert_array_equal(group, same)
-    assert (np.concatenate(first.groups) != np.arange(200)).any()
+    (groups, first), (_, again), (same, other) = (
+        split_contexts(200, 20, 8, seed) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    np.testing.assert_array_equal(np.concatenate(groups), np.concatenate(same))
+    assert (np.concatenate(groups) != np.arange(200)).any()
 
 
 def test_a_table_that_is_all_context_is_refused() -> None:

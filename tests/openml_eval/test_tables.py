@@ -101,10 +101,6 @@ def _holed(name: str, where: list[int], value: Any = None) -> pandas.DataFrame:
             lambda: frame()[["town", "same", "bought"]],
             "mine has no numeric column that varies, beside its target",
         ),
-        (
-            lambda: pandas.concat([frame()[["age"]], frame()], axis=1),
-            "mine has more than one column named age",
-        ),
         (pandas.DataFrame, "mine has no column 'bought'"),
     ],
 )
@@ -207,13 +203,6 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": sha256}))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         read_table(tmp_path, 7)
-
-
-@pytest.mark.parametrize("name", ["", "../up", "a\nb"])
-def test_a_name_that_is_no_files_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="cannot be a table's name"):
-        write_table(tmp_path, small(name))
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_write_leaves_the_table_that_was_there_or_one_that_is_refused(

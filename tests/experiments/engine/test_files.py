@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from looplab.conf.build import build
-from looplab.experiments import tables
-from looplab.experiments.definition import OF_EVERY_RUN, OF_RUNS, load, members_of, names
-from looplab.experiments.measuring import Request
+from looplab.experiments.definition import (
+    OF_EVERY_RUN,
+    OF_RUNS,
+    load,
+    members_of,
+    names,
+    words_of,
+)
+from looplab.openml_eval.settings import asked
 from looplab.probing.settings import ProbingSettings
 
 NOT_OF_COMMANDS = ("evaluation", *(set(OF_RUNS) - set(OF_EVERY_RUN)))
@@ -27,21 +33,20 @@ def test_its_settings_are_the_commands(name: str, scale: str) -> None:
     members = members_of(experiment, scale)
     labels = {member.label for member in members}
     assert "" not in labels
-    request = Request(at_scale.settings, (), "runs", 1)
+    if experiment.measure == "iso_depth":
+        assert not at_scale.settings
+        return
+    (entry,) = at_scale.settings
     if experiment.measure in OF_EVERY_RUN:
-        (entry,) = at_scale.settings
         near = entry.get("figure") in ("toy", "norms", "cosines", "changes")
         assert near != bool(members)
-    elif experiment.measure == "iso_depth":
-        assert not at_scale.settings
     elif experiment.measure == "tables":
-        settings_of_tables, configs = tables.settings_of(request)
-        assert set(configs) == set(settings_of_tables.model) == {"looped", "standard"}
+        settings, configs = asked(words_of(entry))
+        assert set(configs) == set(settings.model) == {"looped", "standard"}
         assert {config.scale for config in configs.values()} == {scale}
     else:
         assert experiment.measure == "probes"
         assert labels == {"looped", "standard"}
-        (entry,) = at_scale.settings
         build(ProbingSettings, {**entry, "run": "runs/x"})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, re
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
-from tests.openml_eval.runs import DIMS, POINTS, B, make_model, restless, write_run
+from tests.openml_eval.runs import DIMS, POINTS, B, make_model, write_run
 
 NEW = table(7, 4, seed=1)[0]  # queries
 
@@ -35,8 +34,7 @@ def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | N
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("tokens", [(-1.0, 1.0), (0.0, 1.0)])
-@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize(("tokens", "left"), [((-1.0, 1.0), True), ((0.0, 1.0), False)])
 def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     tokens: tuple[float, float], left: bool, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,45 +114,13 @@ def test_the_seed_chooses_the_contexts(runs: Path) -> None:
 
 
 def test_units_do_not_matter(runs: Path) -> None:
-    """Neither those of the features nor those of y, which are the predictions' too; however far
-    from 1."""
+    """Neither those of the features nor those of y, which are the predictions' too."""
     X, y = table(40, 4)
     estimator = LoopedRegressor(runs / "regressor")
     expected = estimator.fit(X, y).predict(NEW)
     units = np.array([1e-9, 2, 0.3, 1e4])
     moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
     np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
-    huge = estimator.fit(X * 1e300, y * 1e-300).predict(NEW * 1e300)
-    np.testing.assert_allclose(huge * 1e300, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("far", [1e20, -1e300])
-@pytest.mark.parametrize("block", ["gpt2", "llama"])
-def test_a_query_however_far_is_answered_as_one_far_away(
-    far: float, block: str, tmp_path: Path
-) -> None:
-    """A model norms its stream: along a direction its answer comes to an end, and huge numbers
-    neither become NaN nor touch the queries beside them."""
-    config = Config(
-        task=TaskConfig("linear", dims=DIMS, points=POINTS),
-        model=ModelConfig(n_embd=16, n_head=2, n_positions=POINTS, block=block),  # type: ignore[arg-type]
-        loops=LoopsConfig(B, 2),
-    )
-    run = write_run(tmp_path / "run", config, restless(make_model(config), 1))
-    X, y = table(POINTS - 1, 4)
-    for scale in (1.0, 1e-300):  # of the training set: nothing is as far from it as 1e300 / 1e-300
-        fitted = LoopedRegressor(run, n_loops=3 * B).fit(X * scale, y)
-        near = fitted.predict(NEW * scale)
-        direction = np.sign(far) * X.std(0) / X.std(0).max()
-        limit = fitted.predict(1e12 * direction[None] * scale)[0]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            found = fitted.predict(
-                np.vstack((NEW * scale, np.minimum(abs(far), 1e307) * direction))
-            )
-        np.testing.assert_allclose(found[:-1], near, rtol=1e-9)
-        np.testing.assert_allclose(found[-1], limit, rtol=1e-6)
-    assert np.ptp(near) > 0.1
 
 
 def test_weights_may_be_large_but_must_be_numbers(tmp_path: Path) -> None:

@@ -15,22 +15,9 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import get_tags
 
 from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from tests.openml_eval.data import halves, table
-
-
-def test_no_excuse_is_asked_for(runs: Path) -> None:
-    """Of the tags that make checks easier, only that of two classes is set."""
-    classifier = get_tags(LoopedClassifier(runs / "classifier"))
-    regressor = get_tags(LoopedRegressor(runs / "regressor"))
-    assert not classifier.classifier_tags.multi_class
-    assert not classifier.classifier_tags.poor_score
-    assert not regressor.regressor_tags.poor_score
-    for tags in (classifier, regressor):
-        excuses = (tags.non_deterministic, tags.no_validation, tags._skip_test)
-        assert excuses == (False, False, False)
 
 
 @pytest.mark.parametrize("reduce", [SelectKBest(k=10), PCA(10)])
@@ -48,16 +35,6 @@ def test_in_a_grid_search() -> None:
     search = GridSearchCV(LoopedRegressor(), grid, cv=2).fit(X, y)
     assert search.best_params_["n_loops"] == 8
     assert search.best_score_ > 0.7
-
-
-@pytest.mark.slow  # a second process loads torch
-def test_in_processes_of_joblib(runs: Path) -> None:
-    X, y = table(60, 5)
-    here, there = (
-        cross_val_score(LoopedRegressor(runs / "regressor"), X, y, cv=2, n_jobs=jobs)
-        for jobs in (1, 2)
-    )
-    np.testing.assert_allclose(there, here, rtol=1e-9)
 
 
 def test_a_fitted_estimator_outlives_its_folder(tmp_path: Path, runs: Path) -> None:
