@@ -41,7 +41,8 @@ class FetchSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        _check_once("tables", [table_key(table) for table in self.tables])
+        names = [table_name(table) if isinstance(table, str) else table for table in self.tables]
+        _check_once("tables", names)
         for table in self.tables:
             if isinstance(table, int):
                 continue
