@@ -86,8 +86,7 @@ claim(
     "those that it was trained with.",
     source=f"{_GATMIRY}, theorem on monotone loss",
     quantity=_RISE,
-    line=1.1,  # a tenth: the noise of an error that is level, not a rise
-    holds_if="below",
+    below=1.1,  # a tenth: the noise of an error that is level, not a rise
     published="the loss falls monotonically with the depth",
 )(lambda evidence: _of_deepest(evidence, "looped"))
 
@@ -96,8 +95,7 @@ claim(
     "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
     source=f"{_GATMIRY}, on models without weight sharing",
     quantity=_RISE,
-    line=1.1,
-    holds_if="above",
+    above=1.1,
     published="looped models alone are monotone",
 )(lambda evidence: _of_deepest(evidence, "standard"))
 
@@ -108,8 +106,7 @@ claim(
     source=f"{_GATMIRY}, lower bounds log κ and √κ of the depth",
     quantity="error with few loops over that with many, at the largest condition number of "
     "training over that at the smallest",
-    line=1.0,
-    holds_if="above",
+    above=1.0,
     published="the depth that is needed grows with κ",
 )
 def need_depth(evidence: Evidence) -> Estimate:

@@ -126,8 +126,7 @@ claim(
     "the posterior mean among them (dMMSE), not like ridge regression.",
     source=_RAVENTOS,
     quantity=_MEMORISES,
-    line=0.5,  # as far from the one as from the other
-    holds_if="above",
+    above=0.5,  # as far from the one as from the other
     published="below the threshold of task diversity models are nearer to dMMSE",
 )(lambda evidence: _memorises(evidence, min))
 
@@ -137,8 +136,7 @@ claim(
     "though the posterior mean among those of training would be the better predictor of these.",
     source=_RAVENTOS,
     quantity=_MEMORISES,
-    line=0.5,
-    holds_if="below",
+    below=0.5,
     published="above the threshold of task diversity models are nearer to ridge regression",
 )(lambda evidence: _memorises(evidence, max))
 
@@ -149,8 +147,7 @@ claim(
     "functions than a standard one.",
     source="arXiv 2306.15063 for standard models; 2311.12424, Figure 5, for few prompts",
     quantity="error on new functions of the looped model over that of the standard one",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )
 def needs_no_more_functions(evidence: Evidence) -> Estimate:
     ratios = evidence.result("diversity", "looped_over_standard")

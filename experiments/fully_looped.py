@@ -329,9 +329,8 @@ def _claims(
         "A plain looped transformer (LT) gets worse with more loops.",
         "Table 1",
         f"{ratio}, LT",
-        1.0,
-        "above",
-        published["LT"],
+        above=1.0,
+        published=published["LT"],
     )(partial(grows, variant="LT"))
     for variant in ("FLT", "LT_i"):
         of_paper.claim(
@@ -339,9 +338,8 @@ def _claims(
             f"With more loops {variant} does not get worse.",
             "Table 1",
             f"{ratio}, {variant}",
-            keeps,
-            "below",
-            published[variant],
+            below=keeps,
+            published=published[variant],
         )(partial(grows, variant=variant))
     less = "less error" if quantity == "final error" else "fewer bits per byte"
     of_paper.claim(
@@ -349,9 +347,8 @@ def _claims(
         f"With many loops the fully looped transformer has {less} than the plain one.",
         "Table 1",
         f"{quantity} at the most loops, FLT over LT",
-        1.0,
-        "below",
-        published["FLT over LT"],
+        below=1.0,
+        published=published["FLT over LT"],
     )(partial(at_most, variant="FLT", other="LT"))
 
 
@@ -384,17 +381,15 @@ _PAIRS.claim(
     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
     "Table 1",
     "final error, LT at the most loops over one loop",
-    1.0,
-    "above",
+    above=1.0,
 )(partial(_error_at_most, variant="LT"))
 _TEXTS.claim(
     "FLT_res_above_FLT",
     "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
     "Figure 4",
     "bits per byte at the most loops, FLT_res over FLT",
-    1.0,
-    "above",
-    "FLT_res collapses",
+    above=1.0,
+    published="FLT_res collapses",
 )(partial(_bits_at_most, variant="FLT_res", other="FLT"))
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
 _TEXTS.claim(
@@ -402,16 +397,14 @@ _TEXTS.claim(
     "The residual stream of LT is larger the more loops it is trained with.",
     "Figure 2",
     f"{_RESIDUAL}, LT",
-    1.0,
-    "above",
-    "rises until LT-12 collapses",
+    above=1.0,
+    published="rises until LT-12 collapses",
 )(partial(_residual_grows, variant="LT"))
 _TEXTS.claim(
     "FLT_residual_keeps",
     "The residual stream of FLT stays as large whatever the number of loops.",
     "Figure 2",
     f"{_RESIDUAL}, FLT",
-    1.5,
-    "below",
-    "flat",
+    below=1.5,
+    published="flat",
 )(partial(_residual_grows, variant="FLT"))

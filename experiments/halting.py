@@ -165,8 +165,7 @@ claim(
     "the same for all, at the same error.",
     source=_HALTING,
     quantity=_AT.format("measured halting over a fixed number"),
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )(lambda evidence: _of_linear(evidence, "measured_over_fixed"))
 
 claim(
@@ -175,8 +174,7 @@ claim(
     "changes, at the same error.",
     source=_HALTING,
     quantity=_AT.format("learned halting over measured"),
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )(lambda evidence: _of_linear(evidence, "learned_over_measured"))
 
 

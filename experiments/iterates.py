@@ -212,8 +212,7 @@ claim(
     "Each loop of a looped model does the work of more than one step of Newton's method.",
     source=_FU,
     quantity="slope of the nearest Newton step over the loops in which the error falls",
-    line=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
-    holds_if="above",
+    above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
 )(lambda evidence: _beside(evidence, "newton", "per_loop"))
 
@@ -222,8 +221,7 @@ claim(
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
     source=_FU,
     quantity=_ACCELERATION.format("Newton's method"),
-    line=1.25,  # 1 is linear; the same line parts it from gradient descent below
-    holds_if="below",
+    below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
 )(lambda evidence: _beside(evidence, "newton", "acceleration"))
 
@@ -232,8 +230,7 @@ claim(
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
     source=_FU,
     quantity=_ACCELERATION.format("gradient descent"),
-    line=1.25,
-    holds_if="above",
+    above=1.25,
     published="exponential in the layer",
 )(lambda evidence: _beside(evidence, "gradient_descent", "acceleration"))
 
@@ -244,8 +241,7 @@ claim(
     source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
     quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
     "of gradient descent",
-    line=0.0,
-    holds_if="above",
+    above=0.0,
     published="Newton is nearer",
 )(lambda evidence: _beside(evidence, "newton", "nearer"))
 

@@ -104,8 +104,7 @@ for _name, _which, _text in (
         "worse.",
         source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
         quantity="bits per byte after the most loops evaluated over those of training",
-        line=_KEEPS,
-        holds_if="below",
+        below=_KEEPS,
     )(partial(_beyond, which=_which))
 
 
@@ -115,8 +114,7 @@ for _name, _which, _text in (
     "that of the last alone.",
     source="arXiv 2311.12424, on the window",
     quantity="loops until within 1 % of the least bits per byte, all over last",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )
 def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
     for which in ("last", "all"):

@@ -68,8 +68,7 @@ claim(
     "With relative positions a looped model errs no more on prompts twice as long as in training.",
     source=f"{_FAN} (arithmetic and copying, without positions)",
     quantity=_GROWTH,
-    line=NO_WORSE,
-    holds_if="below",
+    below=NO_WORSE,
 )(lambda evidence: _growth(evidence, "llama"))
 
 claim(
@@ -77,8 +76,7 @@ claim(
     "With learned positions its error on such prompts is more than twice as large.",
     source=f"{_FAN}, on positions that training never used",
     quantity=_GROWTH,
-    line=2.0,
-    holds_if="above",
+    above=2.0,
 )(lambda evidence: _growth(evidence, "gpt2"))
 
 
@@ -88,8 +86,7 @@ claim(
     "long as in training.",
     source=f"{_FAN}, on looped and standard transformers",
     quantity="error of the last query of prompts four times as long, looped over standard",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
     published="looped models generalise to longer inputs (other tasks)",
 )(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))
 

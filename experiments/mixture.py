@@ -128,8 +128,7 @@ def _panel(name: str, points: int, curves: Sequence[Curve]) -> Panel:
     "model of that class alone: it finds the class from the pairs.",
     source=f"{_YADLOWSKY}, section 3, for standard models; 2306.04891 for the selection",
     quantity="largest ratio over classes of its error to that of the model of the class alone",
-    line=1.25,  # as for models that match elsewhere
-    holds_if="below",
+    below=1.25,  # as for models that match elsewhere
     published="nearly as good as models of one class",
 )
 def is_told_apart(evidence: Evidence) -> Estimate:
@@ -146,8 +145,7 @@ claim(
     "On several function classes a looped model is as good as a standard one.",
     source="arXiv 2311.12424 for one class",
     quantity="error of looped over standard at the last query, means over classes",
-    line=1.25,
-    holds_if="below",
+    below=1.25,
 )(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
 
 claim(
@@ -156,8 +154,7 @@ claim(
     "which training had none, than on the classes.",
     source=f"{_YADLOWSKY}, section 4, for standard models",
     quantity="error on the sums over the mean of the errors on the classes, at the last query",
-    line=1.25,
-    holds_if="above",
+    above=1.25,
     published="combinations of classes are predicted poorly",
 )(lambda evidence: Estimate.read(_of_mixture(evidence)["sums"]))
 

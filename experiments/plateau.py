@@ -207,8 +207,7 @@ claim(
     source=f"{_SOURCE}, on the attention that a task needs",
     quantity="share of the attention's rise that is done when a tenth of the error's fall is, with "
     "Adam",
-    line=0.1,  # both at the same time
-    holds_if="above",
+    above=0.1,  # both at the same time
     published="attention makes progress during the plateau",
     published_size="one layer, other tasks",
 )(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
@@ -219,8 +218,7 @@ claim(
     source=f"{_SOURCE}, on the collapse of representations",
     quantity="mean cosine between the states of different queries when a tenth of the error's fall "
     "is done, with Adam",
-    line=0.9,
-    holds_if="above",
+    above=0.9,
     published="nearly parallel",
     published_size="one layer, other tasks",
 )(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
@@ -231,8 +229,7 @@ claim(
     "Muon leaves the plateau after fewer steps than Adam.",
     source="arXiv 2601.13474 (proved for linear attention)",
     quantity="step at which half of the error's fall is done, Muon over Adam",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
     published="fewer steps than Adam",
 )
 def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
@@ -248,8 +245,7 @@ def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
     source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
     quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
     "mean over four shifts",
-    line=1.0,
-    holds_if="above",
+    above=1.0,
     published="more prone to spurious features (other tasks)",
 )
 def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
@@ -274,6 +270,5 @@ def _with(evidence: Evidence, optimizer: str) -> Any:
 
 def _name(evidence: Evidence, optimizer: str) -> str:
     """What the runs call it: adam, or adamw."""
-    members = [*evidence.members, *(each.member for each in evidence.unfinished)]
-    names = {member.config.training.optimizer for member in members}
+    names = {member.config.training.optimizer for member in evidence.members}
     return "adamw" if optimizer == "adam" and "adamw" in names else optimizer

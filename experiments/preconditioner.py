@@ -134,8 +134,7 @@ claim(
     source=_GATMIRY,
     quantity="condition number of the inputs' covariance as preconditioned, where that of the "
     "inputs is 10",
-    line=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
-    holds_if="below",
+    below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
     published="close to 1 for long prompts",
 )(lambda evidence: _learned(evidence, "spread"))
 
@@ -145,8 +144,7 @@ claim(
     "preconditioned by the inverse covariance, at the best rate for b steps.",
     source=_GATMIRY,
     quantity="error at the last query over that of preconditioned gradient descent",
-    line=1.25,  # the margin that every 'as good as' of these experiments has
-    holds_if="below",
+    below=1.25,  # the margin that every 'as good as' of these experiments has
     published="the global minimiser is this method",
 )(lambda evidence: _learned(evidence, "over_theory"))
 
@@ -156,8 +154,7 @@ claim(
     "gradient descent at its best rate.",
     source=_GATMIRY,
     quantity="error at the last query over that of plain gradient descent",
-    line=0.5,
-    holds_if="below",
+    below=0.5,
 )(lambda evidence: _learned(evidence, "over_descent"))
 
 

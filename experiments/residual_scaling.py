@@ -28,7 +28,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, Paper
 from .measuring import Missing
-from .near_init import LABELS, Near, by_seed, changes, cosines, norms, scaling_curves
+from .near_init import LABELS, Near, by_seed, changes, cosines, loop_curves, norms, scaling_curves
 from .residual_scaling_rates import rates
 from .residual_scaling_trained import trained
 from .statistics import over_seeds
@@ -91,28 +91,24 @@ def _toy_panels(
 ) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers; and the cosines."""
+    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    by_loops = partial(Panel, x_label="loops R", x=loops)
+    both = partial(by_loops, log="xy", limits=(0.5, _HIGHEST), picture="toy")
     norms = scaling_curves(values["looped"], "looped, ")
     norms += scaling_curves(values["deep"], "not shared, ")
     changes = scaling_curves(values["change"], "looped, ")
-    layers = [
-        Curve.of(f"U = {u}", "loops", mean_of_seeds(of), number=int(u))
-        for u, of in values["layers"].items()
-    ]
-    stacks = [*values["cosine"]]
-    cosine = mean_of_seeds(np.transpose([*values["cosine"].values()]))
-    both: dict[str, Any] = {"log": "xy", "limits": (0.5, _HIGHEST), "picture": "toy"}
-    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    layers = loop_curves({int(u): of for u, of in values["layers"].items()}, "U")
     several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
     pairs = f"{title}, mean over pairs of increments of {_ANGLES_AT} loops"
+    stacks = [*values["cosine"]]
+    cosine = Curve.of("cosine", "looped", mean_of_seeds(np.transpose([*values["cosine"].values()])))
+    bars = partial(Panel, x_names=stacks, bars=True)
     return [
-        Panel("toy-norm", title, "loops R", norm, loops, norms, **both),
-        Panel("toy-change", title, "loops R", moved, loops, changes, **both),
-        Panel("toy-layers", several, "loops R", norm, loops, layers, log="x"),
-        Panel(
-            "toy-cosines", pairs, "stack", "cosine", range(len(stacks)),
-            [Curve.of("cosine", "looped", cosine)], x_names=stacks, bars=True,
-        ),
-    ]  # fmt: skip
+        both("toy-norm", title, y_label=norm, curves=norms),
+        both("toy-change", title, y_label=moved, curves=changes),
+        by_loops("toy-layers", several, y_label=norm, curves=layers, log="x"),
+        bars("toy-cosines", pairs, "stack", "cosine", range(len(stacks)), [cosine]),
+    ]
 
 
 def layers(width: int, seed: int) -> Iterator[Tensor]:
@@ -223,24 +219,23 @@ def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
 
 # Figure 2. A normed stream grows like the square root of the loops at least where it grows: over 64
 # loops by far more than half.
-_BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
-_SCALED = {"none": "unscaled", "sqrt": "scaled by 1/√R", "linear": "scaled by 1/R"}
+_BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to the most
 _STACK = {"looped": "a looped stack", "non_shared": "an equally deep stack of layers of its own"}
-for _name, _sharing, _scaling, _line, _what in (
-    ("none_grows", "looped", "none", 2.0, "grows with the loops"),
-    ("sqrt_grows", "looped", "sqrt", 1.5, "still grows with the loops"),
-    ("linear_is_flat", "looped", "linear", _BOUNDED, "does not grow"),
-    ("deep_sqrt_is_flat", "non_shared", "sqrt", _BOUNDED, "does not grow"),
+_SCALED = {"none": "unscaled", "sqrt": "scaled by 1/√R", "linear": "scaled by 1/R"}
+for _name, _sharing, _scaling, _what, _published, _side in (
+    ("none_grows", "looped", "none", "grows with the loops", "", {"above": 2.0}),
+    ("sqrt_grows", "looped", "sqrt", "still grows with the loops", "", {"above": 1.5}),
+    ("linear_is_flat", "looped", "linear", "does not grow", "flat", _BOUNDED),
+    ("deep_sqrt_is_flat", "non_shared", "sqrt", "does not grow", "flat", _BOUNDED),
 ):
     _of_paper(
         f"fig2_{_name}",
         f"With residual branches {_SCALED[_scaling]}, the norm of {_STACK[_sharing]} {_what}.",
         "Figure 2",
         "norm of the stream after the first steps, ratio from the fewest loops to the most",
-        _line,
-        "below" if _name.endswith("flat") else "above",
-        "flat" if _name.endswith("flat") else "",
-        steps=10,
+        published=_published,
+        published_steps=10,
+        **_side,
     )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))
 
 
@@ -250,24 +245,18 @@ def _apart(evidence: Evidence, sharing: str) -> Estimate:
     return _sized(_values(result["apart"][sharing]), result, 0)
 
 
-_of_paper(
-    "fig3_looped_increments_agree",
-    "The increments of a new looped stack point in one direction.",
-    "Figure 3",
-    "mean cosine of two different increments, looped",
-    0.3,  # the least of the published range of trained ones; independent ones have 0 ± .01
-    "above",
-    "densely positive",
-)(partial(_apart, sharing="looped"))
-_of_paper(
-    "fig3_deep_increments_do_not",
-    "The increments of layers that share no weights are orthogonal.",
-    "Figure 3",
-    "mean cosine of two different increments, non-shared",
-    0.1,
-    "below",
-    "near 0",
-)(partial(_apart, sharing="non_shared"))
+# Independent increments have 0 ± .01; 0.3 is the least of the published range of trained ones.
+for _name, _sharing, _kind, _sentence, _published, _side in (
+    ("looped_increments_agree", "looped", "looped",
+     "The increments of a new looped stack point in one direction.", "densely positive",
+     {"above": 0.3}),
+    ("deep_increments_do_not", "non_shared", "non-shared",
+     "The increments of layers that share no weights are orthogonal.", "near 0", {"below": 0.1}),
+):  # fmt: skip
+    _of_paper(
+        f"fig3_{_name}", _sentence, "Figure 3",
+        f"mean cosine of two different increments, {_kind}", published=_published, **_side,
+    )(partial(_apart, sharing=_sharing))  # fmt: skip
 
 
 def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
@@ -283,33 +272,20 @@ for _figure, _steps, _when in (
     (4, 1, "one optimiser step"),
     (9, 10, "each of the first ten optimiser steps"),
 ):
-    for _name, _scalings, _sentence, _published in (
-        (
-            "none_moves_more",
-            ("none", "sqrt"),
-            f"Unscaled, {_when} moves the output more the more loops there are.",
-            "1/2 (∝ R against √R)",
-        ),
-        (
-            "sqrt_moves_more",
-            ("sqrt", "linear"),
-            f"Scaled by 1/√R, {_when} still moves the output more the more loops there are.",
-            "1/2 (∝ √R against flat)",
-        ),
-        (
-            "linear_is_flat",
-            ("linear",),
-            f"Scaled by 1/R, {_when} moves the output as far whatever the number of loops.",
-            "0 (flat)",
-        ),
-    ):
+    for _name, _scalings, _scaled, _moves, _published in (
+        ("none_moves_more", ("none", "sqrt"), "Unscaled",
+         "moves the output more the more loops there are", "1/2 (∝ R against √R)"),
+        ("sqrt_moves_more", ("sqrt", "linear"), "Scaled by 1/√R",
+         "still moves the output more the more loops there are", "1/2 (∝ √R against flat)"),
+        ("linear_is_flat", ("linear",), "Scaled by 1/R",
+         "moves the output as far whatever the number of loops", "0 (flat)"),
+    ):  # fmt: skip
         _of_paper(
             f"fig{_figure}_{_name}",
-            _sentence,
+            f"{_scaled}, {_when} {_moves}.",
             f"Figure {_figure}",
             f"slope of log change over log R, {' less '.join(_scalings)}",
-            _HALF,
-            "above" if len(_scalings) > 1 else "below",
-            _published,
-            steps=_steps,
+            published=_published,
+            published_steps=_steps,
+            **{"above" if len(_scalings) > 1 else "below": _HALF},
         )(partial(_slope, scalings=_scalings, steps=_steps))

@@ -154,16 +154,14 @@ _of_paper(
     "After training, too, the increments of a loop agree in direction.",
     "Figures 6 and 8",
     "mean cosine of two different increments, over trained runs",
-    0.1,
-    "above",
-    "mostly positive, 0.3 to 0.6",
+    above=0.1,
+    published="mostly positive, 0.3 to 0.6",
 )(_increments_agree)
 _of_paper(
     "fig7_norm_does_not_depend_on_loops",
     "With 1/R trained models end with streams of one size however many loops they have.",
     "Figure 7",
     "largest over smallest norm of the stream after the last loop, over trained runs",
-    1.5,  # 1/√R would give 2 from R = 2 to 8
-    "below",
-    "similar",
+    below=1.5,  # 1/√R would give 2 from R = 2 to 8
+    published="similar",
 )(_norm_ratio)

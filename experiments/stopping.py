@@ -26,8 +26,7 @@ def variances(of: Group) -> Floats:
     "b loops to 3 b than b loops in each step do.",
     source="arXiv 2606.29983",
     quantity="variance of the last query's error over loops b to 3 b, uniformly drawn over fixed",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )
 def drawn_loops_level_the_error(evidence: Evidence) -> Estimate:
     """Seed by seed: the same seed has the same prompts and initial weights."""
