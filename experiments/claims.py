@@ -28,7 +28,7 @@ from looplab.training.assemble import build_task
 _MODULES = (  # of this folder, with claims
     *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
     *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
-    *("plateau", "jacobian", "language_iso_depth", "language_test_loops", "stopping"),
+    *("plateau", "beyond_training", "language_iso_depth", "language_test_loops"),
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured

@@ -62,8 +62,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     panels.insert(0, Panel("conditioning-by-condition", title, *axes, κs, curves, log="xy"))
     found: dict[str, Any] = {"groups": groups, "panels": panels}
     if len(looped) > 1:
+
+        def gain_ratio(means: Sequence[Floats]) -> Floats:
+            """With few loops and with many, at the least and the largest condition number."""
+            gains = means[0] / means[1]
+            return np.asarray(gains[..., 1] / gains[..., 0])
+
         both = [looped[min(looped)], looped[max(looped)]]
-        found["gain_ratio"] = estimate(both, settings, _gain_ratio, log=True)
+        found["gain_ratio"] = estimate(both, settings, gain_ratio, log=True)
     return found
 
 
@@ -72,12 +78,6 @@ def _rise(means: Sequence[Floats]) -> Floats:
     least = np.minimum.accumulate(means[0], axis=-1)
     rises = means[0][..., 1:] / least[..., :-1]
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
-
-
-def _gain_ratio(means: Sequence[Floats]) -> Floats:
-    """With few loops and with many, at the smallest and the largest condition number, [..., 2]."""
-    gains = means[0] / means[1]
-    return np.asarray(gains[..., 1] / gains[..., 0])
 
 
 claim(

@@ -35,9 +35,9 @@ from .measuring import (
 )
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
-_SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _RAVENTOS = "arXiv 2306.15063, Figure 2"
 _MEMORISES = "mean squared distance from ridge regression over the sum of those from it and dMMSE"
+_SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -50,6 +50,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     1 for dMMSE itself, 0 for ridge regression. `looped_over_standard` is, by number of functions,
     the error of the looped model over that of the standard one on new functions.
     """
+
+    def first_of_sum(means: Sequence[Floats]) -> Floats:
+        return np.asarray(means[0][..., 0] / means[0].sum(-1))
+
     groups, on_new = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         task, points = group.task, group.config.task.points
@@ -63,7 +67,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         for name, drawn in prompts.items():
             squares = _squares(group, drawn, settings)
             both = np.stack((squares["to_ridge"], squares["to_dmmse"]), axis=-1)
-            found[name] = {"memorises": estimate([both], settings, _first_of_sum)}
+            found[name] = {"memorises": estimate([both], settings, first_of_sum)}
             for of in ("error", *_SOLVERS):
                 found[name][of] = estimate([squares[of]], settings, log=True)
             on_new[group.family, task.distinct_functions] = squares["error"]
@@ -92,10 +96,6 @@ def _squares(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> 
         "ridge": (by_ridge[None], ys),
     }
     return {name: np.square(a - b).mean(-1) / task.divisor for name, (a, b) in pairs.items()}
-
-
-def _first_of_sum(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0][..., 0] / means[0].sum(-1))
 
 
 def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:

@@ -29,12 +29,12 @@ _RULES = {  # each one's label and kind of curve
     "measured": ("until the state hardly changes", "looped"),
     "learned": ("until a readout of the state says so", "linear_probe"),
 }
+_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 _ALLOWED = 1.05  # times the error after b loops
 _THRESHOLDS = 40
 _LEAST = 1e-4  # smaller changes and distances are alike
 _RIDGE = 1e-3  # over the mean square of the features
-_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
-_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:

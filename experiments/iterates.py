@@ -91,7 +91,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     for name, label in METHODS.items():
         nearest = _nearest(name)
         near.append(Curve.of(label, name, band([cosines[name]], settings, nearest), name=name, b=b))
-        nearness = band([cosines[name]], settings, _cosine)
+        nearness = band([cosines[name]], settings, lambda means: np.asarray(means[0].max(-1)))
         how_near.append(Curve.of(label, name, nearness, name=name, b=b))
         both = cosines[name], cosines["gradient_descent"]
         methods[name] = _over_loops(name, both, slice(first - 1, last), settings)
@@ -101,15 +101,13 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for name, steps in iterates.items()
     }
     file, title, x = file_name(group.label), f"{group.label}, by loop", range(1, loops + 1)
-    cosine = ("loop", "cosine of its errors with the model's")
-    beside, axes = (
-        f"{group.label} beside the solvers' steps",
-        ("loop, or step of a solver", SQUARED_ERROR),
-    )
+    cosine = "cosine of its errors with the model's"
+    axes, beside = ("loop, or step of a solver", SQUARED_ERROR), "beside the solvers' steps"
+    own, beside = errors(models[:, :shown]), f"{group.label} {beside}"
     return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
         Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, near, log="y"),
-        Panel(f"cosine-{file}", title, *cosine, x, how_near),
-        by_loop("errors", beside, axes, group, errors(models[:, :shown]), settings, solvers),
+        Panel(f"cosine-{file}", title, "loop", cosine, x, how_near),
+        by_loop("errors", beside, axes, group, own, settings, solvers),
     ]
 
 
@@ -138,10 +136,18 @@ def _over_loops(
     nearest, own = _nearest(method), cosines[0].shape[-1]
 
     def slope(means: Sequence[Floats]) -> Floats:
-        return _slope(nearest(means)[..., loops])
+        """By least squares."""
+        values = nearest(means)[..., loops]
+        places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
+        return np.asarray((values * places).sum(-1) / max(np.square(places).sum(), 1))
 
     def acceleration(means: Sequence[Floats]) -> Floats:
-        return _acceleration(nearest(means)[..., loops])
+        """Growth in the second half of the loops over that in the first."""
+        values = nearest(means)[..., loops]
+        places = values.shape[-1]
+        middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
+        growth = np.maximum(middle - values[..., 0], 0.5)
+        return np.asarray((values[..., -1] - middle) / growth)
 
     def nearer(means: Sequence[Floats]) -> Floats:
         ours, others = means[0][..., :own].max(-1), means[0][..., own:].max(-1)
@@ -159,25 +165,6 @@ def _nearest(method: str) -> Statistic:
     """The statistic of cosines [..., loops, steps] that is the number of the nearest iterate."""
     numbers = np.array(_STEPS[method], np.float64)
     return lambda means: numbers[means[0].argmax(-1)]
-
-
-def _cosine(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0].max(-1))
-
-
-def _slope(values: Floats) -> Floats:
-    """The least-squares slope along the last axis."""
-    places = np.arange(values.shape[-1])
-    centred = places - places.mean()
-    return np.asarray((values * centred).sum(-1) / max(np.square(centred).sum(), 1))
-
-
-def _acceleration(values: Floats) -> Floats:
-    """Growth in the second half of the last axis over that in the first."""
-    places = values.shape[-1]
-    middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
-    growth = np.maximum(middle - values[..., 0], 0.5)
-    return np.asarray((values[..., -1] - middle) / growth)
 
 
 def _falling(errors: Floats, zero: float) -> tuple[int, int]:

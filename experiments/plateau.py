@@ -50,12 +50,7 @@ _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2"
 def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
     """Whether a model with this mean error over all numbers of examples uses its examples: its
     excess over the Bayes error is at most half of that of predicting 0."""
-    return loss <= highest(bayes, zero)
-
-
-def highest(bayes: float, zero: float) -> float:
-    """The highest error that counts as off the plateau."""
-    return bayes + LEAVES * (zero - bayes)
+    return loss <= bayes + LEAVES * (zero - bayes)
 
 
 def bayes_error(dims: int, points: int) -> float:
@@ -184,19 +179,19 @@ def _panels(
 ) -> list[Panel]:
     """Each quantity by the step."""
     zero = float(next(iter(values.values()))[..., _ZERO].mean())
-    half = zero - LEAVES * (zero - least)
+    half, alike = zero - LEAVES * (zero - least), {"the same attention to all tokens": uniform}
     panels = []
-    for quantity, label, levels in (
-        (_ERROR, SQUARED_ERROR, {"half of the fall": half}),
-        (_ATTENTION, "attention at y to its own x", {"the same attention to all tokens": uniform}),
-        (_COSINE, "cosine between states of different queries", {}),
+    for quantity, label, log, levels in (
+        (_ERROR, SQUARED_ERROR, "y", {"half of the fall": half}),
+        (_ATTENTION, "attention at y to its own x", "", alike),
+        (_COSINE, "cosine between states of different queries", "", {}),
     ):
-        name, log = f"plateau-{QUANTITIES[quantity]}", "y" if quantity == _ERROR else ""
         curves = [
             Curve.of(optimizer.capitalize(), optimizer, band([each[..., quantity]], settings))
             for optimizer, each in values.items()
         ]
         axes = ("training step by step", "training step", label)
+        name = f"plateau-{QUANTITIES[quantity]}"
         panels.append(Panel(name, *axes, steps, curves, log=log, levels=levels))
     return panels
 

@@ -46,8 +46,8 @@ _LABELS = {
     "preconditioned": "preconditioned by the inverse covariance",
     "newton": "Newton's method",
 }
-_AXES = ("loop, or step of a solver", SQUARED_ERROR)
 _GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
+_AXES = ("loop, or step of a solver", SQUARED_ERROR)
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -86,11 +86,17 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         return estimate(both, settings, one_over_other, log=True, trained=(True, False))
 
     root = (vectors * np.sqrt(values)) @ vectors.T
+
+    def spread(run: Run) -> float:
+        loop = run.model.loop
+        assert isinstance(loop, LinearAttentionLoop)
+        return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
+
     title = f"{group.label} beside preconditioned gradient descent"
     return {
         "label": group.label,
         "b": b,
-        "spread": over_runs([_spread(run, root) for run in group.runs]),
+        "spread": over_runs([*map(spread, group.runs)]),
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),
     }, by_loop("preconditioner", title, _AXES, group, models, settings, solvers)
@@ -117,14 +123,6 @@ def _solvers(
     xs, ys = pairs(prompts, identity)
     results["newton"] = predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1]
     return results
-
-
-def _spread(run: Run, root: Floats) -> float:
-    """The condition number of Σ^½ A Σ^½, where `root` is Σ^½."""
-    loop = run.model.loop
-    assert isinstance(loop, LinearAttentionLoop)
-    preconditioner = loop.attention.detach().double().numpy().T
-    return float(np.linalg.cond(root @ preconditioner @ root))
 
 
 claim(

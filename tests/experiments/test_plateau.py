@@ -23,7 +23,6 @@ from looplab.experiments.plateau import (
     bayes_error,
     compare,
     has_left_plateau,
-    highest,
     measure,
     trajectory,
 )
@@ -73,7 +72,6 @@ def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
 
 def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
     limit = 0.25 + LEAVES * 0.75
-    assert highest(0.25, 1.0) == pytest.approx(limit)
     assert has_left_plateau(limit - 1e-9, 0.25, 1.0)
     assert not has_left_plateau(limit + 1e-9, 0.25, 1.0)
     assert not has_left_plateau(1.0, 0.25, 1.0)

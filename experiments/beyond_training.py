@@ -1,15 +1,20 @@
-"""Claims on a penalty on the loop's Jacobian, far beyond the loops of training."""
+"""Claims on loops beyond those of training: with a penalty on the loop's Jacobian, and with numbers
+of loops drawn in training, how level the error stays where a user may stop (arXiv 2606.29983)."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from looplab.evaluation.bootstrap import Floats
 
-from .claims import Evidence, NotMeasured, claim
-from .evidence import Group, at_b, at_loop, groups, ratio, within
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .evidence import Group, at_b, at_loop, errors, group, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
+from .statistics import over_seeds
 
 _PENALTY = "arXiv 2106.14342 (for equilibrium models)"
-_FAR = 10  # times b
+_FAR = 10  # times b, under a penalty
+_STOP = 3  # times b: the last loop at which a user may stop
 
 
 claim(
@@ -51,3 +56,27 @@ def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
 
 def _far(of: Group) -> Floats:
     return at_loop(of, _FAR * of.b)
+
+
+def variances(of: Group) -> Floats:
+    """The variance over loops b to 3 b of the last query's mean error, of each seed, [seeds]."""
+    by_loop = errors(of, "by_loop").mean(1)
+    return np.asarray(by_loop[:, of.b - 1 : _STOP * of.b].var(axis=1))
+
+
+@claim(
+    "stopping_drawn_loops_level_the_error",
+    "Numbers of loops that are drawn anew for each step of training make the error vary less from "
+    "b loops to 3 b than b loops in each step do.",
+    source="arXiv 2606.29983",
+    quantity="variance of the last query's error over loops b to 3 b, uniformly drawn over fixed",
+    below=1.0,
+)
+def drawn_loops_level_the_error(evidence: Evidence) -> Estimate:
+    """Seed by seed: the same seed has the same prompts and initial weights."""
+    fixed, drawn = (
+        variances(group(evidence, family="looped", sampling=sampling))
+        for sampling in ("none", "uniform")
+    )
+    seeds = min(len(fixed), len(drawn))
+    return over_seeds(drawn[:seeds] / fixed[:seeds], log=True)
