@@ -8,7 +8,7 @@ reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, errors, groups, ratio
-from .measuring import Missing, bits_per_byte
+from .measuring import Missing
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -82,7 +82,8 @@ def final_error(run: Run, settings: EvaluationConfig) -> float:
     """At b: of a text its bits per byte, else the mean over prompts and numbers of examples, over
     that of predicting zero."""
     if run.task.is_text:
-        return bits_per_byte(run)
+        _, arrays = measured(run, run.config.evaluation)
+        return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
     return float(np.mean(measured(run, settings)[1]["model_at_b"], dtype=np.float64))
 
 
@@ -187,46 +188,45 @@ def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
     title = f"{result['steps']:,} steps; {lost}"
     plain = [error for error in result["plain"] if error is not None]
     is_text = all(initial is None for cell in cells for initial in cell["initial"])
-    axis = "bits per byte" if is_text else ERROR
-    below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
     every = sorted({int(K) for of in variants.values() for K in of})
+    panels = []
 
-    def panel(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> list[Panel]:
+    def add(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> None:
         nothing = {key: [None] * len(result["seeds"])}
         curves = []
         for variant, of in variants.items():
             values = np.array([of.get(str(K), nothing)[key] for K in loops], np.float64)
             if np.isfinite(values).any():
                 curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
-        return [Panel(name, title, "loops K", axis, loops, curves, **how)] if curves else []
+        if curves:
+            panels.append(Panel(name, title, "loops K", axis, loops, curves, **how))
 
     levels = {"one loop": float(np.mean(plain))} if plain else {}
-    panels = panel("variants", "error", axis, above_one, log="x", levels=levels)
-    panels += panel("variants-plateau", "left", below, above_one, log="x")
+    axis = "bits per byte" if is_text else ERROR
+    add("variants", "error", axis, above_one, log="x", levels=levels)
+    below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
+    add("variants-plateau", "left", below, above_one, log="x")
     for name in NORMS:
         file = f"norms-{name.replace('_', '-')}"
-        panels += panel(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
+        add(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
     return panels
 
 
 def _in_training(result: Mapping[str, Any]) -> list[Panel]:
     """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
     without intervals."""
-    about = f"{len(result['seeds'])} seeds, rate {result['rate']:g}"
-    return [
-        Panel(
-            f"fully-looped-{variant}-{metric.replace('_', '-')}", f"{variant}, {about}", "step",
-            label, result["points"],
-            [
+    about, panels = f"{len(result['seeds'])} seeds, rate {result['rate']:g}", []
+    panel = partial(Panel, x_label="step", x=result["points"], log="y", picture="fully_looped")
+    for variant, by_loops in result["variants"].items():
+        for metric, label in _METRICS.items():
+            curves = [
                 Curve.of(f"K = {K}", "loops", without_interval(of["curves"][metric]), number=int(K))
                 for K, of in by_loops.items()
                 if "curves" in of
-            ],
-            log="y", picture="fully_looped",
-        )
-        for variant, by_loops in result["variants"].items()
-        for metric, label in _METRICS.items()
-    ]  # fmt: skip
+            ]
+            name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+            panels.append(panel(name, f"{variant}, {about}", y_label=label, curves=curves))
+    return panels
 
 
 def _pairs(evidence: Evidence) -> Any:
@@ -313,98 +313,63 @@ def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
     return over_seeds(many / few, log=True)
 
 
-def _claims(
-    of_paper: Paper,
-    quantity: str,
-    grows: Callable[..., Estimate],
-    at_most: Callable[..., Estimate],
-    keeps: float,
-    published: Mapping[str, str],
-) -> None:
-    """The claims of Table 1 that pairs of numbers and texts share; `keeps` is the largest ratio
-    that is no growth."""
-    ratio = f"{quantity}, the most loops over the fewest"
-    of_paper.claim(
-        "LT_worsens",
-        "A plain looped transformer (LT) gets worse with more loops.",
-        "Table 1",
-        f"{ratio}, LT",
-        above=1.0,
-        published=published["LT"],
-    )(partial(grows, variant="LT"))
-    for variant in ("FLT", "LT_i"):
-        of_paper.claim(
-            f"{variant}_keeps",
-            f"With more loops {variant} does not get worse.",
-            "Table 1",
-            f"{ratio}, {variant}",
-            below=keeps,
-            published=published[variant],
-        )(partial(grows, variant=variant))
-    less = "less error" if quantity == "final error" else "fewer bits per byte"
-    of_paper.claim(
-        "FLT_below_LT",
-        f"With many loops the fully looped transformer has {less} than the plain one.",
-        "Table 1",
-        f"{quantity} at the most loops, FLT over LT",
-        below=1.0,
-        published=published["FLT over LT"],
-    )(partial(at_most, variant="FLT", other="LT"))
-
-
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
-_TEXTS = Paper(
-    "arXiv 2605.18797", "language_", steps=4848, size="6 layers, d = 384, tokens of Qwen 3"
-)
-_claims(
-    _PAIRS, "final error", _error_grows, _error_at_most,
-    1.1,  # the largest ratio of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
-    {
-        "LT": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
-        "FLT": "1.01 (perplexity 63.29 / 62.76)",
-        "LT_i": "0.99 (perplexity 62.31 / 62.76)",
-        "FLT over LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
-    },
-)  # fmt: skip
-_claims(
-    _TEXTS, "bits per byte", _bits_grow, _bits_at_most,
-    1.01,  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
-    {
-        "LT": "1.058 (1.115 / 1.054, 9 loops against 3)",
-        "FLT": "0.996 (1.040 / 1.044)",
-        "LT_i": "1.001 (1.044 / 1.043)",
-        "FLT over LT": "0.933 (1.040 / 1.115, 9 loops)",
-    },
-)  # fmt: skip
-_PAIRS.claim(
-    "LT_worse_than_one_loop",
-    "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-    "Table 1",
-    "final error, LT at the most loops over one loop",
-    above=1.0,
-)(partial(_error_at_most, variant="LT"))
-_TEXTS.claim(
-    "FLT_res_above_FLT",
-    "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
-    "Figure 4",
-    "bits per byte at the most loops, FLT_res over FLT",
-    above=1.0,
-    published="FLT_res collapses",
-)(partial(_bits_at_most, variant="FLT_res", other="FLT"))
+_TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
+_GROWS, _SHRINKS = {"above": 1.0}, {"below": 1.0}
+for _paper, _quantity, _less, _keeps, _grows, _at_most, _published in (
+    (_PAIRS, "final error", "less error",
+     {"below": 1.1},  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
+     _error_grows, _error_at_most,
+     {
+         "LT": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+         "FLT": "1.01 (perplexity 63.29 / 62.76)",
+         "LT_i": "0.99 (perplexity 62.31 / 62.76)",
+         "FLT over LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+     }),
+    (_TEXTS, "bits per byte", "fewer bits per byte",
+     {"below": 1.01},  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
+     _bits_grow, _bits_at_most,
+     {
+         "LT": "1.058 (1.115 / 1.054, 9 loops against 3)",
+         "FLT": "0.996 (1.040 / 1.044)",
+         "LT_i": "1.001 (1.044 / 1.043)",
+         "FLT over LT": "0.933 (1.040 / 1.115, 9 loops)",
+     }),
+):  # fmt: skip
+    for _name, _variant, _side, _sentence in (
+        ("LT_worsens", "LT", _GROWS, "A plain looped transformer (LT) gets worse with more loops."),
+        ("FLT_keeps", "FLT", _keeps, "With more loops FLT does not get worse."),
+        ("LT_i_keeps", "LT_i", _keeps, "With more loops LT_i does not get worse."),
+    ):
+        _ratio = f"{_quantity}, the most loops over the fewest, {_variant}"
+        _paper.claim(_name, _sentence, "Table 1", _ratio, published=_published[_variant], **_side)(
+            partial(_grows, variant=_variant)
+        )
+    _paper.claim(
+        "FLT_below_LT",
+        f"With many loops the fully looped transformer has {_less} than the plain one.",
+        "Table 1",
+        f"{_quantity} at the most loops, FLT over LT",
+        published=_published["FLT over LT"],
+        **_SHRINKS,
+    )(partial(_at_most, variant="FLT", other="LT"))
+
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-_TEXTS.claim(
-    "LT_residual_grows",
-    "The residual stream of LT is larger the more loops it is trained with.",
-    "Figure 2",
-    f"{_RESIDUAL}, LT",
-    above=1.0,
-    published="rises until LT-12 collapses",
-)(partial(_residual_grows, variant="LT"))
-_TEXTS.claim(
-    "FLT_residual_keeps",
-    "The residual stream of FLT stays as large whatever the number of loops.",
-    "Figure 2",
-    f"{_RESIDUAL}, FLT",
-    below=1.5,
-    published="flat",
-)(partial(_residual_grows, variant="FLT"))
+for _paper, _name, _figure, _sentence, _ratio, _side, _about, _estimate in (
+    (_PAIRS, "LT_worse_than_one_loop", "Table 1",
+     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
+     "final error, LT at the most loops over one loop", _GROWS, "",
+     partial(_error_at_most, variant="LT")),
+    (_TEXTS, "FLT_res_above_FLT", "Figure 4",
+     "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
+     "bits per byte at the most loops, FLT_res over FLT", _GROWS, "FLT_res collapses",
+     partial(_bits_at_most, variant="FLT_res", other="FLT")),
+    (_TEXTS, "LT_residual_grows", "Figure 2",
+     "The residual stream of LT is larger the more loops it is trained with.",
+     f"{_RESIDUAL}, LT", _GROWS, "rises until LT-12 collapses",
+     partial(_residual_grows, variant="LT")),
+    (_TEXTS, "FLT_residual_keeps", "Figure 2",
+     "The residual stream of FLT stays as large whatever the number of loops.",
+     f"{_RESIDUAL}, FLT", {"below": 1.5}, "flat", partial(_residual_grows, variant="FLT")),
+):  # fmt: skip
+    _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_estimate)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
-from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.panel import Curve, Panel, file_name
@@ -224,17 +224,6 @@ def squared_errors(
     return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / group.task.divisor
 
 
-def bits_per_byte(run: Run) -> float:
-    """Of the held-out text after b loops."""
-    _, arrays = measured(run, run.config.evaluation)
-    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
-
-
-def itself(means: Sequence[Floats]) -> Floats:
-    """The statistic of one group that is its mean."""
-    return means[0]
-
-
 def one_over_other(means: Sequence[Floats]) -> Floats:
     """The statistic of two groups that is the ratio of their means."""
     return means[0] / means[1]
@@ -246,7 +235,7 @@ def first_over_second(means: Sequence[Floats]) -> Floats:
 
 
 def band(
-    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itself
+    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itemgetter(0)
 ) -> Interval:
     """A curve of a picture: a statistic, [...], of the means of groups of trainings [seeds,
     prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
@@ -265,7 +254,7 @@ def band_of(estimates: Sequence[Estimate | None]) -> Interval:
 def estimate(
     groups: Sequence[Floats],
     settings: EvaluationConfig,
-    statistic: Statistic = itself,
+    statistic: Statistic = itemgetter(0),
     **options: Any,
 ) -> Estimate:
     """A number from groups [seeds, prompts, ...], with the interval of claims: see

@@ -25,7 +25,6 @@ from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
 from .measuring import (
     SQUARED_ERROR,
-    SeedGroup,
     band,
     estimate,
     grouped,
@@ -61,7 +60,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors[family, trained] = {}  # of the last query, [seeds, prompts]
         for name in tasks if trained == "mixture" else [trained]:
             prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
-            values = _errors(group, prompts, settings)
+            scale = group.task.divisor**0.5  # a class's outputs alone are not of variance 1
+            scaled = Prompts(prompts.xs, prompts.ys * scale)
+            models = unrolled(group, scaled, settings)[:, -1]
+            values = np.square(models / scale - prompts.ys.double().numpy())
             errors[family, trained][name] = values[..., -1]
             interval = band([values], settings)
             curves[name].append(Curve.of(f"{family}, trained on {of}", family, interval))
@@ -75,16 +77,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
     ratio = looped_over_standard(means, settings)
     both = {"looped_over_standard": ratio["mixture"]} if ratio else {}
-    panels = [_panel(name, points, curves[name]) for name in tasks]
+    axes, panels = ("in-context examples k", SQUARED_ERROR), []
+    for name, drawn in curves.items():
+        title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
+        name = f"mixture-{file_name(name)}"
+        panels.append(Panel(name, title, *axes, range(points), drawn, log="y"))
     return {"groups": found, **both, "panels": panels}
-
-
-def _errors(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> Floats:
-    """Errors at b over the variance of y, [seeds, prompts, points]. The outputs that a model of one
-    class knows are not of variance 1, as those of the mixture are."""
-    scale = group.task.divisor**0.5
-    models = unrolled(group, Prompts(prompts.xs, prompts.ys * scale), settings)[:, -1]
-    return np.square(models / scale - prompts.ys.double().numpy())
 
 
 def _result(
@@ -113,13 +111,6 @@ def _result(
         on_classes = np.stack([own[name] for name in alone], axis=-1)
         found["worst"] = positive([on_classes, *alone.values()], statistic=worst)
     return found
-
-
-def _panel(name: str, points: int, curves: Sequence[Curve]) -> Panel:
-    """Errors by examples on prompts of a class, or of the sums."""
-    title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
-    axes = ("in-context examples k", SQUARED_ERROR)
-    return Panel(f"mixture-{file_name(name)}", title, *axes, range(points), curves, log="y")
 
 
 @claim(
