@@ -118,10 +118,7 @@ def _unknown(reason: str) -> dict[str, Any]:
 
 
 def rates(
-    runs: Sequence[Run],
-    settings: EvaluationConfig,
-    figure: str,
-    unfinished: Sequence[Config] = (),
+    runs: Sequence[Run], settings: EvaluationConfig, figure: str, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
     """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
     b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
