@@ -347,12 +347,10 @@ for _paper, _quantity, _less, _keeps, _grows, _at_most, _published in (
         )
     _paper.claim(
         "FLT_below_LT",
-        f"With many loops the fully looped transformer has {_less} than the plain one.",
-        "Table 1",
-        f"{_quantity} at the most loops, FLT over LT",
-        published=_published["FLT over LT"],
+        f"With many loops the fully looped transformer has {_less} than the plain one.", "Table 1",
+        f"{_quantity} at the most loops, FLT over LT", published=_published["FLT over LT"],
         **_SHRINKS,
-    )(partial(_at_most, variant="FLT", other="LT"))
+    )(partial(_at_most, variant="FLT", other="LT"))  # fmt: skip
 
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
 for _paper, _name, _figure, _sentence, _ratio, _side, _about, _estimate in (

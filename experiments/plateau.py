@@ -206,27 +206,22 @@ claim(
     published="attention makes progress during the plateau",
     published_size="one layer, other tasks",
 )(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
-
 claim(
     "states_are_parallel_on_the_plateau",
     "On the plateau the states of different queries are nearly parallel.",
     source=f"{_SOURCE}, on the collapse of representations",
     quantity="mean cosine between the states of different queries when a tenth of the error's fall "
-    "is done, with Adam",
-    above=0.9,
-    published="nearly parallel",
+    "is done, with Adam", above=0.9, published="nearly parallel",
     published_size="one layer, other tasks",
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
+)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))  # fmt: skip
 
 
 @claim(
-    "muon_leaves_the_plateau_first",
-    "Muon leaves the plateau after fewer steps than Adam.",
+    "muon_leaves_the_plateau_first", "Muon leaves the plateau after fewer steps than Adam.",
     source="arXiv 2601.13474 (proved for linear attention)",
-    quantity="step at which half of the error's fall is done, Muon over Adam",
-    below=1.0,
+    quantity="step at which half of the error's fall is done, Muon over Adam", below=1.0,
     published="fewer steps than Adam",
-)
+)  # fmt: skip
 def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
     for optimizer in ("muon", "adam"):
         _with(evidence, optimizer)
@@ -239,10 +234,8 @@ def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
     "than that of one trained by Adam for as many steps.",
     source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
     quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
-    "mean over four shifts",
-    above=1.0,
-    published="more prone to spurious features (other tasks)",
-)
+    "mean over four shifts", above=1.0, published="more prone to spurious features (other tasks)",
+)  # fmt: skip
 def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
     trained = [group(evidence, optimizer=_name(evidence, name)) for name in ("muon", "adam")]
     check_same_prompts(*trained)

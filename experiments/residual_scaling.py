@@ -337,10 +337,8 @@ for _name, _sharing, _scaling, _what, _published, _side in (
         f"With residual branches {_SCALED[_scaling]}, the norm of {_STACK[_sharing]} {_what}.",
         "Figure 2",
         "norm of the stream after the first steps, ratio from the fewest loops to the most",
-        published=_published,
-        published_steps=10,
-        **_side,
-    )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))
+        published=_published, published_steps=10, **_side,
+    )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))  # fmt: skip
 
 
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
@@ -385,14 +383,10 @@ for _figure, _steps, _when in (
          "moves the output as far whatever the number of loops", "0 (flat)"),
     ):  # fmt: skip
         _of_paper(
-            f"fig{_figure}_{_name}",
-            f"{_scaled}, {_when} {_moves}.",
-            f"Figure {_figure}",
-            f"slope of log change over log R, {' less '.join(_scalings)}",
-            published=_published,
-            published_steps=_steps,
-            **{"above" if len(_scalings) > 1 else "below": _HALF},
-        )(partial(_slope, scalings=_scalings, steps=_steps))
+            f"fig{_figure}_{_name}", f"{_scaled}, {_when} {_moves}.", f"Figure {_figure}",
+            f"slope of log change over log R, {' less '.join(_scalings)}", published=_published,
+            published_steps=_steps, **{"above" if len(_scalings) > 1 else "below": _HALF},
+        )(partial(_slope, scalings=_scalings, steps=_steps))  # fmt: skip
 
 
 def _trained(evidence: Evidence) -> list[Any]:
@@ -433,12 +427,10 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
 _of_trained = partial(_of_paper, published_steps=20_000)
 _of_trained(
     "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.",
-    "Figures 6 and 8",
-    "mean cosine of two different increments, over trained runs",
-    above=0.1,
+    "After training, too, the increments of a loop agree in direction.", "Figures 6 and 8",
+    "mean cosine of two different increments, over trained runs", above=0.1,
     published="mostly positive, 0.3 to 0.6",
-)(_increments_agree)
+)(_increments_agree)  # fmt: skip
 _of_trained(
     "fig7_norm_does_not_depend_on_loops",
     "With 1/R trained models end with streams of one size however many loops they have.",
