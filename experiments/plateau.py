@@ -43,7 +43,6 @@ LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of p
 QUANTITIES = ("error", "attention", "cosine", "zero")
 _ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
-_SOURCE = "arXiv 2506.13688"
 _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
 
 
@@ -196,47 +195,14 @@ def _panels(
     return panels
 
 
-claim(
-    "attention_rises_on_the_plateau",
-    "Attention to the previous token, which binds x and y to a pair, rises before the error falls.",
-    source=f"{_SOURCE}, on the attention that a task needs",
-    quantity="share of the attention's rise that is done when a tenth of the error's fall is, with "
-    "Adam",
-    above=0.1,  # both at the same time
-    published="attention makes progress during the plateau",
-    published_size="one layer, other tasks",
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
-claim(
-    "states_are_parallel_on_the_plateau",
-    "On the plateau the states of different queries are nearly parallel.",
-    source=f"{_SOURCE}, on the collapse of representations",
-    quantity="mean cosine between the states of different queries when a tenth of the error's fall "
-    "is done, with Adam", above=0.9, published="nearly parallel",
-    published_size="one layer, other tasks",
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))  # fmt: skip
-
-
-@claim(
-    "muon_leaves_the_plateau_first", "Muon leaves the plateau after fewer steps than Adam.",
-    source="arXiv 2601.13474 (proved for linear attention)",
-    quantity="step at which half of the error's fall is done, Muon over Adam", below=1.0,
-    published="fewer steps than Adam",
-)  # fmt: skip
-def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
+def _muon_leaves_first(evidence: Evidence) -> Estimate:
     for optimizer in ("muon", "adam"):
         _with(evidence, optimizer)
     return Estimate.read(evidence.result("plateau", "muon_over_adam"))
 
 
-@claim(
-    "muon_suffers_more_from_shifts",
-    "Inputs unlike those of training raise the error of a model trained by Muon by a larger factor "
-    "than that of one trained by Adam for as many steps.",
-    source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
-    quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
-    "mean over four shifts", above=1.0, published="more prone to spurious features (other tasks)",
-)  # fmt: skip
-def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
+def _muon_suffers_more(evidence: Evidence) -> Estimate:
+    """The geometric mean over the shifts."""
     trained = [group(evidence, optimizer=_name(evidence, name)) for name in ("muon", "adam")]
     check_same_prompts(*trained)
     names = ("model_at_b", *(f"{shift}/model_at_b" for shift in _SHIFTS))
@@ -260,3 +226,36 @@ def _name(evidence: Evidence, optimizer: str) -> str:
     """What the runs call it: adam, or adamw."""
     names = {member.config.training.optimizer for member in evidence.members}
     return "adamw" if optimizer == "adam" and "adamw" in names else optimizer
+
+
+_AT = "when a tenth of the error's fall is"
+for _claim, _sentence, _source, _quantity, _side, _published, _size, _estimate in (
+    ("attention_rises_on_the_plateau",
+     "Attention to the previous token, which binds x and y to a pair, rises before the error "
+     "falls.", "arXiv 2506.13688, on the attention that a task needs",
+     f"share of the attention's rise that is done {_AT}, with Adam",
+     {"above": 0.1},  # both at the same time
+     "attention makes progress during the plateau", "one layer, other tasks",
+     lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"])),
+    ("states_are_parallel_on_the_plateau",
+     "On the plateau the states of different queries are nearly parallel.",
+     "arXiv 2506.13688, on the collapse of representations",
+     f"mean cosine between the states of different queries {_AT} done, with Adam",
+     {"above": 0.9}, "nearly parallel", "one layer, other tasks",
+     lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"])),
+    ("muon_leaves_the_plateau_first", "Muon leaves the plateau after fewer steps than Adam.",
+     "arXiv 2601.13474 (proved for linear attention)",
+     "step at which half of the error's fall is done, Muon over Adam", {"below": 1.0},
+     "fewer steps than Adam", "", _muon_leaves_first),
+    ("muon_suffers_more_from_shifts",
+     "Inputs unlike those of training raise the error of a model trained by Muon by a larger "
+     "factor than that of one trained by Adam for as many steps.",
+     "arXiv 2603.00742: Muon lacks the bias to simple solutions",
+     "error on shifted inputs over that on inputs of training, Muon over Adam, geometric mean over "
+     "four shifts", {"above": 1.0}, "more prone to spurious features (other tasks)", "",
+     _muon_suffers_more),
+):  # fmt: skip
+    claim(
+        _claim, _sentence, source=_source, quantity=_quantity, published=_published,
+        published_size=_size, **_side,
+    )(_estimate)  # fmt: skip

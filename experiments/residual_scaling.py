@@ -321,44 +321,10 @@ def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
-# Figure 2. A normed stream grows like the square root of the loops at least where it grows: over 64
-# loops by far more than half.
-_BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to the most
-_STACK = {"looped": "a looped stack", "non_shared": "an equally deep stack of layers of its own"}
-_SCALED = {"none": "unscaled", "sqrt": "scaled by 1/√R", "linear": "scaled by 1/R"}
-for _name, _sharing, _scaling, _what, _published, _side in (
-    ("none_grows", "looped", "none", "grows with the loops", "", {"above": 2.0}),
-    ("sqrt_grows", "looped", "sqrt", "still grows with the loops", "", {"above": 1.5}),
-    ("linear_is_flat", "looped", "linear", "does not grow", "flat", _BOUNDED),
-    ("deep_sqrt_is_flat", "non_shared", "sqrt", "does not grow", "flat", _BOUNDED),
-):
-    _of_paper(
-        f"fig2_{_name}",
-        f"With residual branches {_SCALED[_scaling]}, the norm of {_STACK[_sharing]} {_what}.",
-        "Figure 2",
-        "norm of the stream after the first steps, ratio from the fewest loops to the most",
-        published=_published, published_steps=10, **_side,
-    )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))  # fmt: skip
-
-
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
     """Over pairs of different loops, or of different blocks."""
     result = evidence.result("residual_scaling")
     return _sized(_values(result["apart"][sharing]), result, 0)
-
-
-# Independent increments have 0 ± .01; 0.3 is the least of the published range of trained ones.
-for _name, _sharing, _kind, _sentence, _published, _side in (
-    ("looped_increments_agree", "looped", "looped",
-     "The increments of a new looped stack point in one direction.", "densely positive",
-     {"above": 0.3}),
-    ("deep_increments_do_not", "non_shared", "non-shared",
-     "The increments of layers that share no weights are orthogonal.", "near 0", {"below": 0.1}),
-):  # fmt: skip
-    _of_paper(
-        f"fig3_{_name}", _sentence, "Figure 3",
-        f"mean cosine of two different increments, {_kind}", published=_published, **_side,
-    )(partial(_apart, sharing=_sharing))  # fmt: skip
 
 
 def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
@@ -370,7 +336,7 @@ def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
 
 
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
-for _figure, _steps, _when in (
+for _number, _steps, _when in (
     (4, 1, "one optimiser step"),
     (9, 10, "each of the first ten optimiser steps"),
 ):
@@ -383,7 +349,7 @@ for _figure, _steps, _when in (
          "moves the output as far whatever the number of loops", "0 (flat)"),
     ):  # fmt: skip
         _of_paper(
-            f"fig{_figure}_{_name}", f"{_scaled}, {_when} {_moves}.", f"Figure {_figure}",
+            f"fig{_number}_{_name}", f"{_scaled}, {_when} {_moves}.", f"Figure {_number}",
             f"slope of log change over log R, {' less '.join(_scalings)}", published=_published,
             published_steps=_steps, **{"above" if len(_scalings) > 1 else "below": _HALF},
         )(partial(_slope, scalings=_scalings, steps=_steps))  # fmt: skip
@@ -424,18 +390,43 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
     return _over_runs(over_seeds([ratio], [ratio * float(np.hypot(*parts))], log=True), runs)
 
 
-_of_trained = partial(_of_paper, published_steps=20_000)
-_of_trained(
-    "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.", "Figures 6 and 8",
-    "mean cosine of two different increments, over trained runs", above=0.1,
-    published="mostly positive, 0.3 to 0.6",
-)(_increments_agree)  # fmt: skip
-_of_trained(
-    "fig7_norm_does_not_depend_on_loops",
-    "With 1/R trained models end with streams of one size however many loops they have.",
-    "Figure 7",
-    "largest over smallest norm of the stream after the last loop, over trained runs",
-    below=1.5,  # 1/√R would give 2 from R = 2 to 8
-    published="similar",
-)(_trained_norm_ratio)
+# Figure 2: a normed stream grows like the square root of the loops at least where it grows, over 64
+# loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
+# the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
+_BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to the most
+_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
+_COSINE = "mean cosine of two different increments"
+for _name, _figure, _sentence, _quantity, _side, _published, _steps, _estimate in (
+    ("fig2_none_grows", "Figure 2",
+     "With residual branches unscaled, the norm of a looped stack grows with the loops.",
+     _NORM, {"above": 2.0}, "", 10, partial(_norm_ratio, sharing="looped", scaling="none")),
+    ("fig2_sqrt_grows", "Figure 2",
+     "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the "
+     "loops.",
+     _NORM, {"above": 1.5}, "", 10, partial(_norm_ratio, sharing="looped", scaling="sqrt")),
+    ("fig2_linear_is_flat", "Figure 2",
+     "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
+     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="looped", scaling="linear")),
+    ("fig2_deep_sqrt_is_flat", "Figure 2",
+     "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
+     "own does not grow.",
+     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="non_shared", scaling="sqrt")),
+    ("fig3_looped_increments_agree", "Figure 3",
+     "The increments of a new looped stack point in one direction.",
+     f"{_COSINE}, looped", {"above": 0.3}, "densely positive", 0,
+     partial(_apart, sharing="looped")),
+    ("fig3_deep_increments_do_not", "Figure 3",
+     "The increments of layers that share no weights are orthogonal.",
+     f"{_COSINE}, non-shared", {"below": 0.1}, "near 0", 0, partial(_apart, sharing="non_shared")),
+    ("fig6_trained_increments_agree", "Figures 6 and 8",
+     "After training, too, the increments of a loop agree in direction.",
+     f"{_COSINE}, over trained runs", {"above": 0.1}, "mostly positive, 0.3 to 0.6", 20_000,
+     _increments_agree),
+    ("fig7_norm_does_not_depend_on_loops", "Figure 7",
+     "With 1/R trained models end with streams of one size however many loops they have.",
+     "largest over smallest norm of the stream after the last loop, over trained runs",
+     {"below": 1.5}, "similar", 20_000, _trained_norm_ratio),
+):  # fmt: skip
+    _of_paper(
+        _name, _sentence, _figure, _quantity, published=_published, published_steps=_steps, **_side
+    )(_estimate)
