@@ -307,24 +307,19 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 
 
 def why_unfinished(member: Measured) -> str:
-    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', 'learned
-    nothing: …'; empty for a finished one that learned something."""
+    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', or 'learned
+    nothing: …', as its model predicts new prompts of its endless training set hardly better than
+    zero does: such models match each other, and stay what they are beyond b. Empty for others."""
     if member.step == 0:
         return "untrained"
-    lines = unfinished(member.config, build_task(member.config), member.step)
-    return ", ".join(lines) or _learned_nothing(member)
-
-
-def _learned_nothing(member: Measured) -> str:
-    """That a model predicts new prompts of its endless training set hardly better than zero does:
-    models that learned nothing match each other, and stay what they are beyond b."""
-    errors, task = member.arrays.get("model_at_b"), build_task(member.config)
-    if errors is None or task.loss != "squared_error":
+    config, task = member.config, build_task(member.config)
+    if lines := unfinished(config, task, member.step):
+        return ", ".join(lines)
+    errors = member.arrays.get("model_at_b")
+    memorised = task.distinct_prompts or task.distinct_functions  # it may fail on new ones
+    if errors is None or task.loss != "squared_error" or memorised:
         return ""
-    if task.distinct_prompts or task.distinct_functions:
-        return ""  # what memorised its prompts may fail on new ones
-    settings = member.config.evaluation
-    prompts = evaluation_prompts(task, _PROMPTS, member.config.task.points, settings.seed)
+    prompts = evaluation_prompts(task, _PROMPTS, config.task.points, config.evaluation.seed)
     zero = float(prompts.ys[:, -1].square().mean()) / task.divisor  # above 1 with noise
     error = float(errors[:, -1].mean())
     if not error > _WORST * zero:

@@ -20,7 +20,7 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
-from .evidence import measured_groups
+from .evidence import of_group
 from .measuring import SQUARED_ERROR, band_of, by_loop, estimate, grouped, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -86,13 +86,13 @@ claim(
     "those that it was trained with.", source=f"{_GATMIRY}, theorem on monotone loss",
     quantity=_RISE, below=1.1,  # a tenth: the noise of an error that is level, not a rise
     published="the loss falls monotonically with the depth",
-)(lambda evidence: _of_deepest(evidence, "looped"))  # fmt: skip
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="looped"))  # fmt: skip
 claim(
     "standard_error_rises_between_layers",
     "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
     source=f"{_GATMIRY}, on models without weight sharing", quantity=_RISE, above=1.1,
     published="looped models alone are monotone",
-)(lambda evidence: _of_deepest(evidence, "standard"))  # fmt: skip
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))  # fmt: skip
 
 
 @claim(
@@ -107,10 +107,3 @@ claim(
 def need_depth(evidence: Evidence) -> Estimate:
     evidence.where(family="looped")
     return Estimate.read(evidence.result("conditioning", "gain_ratio"))
-
-
-def _of_deepest(evidence: Evidence, family: str) -> Estimate:
-    """Of the group of a family with the most loops or layers."""
-    groups = measured_groups(evidence, "conditioning", family=family)
-    evidence.where(family=family)
-    return Estimate.read(max(groups, key=lambda group: group["b"])["rise"])

@@ -95,6 +95,19 @@ def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
     return found
 
 
+def of_group(
+    evidence: Evidence, measure: str, *names: str, most: str = "", **same: Any
+) -> Estimate:
+    """The number that a measure found, under these names, of the group with these settings (of
+    several the first, or the one with the `most` of a key), on whose runs the verdict rests."""
+    found = measured_groups(evidence, measure, **same)
+    evidence.where(**same)
+    value = max(found, key=lambda group: group[most]) if most else found[0]
+    for name in names:
+        value = value[name]
+    return Estimate.read(value)
+
+
 def both_families(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
     """A number that a measure found under these names of the looped and the standard runs with
     these settings."""

@@ -7,6 +7,7 @@ result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
-from .evidence import measured_groups
+from .evidence import of_group
 from .measuring import SQUARED_ERROR, SeedGroup, band, by_loop, estimate, grouped, unrolled
 from .statistics import Statistic
 
@@ -194,6 +195,11 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
     return np.asarray(np.nan_to_num(np.stack(found), nan=-1.0), np.float64)
 
 
+def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
+    """A method's iterates beside the looped model with the most loops in training."""
+    return of_group(evidence, "iterates", "methods", method, key, most="b", family="looped")
+
+
 claim(
     "loop_makes_newton_steps",
     "Each loop of a looped model does the work of more than one step of Newton's method.",
@@ -201,7 +207,7 @@ claim(
     quantity="slope of the nearest Newton step over the loops in which the error falls",
     above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
-)(lambda evidence: _beside(evidence, "newton", "per_loop"))
+)(partial(_beside, method="newton", key="per_loop"))
 claim(
     "newton_step_is_linear",
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
@@ -209,13 +215,13 @@ claim(
     quantity=_ACCELERATION.format("Newton's method"),
     below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
-)(lambda evidence: _beside(evidence, "newton", "acceleration"))
+)(partial(_beside, method="newton", key="acceleration"))
 claim(
     "descent_step_accelerates",
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
     source=_FU, quantity=_ACCELERATION.format("gradient descent"), above=1.25,
     published="exponential in the layer",
-)(lambda evidence: _beside(evidence, "gradient_descent", "acceleration"))  # fmt: skip
+)(partial(_beside, method="gradient_descent", key="acceleration"))  # fmt: skip
 claim(
     "newton_nearer_than_descent",
     "The loops of a looped model err as Newton's iterates do, more than as those of gradient "
@@ -223,11 +229,4 @@ claim(
     source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
     quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
     "of gradient descent", above=0.0, published="Newton is nearer",
-)(lambda evidence: _beside(evidence, "newton", "nearer"))  # fmt: skip
-
-
-def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
-    """A method's iterates beside the looped model with the most loops in training."""
-    groups = measured_groups(evidence, "iterates", family="looped")
-    evidence.where(family="looped")  # whose seeds and steps the verdict rests on
-    return Estimate.read(max(groups, key=lambda group: group["b"])["methods"][method][key])
+)(partial(_beside, method="newton", key="nearer"))  # fmt: skip

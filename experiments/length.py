@@ -14,8 +14,8 @@ from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, claim
-from .evidence import both_families, measured_groups
+from .claims import claim
+from .evidence import both_families, of_group
 from .in_context import NO_WORSE
 from .measuring import (
     SQUARED_ERROR,
@@ -67,12 +67,12 @@ claim(
     "length_rotary_keeps_its_error",
     "With relative positions a looped model errs no more on prompts twice as long as in training.",
     source=f"{_FAN} (arithmetic and copying, without positions)", quantity=_GROWTH, below=NO_WORSE,
-)(lambda evidence: _growth(evidence, "llama"))  # fmt: skip
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="llama"))  # fmt: skip
 claim(
     "length_learned_positions_fail",
     "With learned positions its error on such prompts is more than twice as large.",
     source=f"{_FAN}, on positions that training never used", quantity=_GROWTH, above=2.0,
-)(lambda evidence: _growth(evidence, "gpt2"))  # fmt: skip
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="gpt2"))  # fmt: skip
 claim(
     "length_looped_errs_less_than_standard",
     "With relative positions a looped model errs less than a standard one on prompts four times as "
@@ -80,10 +80,3 @@ claim(
     quantity="error of the last query of prompts four times as long, looped over standard",
     below=1.0, published="looped models generalise to longer inputs (other tasks)",
 )(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))  # fmt: skip
-
-
-def _growth(evidence: Evidence, block: str) -> Estimate:
-    """Of the looped model with these blocks, on prompts twice as long."""
-    group = measured_groups(evidence, "length", family="looped", block=block)[0]
-    evidence.where(family="looped", block=block)
-    return Estimate.read(group["growth"]["2"])
