@@ -3,8 +3,6 @@ of loops drawn in training, how level the error stays where a user may stop (arX
 
 from __future__ import annotations
 
-import numpy as np
-
 from looplab.evaluation.bootstrap import Floats
 
 from .claims import Estimate, Evidence, NotMeasured, claim
@@ -56,12 +54,6 @@ def _far(of: Group) -> Floats:
     return at_loop(of, _FAR * of.b)
 
 
-def variances(of: Group) -> Floats:
-    """The variance over loops b to 3 b of the last query's mean error, of each seed, [seeds]."""
-    by_loop = errors(of, "by_loop").mean(1)
-    return np.asarray(by_loop[:, of.b - 1 : _STOP * of.b].var(axis=1))
-
-
 @claim(
     "stopping_drawn_loops_level_the_error",
     "Numbers of loops that are drawn anew for each step of training make the error vary less from "
@@ -72,9 +64,11 @@ def variances(of: Group) -> Floats:
 )
 def drawn_loops_level_the_error(evidence: Evidence) -> Estimate:
     """Seed by seed: the same seed has the same prompts and initial weights."""
-    fixed, drawn = (
-        variances(group(evidence, family="looped", sampling=sampling))
-        for sampling in ("none", "uniform")
-    )
+    variances = []
+    for sampling in ("none", "uniform"):
+        of = group(evidence, family="looped", sampling=sampling)
+        by_loop = errors(of, "by_loop").mean(1)
+        variances.append(by_loop[:, of.b - 1 : _STOP * of.b].var(axis=1))
+    fixed, drawn = variances
     seeds = min(len(fixed), len(drawn))
     return over_seeds(drawn[:seeds] / fixed[:seeds], log=True)

@@ -145,7 +145,13 @@ class Evidence:
         `b=12`, `name="linear"` for the task), in the order of their seeds.
 
         Raises NotMeasured if there is none."""
-        asked = [each for each in self.members if _matches(each.config, settings)]
+
+        def matches(config: Config) -> bool:
+            flat = flatten(config_to_mapping(config)).items()
+            own = [(key.rpartition(".")[2], value) for key, value in flat]
+            return all(each in own for each in settings.items())
+
+        asked = [each for each in self.members if matches(each.config)]
         self.asked.extend(each for each in asked if each not in self.asked)
         found = [each for each in asked if each not in self.left_out]
         if not found:
@@ -241,14 +247,6 @@ def find_claim(name: str) -> Claim:
         hint = "; docs/claims.md has them" if hint.startswith("; expected one of") else hint
         raise ConfigError("claims", f"cannot hold {name!r}{hint}")
     return claims[name]
-
-
-def _matches(config: Config, settings: Mapping[str, Any]) -> bool:
-    flat = flatten(config_to_mapping(config))
-    return all(
-        any(value == wanted for key, value in flat.items() if key.rpartition(".")[2] == name)
-        for name, wanted in settings.items()
-    )
 
 
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:

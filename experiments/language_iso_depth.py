@@ -53,12 +53,16 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     least = table[table.kind == PLAIN].groupby(["budget", "r"]).loss.min()
     for (budget, r), loss in least.items():
         minima.setdefault(f"{budget:g}", {})[str(r)] = loss
-    return {
-        "points": table.to_dict("records"),
-        "minima": minima,
-        "phi": {kind: _phi(table, kind, settings) for kind in kinds},
-        "panels": drawn,
-    }
+    phi: dict[str, dict[str, Any] | None] = {}
+    for kind in kinds:  # the runs of one loop are the same for all
+        part = table[(table.kind == kind) | (table.r == 1)]
+        try:
+            law = fitted(part, {}, CLUSTERS, settings.resamples, settings.seed)
+            phi[kind] = {**law.phi(), "not_determined": law.not_determined.get("phi", "")}
+        except RunError:
+            phi[kind] = None
+    points = table.to_dict("records")
+    return {"points": points, "minima": minima, "phi": phi, "panels": drawn}
 
 
 def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
@@ -79,16 +83,6 @@ def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
         "flops": flops,
         "budget": round(math.log10(flops) / _STEP) * _STEP,
     }
-
-
-def _phi(table: DataFrame, kind: str, settings: EvaluationConfig) -> dict[str, Any] | None:
-    """Of the runs of a kind, and those of one loop, which are the same for all kinds."""
-    part = table[(table.kind == kind) | (table.r == 1)]
-    try:
-        law = fitted(part, {}, CLUSTERS, settings.resamples, settings.seed)
-    except RunError:
-        return None
-    return {**law.phi(), "not_determined": law.not_determined.get("phi", "")}
 
 
 def _phi_of(evidence: Evidence, kind: str) -> Estimate:

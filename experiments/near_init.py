@@ -319,32 +319,29 @@ def changes(near: Near) -> dict[str, Any]:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
         raise ConfigError("loops", f"{text}, got {list(near.loops)}")
     stds = sorted(factor * init.embedding_std for factor in (*_FACTORS, 1.0))
-    change, slope, firsts = ({place: dict[str, Any]() for place in PLACES} for _ in range(3))
+    result = {**_description(near, init), "steps": STEPS, "embedding_stds": stds}
+    parts: dict[str, dict[str, dict[str, Any]]] = {
+        part: {place: {} for place in PLACES} for part in ("change", "slope", "by_embedding")
+    }
     work = sum(near.loops) * STEPS + sum(large_loops) * len(_FACTORS)
     with Progress(len(LABELS) * near.seeds * work, "changes", "loop") as progress:
-        for std, scaling in product(stds, LABELS):
-            own = std == init.embedding_std
-            loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
-            stacks = [Stack(r, True, scaling) for r in loops]
-            each = init._replace(embedding_std=std)
-            moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
-            for place in PLACES:
-                found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
-                firsts[place].setdefault(scaling, []).append(found[:, 0])
-                if own:
-                    change[place][scaling] = by_seed(moved[place])
-                    slope[place][scaling] = by_seed(found)
-    result = {
-        **_description(near, init),
-        "steps": STEPS,
-        "embedding_stds": stds,
-        "change": change,
-        "slope": slope,
-        "by_embedding": {
-            place: {scaling: by_seed(np.stack(values, 1)) for scaling, values in of.items()}
-            for place, of in firsts.items()
-        },
-    }
+        for scaling in LABELS:
+            firsts = {place: list[Floats]() for place in PLACES}
+            for std in stds:
+                own = std == init.embedding_std
+                loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
+                stacks = [Stack(r, True, scaling) for r in loops]
+                each = init._replace(embedding_std=std)
+                moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
+                for place in PLACES:
+                    found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
+                    firsts[place].append(found[:, 0])
+                    if own:
+                        parts["change"][place][scaling] = by_seed(moved[place])
+                        parts["slope"][place][scaling] = by_seed(found)
+            for place, values in firsts.items():
+                parts["by_embedding"][place][scaling] = by_seed(np.stack(values, 1))
+    result |= parts
     return {**result, "panels": _change_panels(result)}
 
 

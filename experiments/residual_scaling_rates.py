@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,34 +141,28 @@ def rates(
         cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
         return next((found[cell] for cell in cells if cell in found), math.nan)
 
-    errors = {
-        (scaling, R): np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
-        for scaling, R in product(scalings, loops)
-    }
-    grid, few, many = np.array(tried), loops[0], loops[-1]
-    optima = {cell: optimum(grid, values) for cell, values in errors.items()}
-    best = {
-        (scaling, R): peak
-        and {"rate": tried[peak.place], "error": float(errors[scaling, R][peak.place].mean())}
-        for (scaling, R), peak in optima.items()
-    }
     result: dict[str, Any] = {
-        "loops": loops,
-        "rates": tried,
-        "seeds": seeds,
-        "steps": min(run.step for run in runs),
-        "errors": {
-            s: {str(R): [list(map(finite, row)) for row in errors[s, R]] for R in loops}
-            for s in scalings
-        },
-        "best": {s: {str(R): best[s, R] for R in loops} for s in scalings},
-        "move": {s: movement(grid, optima[s, few], optima[s, many]) for s in scalings},
-        "gain": {
-            before: {str(R): gain(errors[before, R], errors["linear", R]) for R in loops}
-            for before in scalings[:-1]
-            if scalings[-1] == "linear"
-        },
+        **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
+        **{part: {} for part in ("errors", "best", "move", "gain")},
     }
+    grid, errors = np.array(tried), dict[str, dict[int, Floats]]()
+    for scaling in scalings:
+        errors[scaling] = of = {
+            R: np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
+            for R in loops
+        }
+        optima = {R: optimum(grid, values) for R, values in of.items()}
+        result["errors"][scaling] = {
+            str(R): [list(map(finite, row)) for row in values] for R, values in of.items()
+        }
+        result["best"][scaling] = {
+            str(R): peak and {"rate": tried[peak.place], "error": float(of[R][peak.place].mean())}
+            for R, peak in optima.items()
+        }
+        result["move"][scaling] = movement(grid, optima[loops[0]], optima[loops[-1]])
+    for scaling in scalings[:-1] if scalings[-1] == "linear" else ():
+        both = errors[scaling], errors["linear"]
+        result["gain"][scaling] = {str(R): gain(*(of[R] for of in both)) for R in loops}
     if not runs[0].task.is_text:
         alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
         result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
