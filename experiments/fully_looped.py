@@ -252,30 +252,22 @@ def _of_cell(result: Any, variant: str, place: int, name: str = "error") -> Floa
     return _known(result["variants"][variant][str(K)][name], f"{variant}, K = {K}")
 
 
-def _over(result: Any, above: Floats, below: Floats) -> Estimate:
-    """The ratio of two errors of the same seeds."""
+def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
+    """The error of a variant at the most loops over that of another there, that of one loop
+    (`over` "one loop"), or its own at the fewest; of the same seeds."""
+    result = _pairs(evidence)
+    above = _of_cell(result, variant, -1)
+    if over:
+        below = _known(result["plain"], over) if over == "one loop" else _of_cell(result, over, -1)
+    else:
+        below = _of_cell(result, variant, 0)
+        initial = np.mean(result["variants"][variant][str(result["loops"][0])]["initial"])
+        if variant != "LT" and below.mean() > result["left_below"] * initial:
+            raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
     estimate = over_seeds(above / below, log=True)
     return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
-
-
-def _error_grows(evidence: Evidence, variant: str) -> Estimate:
-    """The error at the most loops over that at the fewest."""
-    result = _pairs(evidence)
-    few, many = (_of_cell(result, variant, place) for place in (0, -1))
-    initial = result["variants"][variant][str(result["loops"][0])]["initial"]
-    if variant != "LT" and few.mean() > result["left_below"] * np.mean(initial):
-        raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
-    return _over(result, many, few)
-
-
-def _error_at_most(evidence: Evidence, variant: str, other: str = "") -> Estimate:
-    """The error of a variant at the most loops over that of another, or of one loop."""
-    result = _pairs(evidence)
-    plain = _known(result["plain"], "one loop")
-    below = _of_cell(result, other, -1) if other else plain
-    return _over(result, _of_cell(result, variant, -1), below)
 
 
 def bits(of: Group) -> Floats:
@@ -293,15 +285,11 @@ def _texts(evidence: Evidence, variant: str) -> list[Group]:
     return found
 
 
-def _bits_grow(evidence: Evidence, variant: str) -> Estimate:
-    """Bits per byte at the most loops over those at the fewest."""
+def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
+    """Bits per byte of a variant at the most loops over those of another there, or its own at the
+    fewest; on the same blocks."""
     few, *_, many = _texts(evidence, variant)
-    return ratio([(many, few)], bits)
-
-
-def _bits_at_most(evidence: Evidence, variant: str, other: str) -> Estimate:
-    """The ratio of two variants at the most loops, on the same blocks."""
-    return ratio([(_texts(evidence, variant)[-1], _texts(evidence, other)[-1])], bits)
+    return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
 
 
 def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
@@ -315,53 +303,50 @@ def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
 
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
 _TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
-_GROWS, _SHRINKS = {"above": 1.0}, {"below": 1.0}
-for _paper, _quantity, _less, _keeps, _grows, _at_most, _published in (
+_GROWS = {"above": 1.0}
+for _paper, _quantity, _less, _keeps, _estimate, _published in (
     (_PAIRS, "final error", "less error",
      {"below": 1.1},  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
-     _error_grows, _error_at_most,
-     {
-         "LT": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
-         "FLT": "1.01 (perplexity 63.29 / 62.76)",
-         "LT_i": "0.99 (perplexity 62.31 / 62.76)",
-         "FLT over LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+     _error_ratio, {
+         "LT_worsens": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+         "FLT_keeps": "1.01 (perplexity 63.29 / 62.76)",
+         "LT_i_keeps": "0.99 (perplexity 62.31 / 62.76)",
+         "FLT_below_LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
      }),
     (_TEXTS, "bits per byte", "fewer bits per byte",
      {"below": 1.01},  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
-     _bits_grow, _bits_at_most,
-     {
-         "LT": "1.058 (1.115 / 1.054, 9 loops against 3)",
-         "FLT": "0.996 (1.040 / 1.044)",
-         "LT_i": "1.001 (1.044 / 1.043)",
-         "FLT over LT": "0.933 (1.040 / 1.115, 9 loops)",
+     _bits_ratio, {
+         "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3)",
+         "FLT_keeps": "0.996 (1.040 / 1.044)",
+         "LT_i_keeps": "1.001 (1.044 / 1.043)",
+         "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops)",
      }),
 ):  # fmt: skip
-    for _name, _variant, _side, _sentence in (
-        ("LT_worsens", "LT", _GROWS, "A plain looped transformer (LT) gets worse with more loops."),
-        ("FLT_keeps", "FLT", _keeps, "With more loops FLT does not get worse."),
-        ("LT_i_keeps", "LT_i", _keeps, "With more loops LT_i does not get worse."),
-    ):
-        _ratio = f"{_quantity}, the most loops over the fewest, {_variant}"
-        _paper.claim(_name, _sentence, "Table 1", _ratio, published=_published[_variant], **_side)(
-            partial(_grows, variant=_variant)
+    _growth = f"{_quantity}, the most loops over the fewest"
+    for _name, _variant, _other, _ratio, _side, _sentence in (
+        ("LT_worsens", "LT", "", f"{_growth}, LT", _GROWS,
+         "A plain looped transformer (LT) gets worse with more loops."),
+        ("FLT_keeps", "FLT", "", f"{_growth}, FLT", _keeps,
+         "With more loops FLT does not get worse."),
+        ("LT_i_keeps", "LT_i", "", f"{_growth}, LT_i", _keeps,
+         "With more loops LT_i does not get worse."),
+        ("FLT_below_LT", "FLT", "LT", f"{_quantity} at the most loops, FLT over LT", {"below": 1.0},
+         f"With many loops the fully looped transformer has {_less} than the plain one."),
+    ):  # fmt: skip
+        _paper.claim(_name, _sentence, "Table 1", _ratio, published=_published[_name], **_side)(
+            partial(_estimate, variant=_variant, over=_other)
         )
-    _paper.claim(
-        "FLT_below_LT",
-        f"With many loops the fully looped transformer has {_less} than the plain one.", "Table 1",
-        f"{_quantity} at the most loops, FLT over LT", published=_published["FLT over LT"],
-        **_SHRINKS,
-    )(partial(_at_most, variant="FLT", other="LT"))  # fmt: skip
 
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-for _paper, _name, _figure, _sentence, _ratio, _side, _about, _estimate in (
+for _paper, _name, _figure, _sentence, _ratio, _side, _about, _found in (
     (_PAIRS, "LT_worse_than_one_loop", "Table 1",
      "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
      "final error, LT at the most loops over one loop", _GROWS, "",
-     partial(_error_at_most, variant="LT")),
+     partial(_error_ratio, variant="LT", over="one loop")),
     (_TEXTS, "FLT_res_above_FLT", "Figure 4",
      "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
      "bits per byte at the most loops, FLT_res over FLT", _GROWS, "FLT_res collapses",
-     partial(_bits_at_most, variant="FLT_res", other="FLT")),
+     partial(_bits_ratio, variant="FLT_res", over="FLT")),
     (_TEXTS, "LT_residual_grows", "Figure 2",
      "The residual stream of LT is larger the more loops it is trained with.",
      f"{_RESIDUAL}, LT", _GROWS, "rises until LT-12 collapses",
@@ -370,4 +355,4 @@ for _paper, _name, _figure, _sentence, _ratio, _side, _about, _estimate in (
      "The residual stream of FLT stays as large whatever the number of loops.",
      f"{_RESIDUAL}, FLT", {"below": 1.5}, "flat", partial(_residual_grows, variant="FLT")),
 ):  # fmt: skip
-    _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_estimate)
+    _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_found)
