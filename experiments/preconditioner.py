@@ -109,20 +109,23 @@ def _solvers(
     for b steps on the other prompts; x of covariance I are those of the prompts times `whitening`,
     Σ^-½."""
 
-    def pairs(prompts: Prompts, transform: Floats) -> tuple[Floats, Floats]:
-        return prompts.xs.double().numpy() @ transform, prompts.ys.double().numpy()
+    steps = range(1, loops + 1)
 
-    steps, identity, results = range(1, loops + 1), np.eye(len(whitening)), {}
-    # Descent on whitened inputs is descent preconditioned by the inverse covariance.
-    for name, transform in (("gradient_descent", identity), ("preconditioned", whitening)):
-        other_xs, other_ys = pairs(other_prompts, transform)
+    def descent(transform: Floats) -> Floats:
+        """On whitened inputs it is descent preconditioned by the inverse covariance."""
+        (xs, ys), (other_xs, other_ys) = (
+            (each.xs.double().numpy() @ transform, each.ys.double().numpy())
+            for each in (prompts, other_prompts)
+        )
         rate = best_rate(normal_equations(other_xs, other_ys), other_xs, other_ys, b)
-        xs, ys = pairs(prompts, transform)
-        descent = gradient_descent(normal_equations(xs, ys), rate)
-        results[name] = predictions(xs, descent, steps)[..., -1]
-    xs, ys = pairs(prompts, identity)
-    results["newton"] = predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1]
-    return results
+        return predictions(xs, gradient_descent(normal_equations(xs, ys), rate), steps)[..., -1]
+
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    return {
+        "gradient_descent": descent(np.eye(len(whitening))),
+        "preconditioned": descent(whitening),
+        "newton": predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1],
+    }
 
 
 claim(

@@ -82,28 +82,19 @@ def columns_of(table: DataFrame) -> list[Floats]:
     return [table[name].to_numpy(np.float64) for name in COLUMNS]
 
 
-@dataclass(frozen=True)
 class Problem:
     """The objective over theta = (log E, log A', log B', alpha, beta, phi), where A' and B' are the
     terms at the table's middle sizes: A and B themselves change by powers of ten with alpha and
     beta. All arrays are [rows]; sizes are logarithms."""
 
-    once: Floats
-    rec: Floats
-    loops: Floats
-    data: Floats
-    target: Floats
-    weights: Floats
-    middle: tuple[float, float]
-
-    @staticmethod
-    def of(table: DataFrame, weights: Floats) -> Problem:
+    def __init__(self, table: DataFrame, weights: Floats) -> None:
         """The problem of a table whose rows count `weights` [rows] times."""
         once, rec, r, data, loss = columns_of(table)
-        middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
+        self.middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
         with np.errstate(divide="ignore"):  # log 0 if nothing runs once
-            sizes = np.log(once) - middle[0], np.log(rec) - middle[0]
-        return Problem(*sizes, np.log(r), np.log(data) - middle[1], np.log(loss), weights, middle)
+            self.once, self.rec = (np.log(each) - self.middle[0] for each in (once, rec))
+        self.loops, self.data = np.log(r), np.log(data) - self.middle[1]
+        self.target, self.weights = np.log(loss), weights
 
     def effective(self, phi: Floats) -> tuple[Floats, Floats]:
         """log N_eff and the looped parameters' share of it, [..., rows], for phi [..., 1]."""
@@ -244,7 +235,7 @@ def fit_law(
         values = counted.N_once + counted.N_rec if column == "N" else counted[column]
         if name not in fixed and values.nunique() < 2:
             raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
-    problem = Problem.of(table, weights)
+    problem = Problem(table, weights)
     starts = (
         _best_starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
     )
@@ -359,7 +350,7 @@ def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
     direction in which the derivatives of all losses vanish at generic exponents is one in which
     they vanish everywhere.
     """
-    problem = Problem.of(table, np.ones(len(table)))
+    problem = Problem(table, np.ones(len(table)))
     theta = np.array([0.0, 0.0, 0.0, _power(problem.once, problem.rec), _power(problem.data), 0.37])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
     slopes = problem.slopes(theta)[1][:, free]
