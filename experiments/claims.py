@@ -120,11 +120,6 @@ class Measured:
     path: str = ""
     remarks: Sequence[str] = ()
 
-    @property
-    def finished(self) -> bool:
-        """Whether training made all its steps; a claim is judged from finished runs alone."""
-        return self.step == self.config.training.steps > 0
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -330,16 +325,14 @@ def _size_note(
 ) -> str:
     """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)', with the dimensions
     of inputs, for texts the width of models; empty for the published scale."""
-    is_text = any(member.config.task.is_text for member in runs)
     configs = [member.config for member in runs]
+    is_text = any(config.task.is_text for config in configs)
     sizes = sorted({each.model.n_embd if is_text else each.task.dims for each in configs})
     own = f"{'width' if is_text else 'd'} = {', '.join(map(str, sizes))}" if sizes else ""
+    both = (estimate.size or own, steps), (claim.published_size, claim.published_steps)
     ours, published = (
         ", ".join(filter(None, [size, "" if number is None else f"{number:,} steps"]))
-        for size, number in (
-            (estimate.size or own, steps),
-            (claim.published_size, claim.published_steps),
-        )
+        for size, number in both
     )
     if ours == published and (scale == "paper" or not steps):
         return ""

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
@@ -29,7 +30,6 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, errors, groups, ratio
-from .measuring import Missing
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -105,7 +105,7 @@ def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
     """Compare connectivities and their numbers of loops K, beside LT of one loop, which is the same
-    model for all: `plain`, its errors [seeds]. Missing for runs that did not log each step's norms.
+    model for all: `plain`, its errors [seeds]. RunError for runs without the norms of each step.
 
     `variants` has by connectivity and K what is known of each seed, None where its run diverged or
     is not finished: the `error`; of pairs the `initial` one, and `left`, the step that leaves the
@@ -157,7 +157,7 @@ def _logged(run: Run) -> dict[str, Floats]:
     """The loss over the error of predicting zero, and the norms, at each step."""
     records = logged(run)
     if len(records) < run.step or any(name not in records[0] for name in _METRICS):
-        raise Missing(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
+        raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
     log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
     return {**log, "loss": log["loss"] / run.task.divisor}
 

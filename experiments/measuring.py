@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
@@ -50,10 +51,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list) else value
-
-
-class Missing(Exception):
-    """What runs lack for a measure: its message, one line."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +102,6 @@ def measure_runs(name: str, request: Request) -> Measurement:
     if name in OF_EVERY_RUN:
         files, others = "experiments", {"unfinished": request.unfinished}
 
-    def compute() -> dict[str, Any]:
-        found: dict[str, Any] = module.measure(runs, settings, **given, **others)
-        return found
-
     try:
         runs = [load_run(run.path) for run in members]
         key = {
@@ -125,24 +118,16 @@ def measure_runs(name: str, request: Request) -> Measurement:
                 plugins=[module.__name__],
             ),
         }
-        result = _once(name, request, key, compute)
-    except (Missing, RunError) as lack:
+        folder = Path(request.folder) / "experiments" / "measures" / name
+        if request.stored_only and found(folder, "measure", key) is None:
+            raise RunError("not measured yet" + " of these runs" * bool(request.runs))
+        measure = partial(module.measure, runs, settings, **given, **others)
+        stored = kept(folder, "measure", key, lambda: ({"result": _plain(measure())}, None))
+    except RunError as lack:
         return Measurement(missing=(f"{name}: {lack}",))
+    result = stored["result"]
     panels = [Panel.read(panel) for panel in result.get("panels", ())]
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
-
-
-def _once(
-    name: str, request: Request, key: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """The result that is stored under a key, or that of now, its panels as plain values; Missing
-    where nothing is to be computed."""
-    folder = Path(request.folder) / "experiments" / "measures" / name
-    if request.stored_only and found(folder, "measure", key) is None:
-        raise Missing("not measured yet" + " of these runs" * bool(request.runs))
-    stored = kept(folder, "measure", key, lambda: ({"result": _plain(compute())}, None))
-    result: dict[str, Any] = stored["result"]
-    return result
 
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval

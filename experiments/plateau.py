@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
@@ -29,7 +30,6 @@ from .claims import Estimate, Evidence, claim
 from .evidence import check_same_prompts, group, measured_groups, over_examples
 from .measuring import (
     SQUARED_ERROR,
-    Missing,
     band,
     batches,
     estimate,
@@ -64,13 +64,13 @@ def bayes_error(dims: int, points: int) -> float:
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Measure the snapshots of the steps that all runs have, on `settings.prompts` prompts: runs of
-    one task that differ in the optimiser and the seed; result as `compare`. Missing for runs
+    one task that differ in the optimiser and the seed; result as `compare`. RunError for runs
     without three common steps."""
     kept = {run.path: snapshots_of(run.path) for run in runs}
     steps = sorted(set.intersection(*map(set, kept.values())))
     if len(steps) < 3:
         fewest = min(kept, key=lambda path: len(kept[path]))
-        raise Missing(
+        raise RunError(
             f"{fewest} has {len(kept[fewest])} snapshots, all runs together {len(steps)}: train "
             "it again with training.snapshots and again=true"
         )

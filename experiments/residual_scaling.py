@@ -37,7 +37,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .fully_looped import collapse, finite
-from .measuring import Missing, grouped
+from .measuring import grouped
 from .near_init import (
     LABELS,
     Near,
@@ -64,7 +64,7 @@ def measure(
 ) -> dict[str, Any]:
     """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
     runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
-    ConfigError for other settings, Missing without a run."""
+    ConfigError for other settings, RunError without a run."""
     of_none = {"toy": toy, "norms": norms, "cosines": cosines, "changes": changes}
     check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
     if figure in of_none:
@@ -72,7 +72,7 @@ def measure(
         check_settings("settings.", near)
         return of_none[figure](near)
     if not runs:
-        raise Missing("none of its runs is finished")
+        raise RunError("none of its runs is finished")
     return trained(runs) if figure == "trained" else rates(runs, settings, figure, unfinished)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.experiments.measuring import Missing
 from looplab.experiments.plateau import (
     LEAVES,
     bayes_error,
@@ -148,5 +148,5 @@ def test_steps_that_all_runs_have_are_measured(tmp_path: Path) -> None:
     ]
     for panel in measure(runs[:2], _SETTINGS)["panels"]:
         assert panel.x == [0, 20, 60]
-    with pytest.raises(Missing, match=r"has 2 snapshots.*again=true"):
+    with pytest.raises(RunError, match=r"has 2 snapshots.*again=true"):
         measure(runs, _SETTINGS)
