@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines.iterates import (
-    best_rate,
-    best_rates,
-    conjugate_gradients,
-    gradient_descent,
-    newton,
-    normal_equations,
-    predictions,
-)
+from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
@@ -118,15 +110,17 @@ def _iterates(
     """The predictions of each method's iterates, [steps, B, n]."""
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     other_xs, other_ys = other_prompts.xs.double().numpy(), other_prompts.ys.double().numpy()
-    equations = normal_equations(xs, ys, penalty)
-    rate = best_rate(normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b)
+    equations = solver.normal_equations(xs, ys, penalty)
+    rate = solver.best_rate(
+        solver.normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b
+    )
     weights = {
-        "gradient_descent": gradient_descent(equations, rate),
-        "gradient_descent_own": gradient_descent(equations, best_rates(equations)),
-        "conjugate_gradients": conjugate_gradients(equations),
-        "newton": newton(equations),
+        "gradient_descent": solver.gradient_descent(equations, rate),
+        "gradient_descent_own": solver.gradient_descent(equations, solver.best_rates(equations)),
+        "conjugate_gradients": solver.conjugate_gradients(equations),
+        "newton": solver.newton(equations),
     }
-    return {method: predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
+    return {method: solver.predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
 
 
 def _over_loops(

@@ -28,15 +28,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import check_same_prompts, group, measured_groups, over_examples
-from .measuring import (
-    SQUARED_ERROR,
-    band,
-    batches,
-    estimate,
-    first_at_most,
-    grouped,
-    value_at,
-)
+from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
 from .statistics import hierarchical_bootstrap
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
