@@ -24,7 +24,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import of_group
-from .measuring import SQUARED_ERROR, SeedGroup, band, by_loop, estimate, grouped, unrolled
+from .measuring import BESIDE_SOLVERS, SeedGroup, band, by_loop, estimate, grouped, unrolled
 from .statistics import Statistic
 
 METHODS = {
@@ -95,12 +95,11 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     }
     file, title, x = file_name(group.label), f"{group.label}, by loop", range(1, loops + 1)
     cosine = "cosine of its errors with the model's"
-    axes, beside = ("loop, or step of a solver", SQUARED_ERROR), "beside the solvers' steps"
-    own, beside = errors(models[:, :shown]), f"{group.label} {beside}"
+    own, beside = errors(models[:, :shown]), f"{group.label} beside the solvers' steps"
     return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
         Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, near, log="y"),
         Panel(f"cosine-{file}", title, "loop", cosine, x, how_near),
-        by_loop("errors", beside, axes, group, own, settings, solvers),
+        by_loop("errors", beside, BESIDE_SOLVERS, group, own, settings, solvers),
     ]
 
 

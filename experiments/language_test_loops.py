@@ -19,7 +19,7 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .measuring import band, estimate, first_at_most, first_over_second, grouped
+from .measuring import band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
@@ -43,7 +43,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     for group, values in zip(groups, bits, strict=True):  # [seeds, blocks, loops]
         trained = group.config.loops
         T, most = trained.T, most_loops(trained.sampling, trained.b, trained.least)
-        beyond = estimate([values[..., [-1, most - 1]]], settings, first_over_second, log=True)
+        ends = values[..., [-1, most - 1]]
+        beyond = estimate(
+            [ends], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
+        )
         found.append({"T": T, "most_loops": most, "beyond": beyond})
         label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
         label = "loss of all loops" if most <= T else label

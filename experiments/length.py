@@ -17,15 +17,7 @@ from looplab.training.run_folder.run import Run
 from .claims import claim
 from .evidence import both_families, of_group
 from .in_context import NO_WORSE
-from .measuring import (
-    SQUARED_ERROR,
-    band,
-    estimate,
-    first_over_second,
-    grouped,
-    looped_over_standard,
-    squared_errors,
-)
+from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
@@ -50,8 +42,11 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
         last[family, block] = errors[..., -1]
         both = errors[..., [2 * points - 1, points - 1]]
-        growth = {"2": estimate([both], settings, first_over_second, log=True)}
-        groups.append({"label": group.label, "family": family, "block": block, "growth": growth})
+        growth = estimate(
+            [both], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
+        )
+        about = {"label": group.label, "family": family, "block": block}
+        groups.append({**about, "growth": {"2": growth}})
         kind = family if block == "gpt2" else f"{family}, {block}"
         curves.append(Curve.of(group.label, kind, band([errors], settings)))
     title = f"models trained on {points} pairs"

@@ -40,6 +40,7 @@ from .definition import OF_EVERY_RUN
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
+BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
 
 def _plain(value: Any) -> Any:
@@ -209,16 +210,6 @@ def squared_errors(
     return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / group.task.divisor
 
 
-def one_over_other(means: Sequence[Floats]) -> Floats:
-    """The statistic of two groups that is the ratio of their means."""
-    return means[0] / means[1]
-
-
-def first_over_second(means: Sequence[Floats]) -> Floats:
-    """The statistic of one group with two numbers, [..., 2], that is their ratio."""
-    return np.asarray(means[0][..., 0] / means[0][..., 1])
-
-
 def band(
     groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itemgetter(0)
 ) -> Interval:
@@ -254,8 +245,12 @@ def looped_over_standard(
 ) -> dict[str, Estimate]:
     """Of errors [seeds, prompts] by family and what else tells groups apart, by the latter: those
     of the looped models over those of the standard ones, where there are both."""
+
+    def ratio(means: Sequence[Floats]) -> Floats:
+        return means[0] / means[1]
+
     return {
-        str(key): estimate([errors["looped", key], values], settings, one_over_other, log=True)
+        str(key): estimate([errors["looped", key], values], settings, ratio, log=True)
         for (family, key), values in errors.items()
         if family == "standard" and ("looped", key) in errors
     }

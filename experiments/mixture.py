@@ -23,15 +23,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
-from .measuring import (
-    SQUARED_ERROR,
-    band,
-    estimate,
-    grouped,
-    looped_over_standard,
-    one_over_other,
-    unrolled,
-)
+from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -102,7 +94,7 @@ def _result(
     found = {
         "family": family,
         "over_alone": {
-            name: positive([own[name], other], statistic=one_over_other)
+            name: positive([own[name], other], statistic=lambda means: means[0] / means[1])
             for name, other in alone.items()
         },
         "sums": positive([np.stack([*own.values()], axis=-1)], statistic=sums),

@@ -31,12 +31,11 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
 from .measuring import (
-    SQUARED_ERROR,
+    BESIDE_SOLVERS,
     SeedGroup,
     by_loop,
     estimate,
     grouped,
-    one_over_other,
     over_runs,
     squared_errors,
 )
@@ -47,7 +46,6 @@ _LABELS = {
     "newton": "Newton's method",
 }
 _GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
-_AXES = ("loop, or step of a solver", SQUARED_ERROR)
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -83,7 +81,10 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
 
     def over(solver: str) -> Estimate:
         both = [models[..., b - 1], solvers[solver][1][..., b - 1]]
-        return estimate(both, settings, one_over_other, log=True, trained=(True, False))
+        trained = (True, False)
+        return estimate(
+            both, settings, lambda means: means[0] / means[1], log=True, trained=trained
+        )
 
     root = (vectors * np.sqrt(values)) @ vectors.T
 
@@ -99,7 +100,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         "spread": over_runs([*map(spread, group.runs)]),
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),
-    }, by_loop("preconditioner", title, _AXES, group, models, settings, solvers)
+    }, by_loop("preconditioner", title, BESIDE_SOLVERS, group, models, settings, solvers)
 
 
 def _solvers(
