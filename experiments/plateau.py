@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from looplab.conf.mistakes import RunError
@@ -20,7 +19,6 @@ from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
-from looplab.models import Model
 from looplab.probing.attention import recorded_shares, uniform_share
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
@@ -81,34 +79,29 @@ def trajectory(
     run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig
 ) -> Floats:
     """What the snapshots of a run show, [prompts, steps, 4], in the order of `QUANTITIES`: errors
-    are means over all numbers of examples, over the variance of y. The head is the one that attends
-    most to the previous token after the last step, in the loop where it does."""
+    are means over all numbers of examples, over the variance of y, cosines those between the states
+    of different queries after the last loop. The head is the one that attends most to the previous
+    token after the last step, in the loop where it does."""
     folders = snapshots_of(run.path)
     loops, head, found = trained_loops(run.config), -1, list[Floats]()
     for step in reversed(steps):
-        model = load_run(folders[step]).model
-        parts = [_measured(model, batch, loops) for batch in batches(prompts, settings.batch_size)]
-        others, shares = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
-        head = int(shares.mean(-1).argmax()) if head < 0 else head
-        error, cosine, zero = others
-        rows = torch.stack((error, shares[head], cosine, zero), dim=-1)
+        model, parts, attention = load_run(folders[step]).model, [], []
+        for batch in batches(prompts, settings.batch_size):
+            with recorded_shares(model) as shares:
+                *_, (state, predictions) = model.unroll(batch, loops)
+            error = (predictions - batch.ys).square().mean(-1)
+            units = F.normalize(state.stream[:, ::2].float(), dim=-1)
+            count = units.shape[1]
+            # |Σ u|² is the sum of all cosines, of which the own ones are 1.
+            cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
+            parts.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))  # [3, B]
+            attention.append(torch.cat(shares))  # of every head in every loop, [loops · heads, B]
+        (error, cosine, zero), by_head = torch.cat(parts, dim=-1), torch.cat(attention, dim=-1)
+        head = int(by_head.mean(-1).argmax()) if head < 0 else head
+        rows = torch.stack((error, by_head[head], cosine, zero), dim=-1)
         rows[:, [0, 3]] /= run.task.divisor
         found.insert(0, rows.double().numpy())
     return np.stack(found, axis=1)
-
-
-def _measured(model: Model, prompts: Prompts, loops: int) -> tuple[Tensor, Tensor]:
-    """The squared error, the mean cosine between the states of different queries after the last
-    loop, and the squared error of predicting zero, [3, B]; and the attention to the previous token
-    of every head in every loop, [loops · heads, B]."""
-    with recorded_shares(model) as shares:
-        *_, (state, predictions) = model.unroll(prompts, loops)
-    error = (predictions - prompts.ys).square().mean(-1)
-    units = F.normalize(state.stream[:, ::2].float(), dim=-1)
-    count = units.shape[1]
-    # |Σ u|² is the sum of all cosines, of which the own ones are 1.
-    cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
-    return torch.stack((error, cosine, prompts.ys.square().mean(-1))), torch.cat(shares)
 
 
 def compare(
