@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,12 +45,8 @@ def groups(evidence: Evidence, **settings: Any) -> list[Group]:
         config = replace(member.config, folder="", device="auto", backend="auto")
         config = replace(config, seed=0, evaluation=EvaluationConfig())
         found.setdefault(repr(config), Group(config, [])).members.append(member)
-
-    def size(each: Group) -> tuple[int, ...]:
-        model, loops = each.config.model, each.config.loops
-        return model.n_layer, model.n_embd, loops.b, loops.T
-
-    return sorted(found.values(), key=size)
+    size = attrgetter("model.n_layer", "model.n_embd", "loops.b", "loops.T")
+    return sorted(found.values(), key=lambda each: size(each.config))
 
 
 def group(evidence: Evidence, **settings: Any) -> Group:

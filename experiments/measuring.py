@@ -47,8 +47,6 @@ def _plain(value: Any) -> Any:
     """A measure's result as JSON has it."""
     if isinstance(value, Estimate | Panel):
         return value.plain()
-    if isinstance(value, Interval):
-        return value.to_json()
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list) else value
