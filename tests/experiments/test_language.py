@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import language_iso_depth as iso_flop
 from looplab.experiments import language_test_loops as useful_loops
 from looplab.models import Model, ModelSpec
-from looplab.training.assemble import build_task
 from tests.experiments.texts import give, run
-from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(resamples=40)
 _BLOCKS = 20
@@ -107,10 +103,3 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
         assert all(value > 0 for value in by_r.values())
     budgets = {f"{round(math.log10(p['flops']) * 4) / 4:g}" for p in result["points"]}
     assert set(result["minima"]) <= budgets
-
-
-def test_pairs_of_numbers_are_refused(tmp_path: Path) -> None:
-    config = tiny(tmp_path)
-    pairs = replace(run("pairs"), config=config, task=build_task(config))
-    with pytest.raises(ConfigError, match="must be a text"):
-        useful_loops.measure([pairs], _SETTINGS)
