@@ -1,7 +1,7 @@
 """A claim, and what it is judged from.
 
 @claim("fig02_matches_standard", "A looped model …", source="arXiv 2311.12424, Figure 2",
-       quantity="error of looped over standard at the last query", line=1.25, holds_if="below",
+       quantity="error of looped over standard at the last query", below=1.25,
        published_steps=500_000)
 def matches_standard(evidence: Evidence) -> Estimate: ...
 """
@@ -36,6 +36,7 @@ _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
 _SENTENCE = 60  # characters
 
+Side = Literal["above", "below"]  # of a line
 VerdictName = Literal["holds", "fails", "not settled", "not measured"]
 
 
@@ -53,7 +54,7 @@ class Verdict(TypedDict):
     low: float | None
     high: float | None
     line: float
-    holds_if: Literal["above", "below"]
+    holds_if: Side
     seeds: int
     steps: int
     published_steps: int | None
@@ -120,46 +121,38 @@ class Measured:
     path: str = ""
     remarks: Sequence[str] = ()
 
-    @property
-    def finished(self) -> bool:
-        """Whether training made all its steps; a claim is judged from finished runs alone."""
-        return self.step == self.config.training.steps > 0
-
-
-class Unfinished(NamedTuple):
-    """A run that no claim may be judged from, and why."""
-
-    member: Measured
-    reason: str
-
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an experiment measured: its finished runs, and the results of other commands (probing,
-    tables, measures of runs) by name, as in their JSON files.
+    """What an experiment measured: its runs, and the results of other commands (probing, tables,
+    measures of runs) by name, as in their JSON files.
 
-    `asked` collects the runs that a claim asked for, `left_out` the unfinished ones that it would
-    have been given if they were finished.
+    `left_out` says why no claim may be judged from some of the runs; `asked` collects the runs that
+    a claim asked for, these included.
     """
 
     members: Sequence[Measured] = ()
     results: Mapping[str, Any] = field(default_factory=dict)
-    unfinished: Sequence[Unfinished] = ()
+    left_out: Mapping[Measured, str] = field(default_factory=dict)
     asked: list[Measured] = field(default_factory=list, compare=False)
-    left_out: list[Unfinished] = field(default_factory=list, compare=False)
 
     def where(self, **settings: Any) -> list[Measured]:
         """The runs with these settings, given by the last part of their key (`family="looped"`,
         `b=12`, `name="linear"` for the task), in the order of their seeds.
 
         Raises NotMeasured if there is none."""
-        found = [each for each in self.members if _matches(each.config, settings)]
-        left_out = [each for each in self.unfinished if _matches(each.member.config, settings)]
-        self.left_out.extend(each for each in left_out if each not in self.left_out)
+
+        def matches(config: Config) -> bool:
+            flat = flatten(config_to_mapping(config)).items()
+            own = [(key.rpartition(".")[2], value) for key, value in flat]
+            return all(each in own for each in settings.items())
+
+        asked = [each for each in self.members if matches(each.config)]
+        self.asked.extend(each for each in asked if each not in self.asked)
+        found = [each for each in asked if each not in self.left_out]
         if not found:
             text = ", ".join(f"{key} = {value}" for key, value in settings.items())
             raise NotMeasured(f"no finished run with {text or 'any settings'}")
-        self.asked.extend(each for each in found if each not in self.asked)
         return sorted(found, key=lambda member: member.config.seed)
 
     def result(self, *names: str) -> Any:
@@ -190,7 +183,7 @@ class Claim:
     source: str
     quantity: str
     line: float
-    holds_if: Literal["above", "below"]
+    holds_if: Side
     estimate: Estimator
     published: str = ""
     published_steps: int | None = None
@@ -200,13 +193,18 @@ class Claim:
 CLAIMS: dict[str, Claim] = {}
 
 
-def claim(name: str, sentence: str, **fields: Any) -> Callable[[Estimator], Estimator]:
-    """Register the function that estimates a claim's quantity, under the claim's name; `fields` are
-    the others of `Claim`."""
+def claim(
+    name: str, sentence: str, *, below: float | None = None, above: float | None = None, **more: Any
+) -> Callable[[Estimator], Estimator]:
+    """Register the function that estimates a claim's quantity, under the claim's name. The claim
+    holds `below` a line or `above` one; `more` are the other fields of `Claim`."""
 
     def register(estimate: Estimator) -> Estimator:
+        line = above if below is None else below
+        assert line is not None, name
         assert name not in CLAIMS, name
-        CLAIMS[name] = Claim(name, sentence, estimate=estimate, **fields)
+        side: Side = "above" if below is None else "below"
+        CLAIMS[name] = Claim(name, sentence, line=line, holds_if=side, estimate=estimate, **more)
         return estimate
 
     return register
@@ -222,29 +220,12 @@ class Paper(NamedTuple):
     size: str = ""
 
     def claim(
-        self,
-        name: str,
-        sentence: str,
-        figure: str,
-        quantity: str,
-        line: float,
-        holds_if: Literal["above", "below"],
-        published: str = "",
-        steps: int | None = None,
-        size: str = "",
+        self, name: str, sentence: str, figure: str, quantity: str, **more: Any
     ) -> Callable[[Estimator], Estimator]:
         """`claim` on a figure of the paper; "" for the paper as a whole."""
-        return claim(
-            self.prefix + name,
-            sentence,
-            source=", ".join(filter(None, [self.source, figure])),
-            quantity=quantity,
-            line=line,
-            holds_if=holds_if,
-            published=published,
-            published_steps=self.steps if steps is None else steps,
-            published_size=size or self.size,
-        )
+        own = {"published_steps": self.steps, "published_size": self.size, **more}
+        source = ", ".join(filter(None, [self.source, figure]))
+        return claim(self.prefix + name, sentence, source=source, quantity=quantity, **own)
 
 
 def all_claims() -> Mapping[str, Claim]:
@@ -264,14 +245,6 @@ def find_claim(name: str) -> Claim:
     return claims[name]
 
 
-def _matches(config: Config, settings: Mapping[str, Any]) -> bool:
-    flat = flatten(config_to_mapping(config))
-    return all(
-        any(value == wanted for key, value in flat.items() if key.rpartition(".")[2] == name)
-        for name, wanted in settings.items()
-    )
-
-
 def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verdict:
     """The verdict, from finished runs that learned something: those without training, before their
     last step, before the end of their curriculum or no better than predicting zero are left out,
@@ -280,45 +253,40 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     The claim is not measured if the evidence lacks what it needs, or the estimate is not a number.
     An end of its interval may be infinite: it is None in the verdict.
     """
-    reasons = [(member, why_unfinished(member)) for member in evidence.members]
-    left_out = [Unfinished(member, reason) for member, reason in reasons if reason]
-    usable = replace(
-        evidence,
-        members=[member for member, reason in reasons if not reason],
-        unfinished=[*evidence.unfinished, *left_out],
-        asked=[],
-        left_out=[],
-    )
-    estimate: Estimate | None
+    left_out = {member: why for member in evidence.members if (why := why_unfinished(member))}
+    usable = replace(evidence, left_out=left_out, asked=[])
     try:
         estimate = claim.estimate(usable)
+        runs = [member for member in usable.asked if member not in left_out]
         known = [] if estimate.steps is None else [estimate.steps]
-        steps = min([*known, *(member.step for member in usable.asked)], default=0)  # the fewest
+        steps = min([*known, *(member.step for member in runs)], default=0)  # the fewest
         if steps == 0 and claim.published_steps != 0:
             raise NotMeasured("no trained run")
         if not math.isfinite(estimate.mean) or any(map(math.isnan, estimate[:3])):
             raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
+        verdict, notes = decide(claim, estimate), [_size_note(claim, estimate, runs, steps, scale)]
     except NotMeasured as reason:
-        estimate, steps, notes = None, 0, [str(reason), *_left_out(usable.left_out)]
-    else:
-        size = _size_note(claim, estimate, usable.asked, steps, scale)
-        notes = [size, estimate.note, *_left_out(usable.left_out), *_remarks(usable.asked)]
+        estimate, runs, steps = Estimate(math.nan, math.nan, math.nan, 0), [], 0
+        verdict, notes = "not measured", [str(reason)]
+    lost = [f"{_named(each)} ({left_out[each]})" for each in usable.asked if each in left_out]
+    notes += [estimate.note, f"left out: {', '.join(lost)}" if lost else "", *_remarks(runs)]
+    mean, low, high = map(_finite, estimate[:3])
     return {
         "claim": claim.name,
         "sentence": claim.sentence,
         "source": claim.source,
         "quantity": claim.quantity,
         "published": claim.published,
-        "mean": estimate.mean if estimate else None,
-        "low": _finite(estimate.low) if estimate else None,
-        "high": _finite(estimate.high) if estimate else None,
+        "mean": mean,
+        "low": low,
+        "high": high,
         "line": claim.line,
         "holds_if": claim.holds_if,
-        "seeds": estimate.seeds if estimate else 0,
+        "seeds": estimate.seeds,
         "steps": steps,
         "published_steps": claim.published_steps,
         "scale": scale,
-        "verdict": decide(claim, estimate) if estimate else "not measured",
+        "verdict": verdict,
         "note": "; ".join(filter(None, notes)),
         "command": command,
     }
@@ -333,24 +301,19 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 
 
 def why_unfinished(member: Measured) -> str:
-    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', 'learned
-    nothing: …'; empty for a finished one that learned something."""
+    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', or 'learned
+    nothing: …', as its model predicts new prompts of its endless training set hardly better than
+    zero does: such models match each other, and stay what they are beyond b. Empty for others."""
     if member.step == 0:
         return "untrained"
-    lines = unfinished(member.config, build_task(member.config), member.step)
-    return ", ".join(lines) or _learned_nothing(member)
-
-
-def _learned_nothing(member: Measured) -> str:
-    """That a model predicts new prompts of its endless training set hardly better than zero does:
-    models that learned nothing match each other, and stay what they are beyond b."""
-    errors, task = member.arrays.get("model_at_b"), build_task(member.config)
-    if errors is None or task.loss != "squared_error":
+    config, task = member.config, build_task(member.config)
+    if lines := unfinished(config, task, member.step):
+        return ", ".join(lines)
+    errors = member.arrays.get("model_at_b")
+    memorised = task.distinct_prompts or task.distinct_functions  # it may fail on new ones
+    if errors is None or task.loss != "squared_error" or memorised:
         return ""
-    if task.distinct_prompts or task.distinct_functions:
-        return ""  # what memorised its prompts may fail on new ones
-    settings = member.config.evaluation
-    prompts = evaluation_prompts(task, _PROMPTS, member.config.task.points, settings.seed)
+    prompts = evaluation_prompts(task, _PROMPTS, config.task.points, config.evaluation.seed)
     zero = float(prompts.ys[:, -1].square().mean()) / task.divisor  # above 1 with noise
     error = float(errors[:, -1].mean())
     if not error > _WORST * zero:
@@ -359,28 +322,22 @@ def _learned_nothing(member: Measured) -> str:
 
 
 def _size_note(
-    claim: Claim, estimate: Estimate, asked: Sequence[Measured], steps: int, scale: str
+    claim: Claim, estimate: Estimate, runs: Sequence[Measured], steps: int, scale: str
 ) -> str:
-    """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)'; empty for the
-    published scale."""
-    sizes = sorted({_size_of(member) for member in asked})
-    shown = ", ".join(str(size) for _, size in sizes)
-    unit = next((unit for unit, _ in sizes), "")
-    size = estimate.size or (f"{unit} = {shown}" if shown else "")
-    ours, published = _size(size, steps), _size(claim.published_size, claim.published_steps)
+    """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)', with the dimensions
+    of inputs, for texts the width of models; empty for the published scale."""
+    configs = [member.config for member in runs]
+    is_text = any(config.task.is_text for config in configs)
+    sizes = sorted({each.model.n_embd if is_text else each.task.dims for each in configs})
+    own = f"{'width' if is_text else 'd'} = {', '.join(map(str, sizes))}" if sizes else ""
+    both = (estimate.size or own, steps), (claim.published_size, claim.published_steps)
+    ours, published = (
+        ", ".join(filter(None, [size, "" if number is None else f"{number:,} steps"]))
+        for size, number in both
+    )
     if ours == published and (scale == "paper" or not steps):
         return ""
     return f"at {scale} scale ({ours}" + (f"; published: {published})" if published else ")")
-
-
-def _size_of(member: Measured) -> tuple[str, int]:
-    """The dimensions of a prompt's inputs; of a text the width of the model."""
-    task, model = member.config.task, member.config.model
-    return ("width", model.n_embd) if task.is_text else ("d", task.dims)
-
-
-def _size(size: str, steps: int | None) -> str:
-    return ", ".join(filter(None, [size, "" if steps is None else f"{steps:,} steps"]))
 
 
 def _named(member: Measured) -> str:
@@ -394,12 +351,6 @@ def _remarks(members: Sequence[Measured]) -> list[str]:
         lines = found.setdefault(_named(member), [])
         lines += [line for line in member.remarks if line not in lines]
     return shared(found)
-
-
-def _left_out(found: Sequence[Unfinished]) -> list[str]:
-    """A text on the runs that were left out, if any were."""
-    runs = [f"{_named(member)} ({reason})" for member, reason in found]
-    return [f"left out: {', '.join(runs)}"] if runs else []
 
 
 def _finite(end: float) -> float | None:

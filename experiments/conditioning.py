@@ -20,7 +20,7 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
-from .evidence import measured_groups
+from .evidence import of_group
 from .measuring import SQUARED_ERROR, band_of, by_loop, estimate, grouped, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -62,8 +62,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     panels.insert(0, Panel("conditioning-by-condition", title, *axes, κs, curves, log="xy"))
     found: dict[str, Any] = {"groups": groups, "panels": panels}
     if len(looped) > 1:
+
+        def gain_ratio(means: Sequence[Floats]) -> Floats:
+            """With few loops and with many, at the least and the largest condition number."""
+            gains = means[0] / means[1]
+            return np.asarray(gains[..., 1] / gains[..., 0])
+
         both = [looped[min(looped)], looped[max(looped)]]
-        found["gain_ratio"] = estimate(both, settings, _gain_ratio, log=True)
+        found["gain_ratio"] = estimate(both, settings, gain_ratio, log=True)
     return found
 
 
@@ -74,32 +80,19 @@ def _rise(means: Sequence[Floats]) -> Floats:
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 
-def _gain_ratio(means: Sequence[Floats]) -> Floats:
-    """With few loops and with many, at the smallest and the largest condition number, [..., 2]."""
-    gains = means[0] / means[1]
-    return np.asarray(gains[..., 1] / gains[..., 0])
-
-
 claim(
     "looped_error_falls_with_every_loop",
     "The error of a looped model on ill-conditioned inputs never rises from loop to loop, up to "
-    "those that it was trained with.",
-    source=f"{_GATMIRY}, theorem on monotone loss",
-    quantity=_RISE,
-    line=1.1,  # a tenth: the noise of an error that is level, not a rise
-    holds_if="below",
+    "those that it was trained with.", source=f"{_GATMIRY}, theorem on monotone loss",
+    quantity=_RISE, below=1.1,  # a tenth: the noise of an error that is level, not a rise
     published="the loss falls monotonically with the depth",
-)(lambda evidence: _of_deepest(evidence, "looped"))
-
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="looped"))  # fmt: skip
 claim(
     "standard_error_rises_between_layers",
     "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
-    source=f"{_GATMIRY}, on models without weight sharing",
-    quantity=_RISE,
-    line=1.1,
-    holds_if="above",
+    source=f"{_GATMIRY}, on models without weight sharing", quantity=_RISE, above=1.1,
     published="looped models alone are monotone",
-)(lambda evidence: _of_deepest(evidence, "standard"))
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))  # fmt: skip
 
 
 @claim(
@@ -108,17 +101,9 @@ claim(
     source=f"{_GATMIRY}, lower bounds log κ and √κ of the depth",
     quantity="error with few loops over that with many, at the largest condition number of "
     "training over that at the smallest",
-    line=1.0,
-    holds_if="above",
+    above=1.0,
     published="the depth that is needed grows with κ",
 )
 def need_depth(evidence: Evidence) -> Estimate:
     evidence.where(family="looped")
     return Estimate.read(evidence.result("conditioning", "gain_ratio"))
-
-
-def _of_deepest(evidence: Evidence, family: str) -> Estimate:
-    """Of the group of a family with the most loops or layers."""
-    groups = measured_groups(evidence, "conditioning", family=family)
-    evidence.where(family=family)
-    return Estimate.read(max(groups, key=lambda group: group["b"])["rise"])

@@ -18,26 +18,17 @@ from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
-from looplab.tasks import Prompts
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
-from .measuring import (
-    SQUARED_ERROR,
-    SeedGroup,
-    band_of,
-    estimate,
-    grouped,
-    looped_over_standard,
-    unrolled,
-)
+from .measuring import SQUARED_ERROR, band_of, estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
-_SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _RAVENTOS = "arXiv 2306.15063, Figure 2"
 _MEMORISES = "mean squared distance from ridge regression over the sum of those from it and dMMSE"
+_SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -53,49 +44,37 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     groups, on_new = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         task, points = group.task, group.config.task.points
+        assert isinstance(task, NoisyLinear)
+        generator = torch.Generator().manual_seed(settings.seed)
         prompts = {
-            "training": task.sample(
-                torch.Generator().manual_seed(settings.seed), settings.prompts, points
-            ),
+            "training": task.sample(generator, settings.prompts, points),
             "new": evaluation_prompts(task, settings.prompts, points, settings.seed),
         }
-        found = dict[str, dict[str, Estimate]]()
+        found, functions = dict[str, dict[str, Estimate]](), task.functions().double().numpy()
         for name, drawn in prompts.items():
-            squares = _squares(group, drawn, settings)
-            both = np.stack((squares["to_ridge"], squares["to_dmmse"]), axis=-1)
-            found[name] = {"memorises": estimate([both], settings, _first_of_sum)}
-            for of in ("error", *_SOLVERS):
-                found[name][of] = estimate([squares[of]], settings, log=True)
-            on_new[group.family, task.distinct_functions] = squares["error"]
+            xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+            dmmse = discrete_posterior(xs, ys, xs, functions, task.noise_std)[None]
+            by_ridge = ridge(xs, ys, xs, task.noise_std**2)[None]
+            models = unrolled(group, drawn, settings)[:, -1]
+            to_ridge, to_dmmse, *errors = (  # [seeds, prompts]
+                np.square(a - b).mean(-1) / task.divisor
+                for a, b in (
+                    *((models, by_ridge), (models, dmmse)),
+                    *((models, ys), (dmmse, ys), (by_ridge, ys)),
+                )
+            )
+            both = np.stack((to_ridge, to_dmmse), axis=-1)
+            share = estimate([both], settings, lambda means: means[0][..., 0] / means[0].sum(-1))
+            found[name] = {"memorises": share}
+            for of, values in zip(("error", *_SOLVERS), errors, strict=True):
+                found[name][of] = estimate([values], settings, log=True)
+            on_new[group.family, task.distinct_functions] = errors[0]
         groups.append({"family": group.family, "functions": task.distinct_functions, **found})
     return {
         "groups": groups,
         "looped_over_standard": looped_over_standard(on_new, settings),
         "panels": [_panel("memorises", groups), _panel("error", groups)],
     }
-
-
-def _squares(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> dict[str, Floats]:
-    """Mean squares over all numbers of examples and over the variance of y, [seeds, prompts]: the
-    errors of the model and the solvers, and the model's distances from these."""
-    task = group.task
-    assert isinstance(task, NoisyLinear)
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    dmmse = discrete_posterior(xs, ys, xs, task.functions().double().numpy(), task.noise_std)
-    by_ridge = ridge(xs, ys, xs, task.noise_std**2)
-    models = unrolled(group, prompts, settings)[:, -1]
-    pairs = {
-        "error": (models, ys),
-        "to_dmmse": (models, dmmse),
-        "to_ridge": (models, by_ridge),
-        "dmmse": (dmmse[None], ys),
-        "ridge": (by_ridge[None], ys),
-    }
-    return {name: np.square(a - b).mean(-1) / task.divisor for name, (a, b) in pairs.items()}
-
-
-def _first_of_sum(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0][..., 0] / means[0].sum(-1))
 
 
 def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
@@ -123,24 +102,17 @@ def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
 claim(
     "few_functions_are_memorised",
     "A looped model that saw few functions in training treats new ones as these: it predicts like "
-    "the posterior mean among them (dMMSE), not like ridge regression.",
-    source=_RAVENTOS,
-    quantity=_MEMORISES,
-    line=0.5,  # as far from the one as from the other
-    holds_if="above",
+    "the posterior mean among them (dMMSE), not like ridge regression.", source=_RAVENTOS,
+    quantity=_MEMORISES, above=0.5,  # as far from the one as from the other
     published="below the threshold of task diversity models are nearer to dMMSE",
-)(lambda evidence: _memorises(evidence, min))
-
+)(lambda evidence: _memorises(evidence, min))  # fmt: skip
 claim(
     "many_functions_are_left_behind",
     "A looped model that saw many functions in training solves new ones like ridge regression, "
     "though the posterior mean among those of training would be the better predictor of these.",
-    source=_RAVENTOS,
-    quantity=_MEMORISES,
-    line=0.5,
-    holds_if="below",
+    source=_RAVENTOS, quantity=_MEMORISES, below=0.5,
     published="above the threshold of task diversity models are nearer to ridge regression",
-)(lambda evidence: _memorises(evidence, max))
+)(lambda evidence: _memorises(evidence, max))  # fmt: skip
 
 
 @claim(
@@ -149,8 +121,7 @@ claim(
     "functions than a standard one.",
     source="arXiv 2306.15063 for standard models; 2311.12424, Figure 5, for few prompts",
     quantity="error on new functions of the looped model over that of the standard one",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )
 def needs_no_more_functions(evidence: Evidence) -> Estimate:
     ratios = evidence.result("diversity", "looped_over_standard")

@@ -7,8 +7,9 @@ last(looped)                            # [seeds, prompts], the last query's err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,12 +45,8 @@ def groups(evidence: Evidence, **settings: Any) -> list[Group]:
         config = replace(member.config, folder="", device="auto", backend="auto")
         config = replace(config, seed=0, evaluation=EvaluationConfig())
         found.setdefault(repr(config), Group(config, [])).members.append(member)
-
-    def size(each: Group) -> tuple[int, ...]:
-        model, loops = each.config.model, each.config.loops
-        return model.n_layer, model.n_embd, loops.b, loops.T
-
-    return sorted(found.values(), key=size)
+    size = attrgetter("model.n_layer", "model.n_embd", "loops.b", "loops.T")
+    return sorted(found.values(), key=lambda each: size(each.config))
 
 
 def group(evidence: Evidence, **settings: Any) -> Group:
@@ -93,6 +90,19 @@ def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
         text = ", ".join(f"{key} = {value}" for key, value in same.items())
         raise NotMeasured(f"{measure}: nothing was measured of runs with {text or 'any settings'}")
     return found
+
+
+def of_group(
+    evidence: Evidence, measure: str, *names: str, most: str = "", **same: Any
+) -> Estimate:
+    """The number that a measure found, under these names, of the group with these settings (of
+    several the first, or the one with the `most` of a key), on whose runs the verdict rests."""
+    found = measured_groups(evidence, measure, **same)
+    evidence.where(**same)
+    value = max(found, key=lambda group: group[most]) if most else found[0]
+    for name in names:
+        value = value[name]
+    return Estimate.read(value)
 
 
 def both_families(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
@@ -162,35 +172,25 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
     return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
 
 
-def within(of: Sequence[Group], above: Errors, below: Errors) -> Estimate:
-    """The ratio of two errors of the same runs, so that seeds are paired too: the geometric mean
-    over several groups."""
-    return _within([(each,) for each in of], above, below)
-
-
-def within_ratio(pairs: Sequence[tuple[Group, Group]], above: Errors, below: Errors) -> Estimate:
-    """Such a ratio of each pair's first group over that of its second; the geometric mean over the
-    pairs."""
-    for first, second in pairs:
-        check_same_prompts(first, second)
-    return _within(pairs, above, below)
-
-
-def _within(rows: Sequence[Sequence[Group]], above: Errors, below: Errors) -> Estimate:
-    parts = [np.stack([above(each), below(each)], axis=-1) for row in rows for each in row]
-    signs = [1 if index == 0 else -1 for row in rows for index in range(len(row))]
+def within(rows: Iterable[Sequence[Group]], above: Errors, below: Errors) -> Estimate:
+    """The ratio of two errors of the same runs, so that seeds are paired too: in a row of one group
+    its ratio, in one of two the first's over the second's; the geometric mean over the rows."""
+    found = list(rows)
+    for row in found:
+        check_same_prompts(*row)
+    parts = [np.stack([above(each), below(each)], axis=-1) for row in found for each in row]
+    signs = [1 if index == 0 else -1 for row in found for index in range(len(row))]
 
     def statistic(means: Sequence[Floats]) -> Floats:
         logs = [np.log(mean[..., 0]) - np.log(mean[..., 1]) for mean in means]
         signed = [sign * log for sign, log in zip(signs, logs, strict=True)]
-        return np.exp(np.sum(signed, axis=0) / len(rows))
+        return np.exp(np.sum(signed, axis=0) / len(found))
 
     return hierarchical_bootstrap(parts, statistic, log=True)
 
 
-def check_same_prompts(first: Group, second: Group) -> None:
+def check_same_prompts(*found: Group) -> None:
     """Raises NotMeasured for groups that were evaluated on prompts of different tasks."""
-    tasks = (first.config.task, second.config.task)
-    if tasks[0] != tasks[1]:
-        labels = (each.members[0].label for each in (first, second))
-        raise NotMeasured(f"{' and '.join(labels)} were evaluated on different prompts")
+    if any(each.config.task != found[0].config.task for each in found):
+        labels = " and ".join(each.members[0].label for each in found)
+        raise NotMeasured(f"{labels} were evaluated on different prompts")

@@ -8,7 +8,7 @@ reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
@@ -29,7 +30,6 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, errors, groups, ratio
-from .measuring import Missing, bits_per_byte
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -82,7 +82,8 @@ def final_error(run: Run, settings: EvaluationConfig) -> float:
     """At b: of a text its bits per byte, else the mean over prompts and numbers of examples, over
     that of predicting zero."""
     if run.task.is_text:
-        return bits_per_byte(run)
+        _, arrays = measured(run, run.config.evaluation)
+        return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
     return float(np.mean(measured(run, settings)[1]["model_at_b"], dtype=np.float64))
 
 
@@ -104,7 +105,7 @@ def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
     """Compare connectivities and their numbers of loops K, beside LT of one loop, which is the same
-    model for all: `plain`, its errors [seeds]. Missing for runs that did not log each step's norms.
+    model for all: `plain`, its errors [seeds]. RunError for runs without the norms of each step.
 
     `variants` has by connectivity and K what is known of each seed, None where its run diverged or
     is not finished: the `error`; of pairs the `initial` one, and `left`, the step that leaves the
@@ -156,7 +157,7 @@ def _logged(run: Run) -> dict[str, Floats]:
     """The loss over the error of predicting zero, and the norms, at each step."""
     records = logged(run)
     if len(records) < run.step or any(name not in records[0] for name in _METRICS):
-        raise Missing(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
+        raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
     log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
     return {**log, "loss": log["loss"] / run.task.divisor}
 
@@ -187,46 +188,45 @@ def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
     title = f"{result['steps']:,} steps; {lost}"
     plain = [error for error in result["plain"] if error is not None]
     is_text = all(initial is None for cell in cells for initial in cell["initial"])
-    axis = "bits per byte" if is_text else ERROR
-    below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
     every = sorted({int(K) for of in variants.values() for K in of})
+    panels = []
 
-    def panel(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> list[Panel]:
+    def add(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> None:
         nothing = {key: [None] * len(result["seeds"])}
         curves = []
         for variant, of in variants.items():
             values = np.array([of.get(str(K), nothing)[key] for K in loops], np.float64)
             if np.isfinite(values).any():
                 curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
-        return [Panel(name, title, "loops K", axis, loops, curves, **how)] if curves else []
+        if curves:
+            panels.append(Panel(name, title, "loops K", axis, loops, curves, **how))
 
     levels = {"one loop": float(np.mean(plain))} if plain else {}
-    panels = panel("variants", "error", axis, above_one, log="x", levels=levels)
-    panels += panel("variants-plateau", "left", below, above_one, log="x")
+    axis = "bits per byte" if is_text else ERROR
+    add("variants", "error", axis, above_one, log="x", levels=levels)
+    below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
+    add("variants-plateau", "left", below, above_one, log="x")
     for name in NORMS:
         file = f"norms-{name.replace('_', '-')}"
-        panels += panel(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
+        add(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
     return panels
 
 
 def _in_training(result: Mapping[str, Any]) -> list[Panel]:
     """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
     without intervals."""
-    about = f"{len(result['seeds'])} seeds, rate {result['rate']:g}"
-    return [
-        Panel(
-            f"fully-looped-{variant}-{metric.replace('_', '-')}", f"{variant}, {about}", "step",
-            label, result["points"],
-            [
+    about, panels = f"{len(result['seeds'])} seeds, rate {result['rate']:g}", []
+    panel = partial(Panel, x_label="step", x=result["points"], log="y", picture="fully_looped")
+    for variant, by_loops in result["variants"].items():
+        for metric, label in _METRICS.items():
+            curves = [
                 Curve.of(f"K = {K}", "loops", without_interval(of["curves"][metric]), number=int(K))
                 for K, of in by_loops.items()
                 if "curves" in of
-            ],
-            log="y", picture="fully_looped",
-        )
-        for variant, by_loops in result["variants"].items()
-        for metric, label in _METRICS.items()
-    ]  # fmt: skip
+            ]
+            name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+            panels.append(panel(name, f"{variant}, {about}", y_label=label, curves=curves))
+    return panels
 
 
 def _pairs(evidence: Evidence) -> Any:
@@ -252,30 +252,22 @@ def _of_cell(result: Any, variant: str, place: int, name: str = "error") -> Floa
     return _known(result["variants"][variant][str(K)][name], f"{variant}, K = {K}")
 
 
-def _over(result: Any, above: Floats, below: Floats) -> Estimate:
-    """The ratio of two errors of the same seeds."""
+def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
+    """The error of a variant at the most loops over that of another there, that of one loop
+    (`over` "one loop"), or its own at the fewest; of the same seeds."""
+    result = _pairs(evidence)
+    above = _of_cell(result, variant, -1)
+    if over:
+        below = _known(result["plain"], over) if over == "one loop" else _of_cell(result, over, -1)
+    else:
+        below = _of_cell(result, variant, 0)
+        initial = np.mean(result["variants"][variant][str(result["loops"][0])]["initial"])
+        if variant != "LT" and below.mean() > result["left_below"] * initial:
+            raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
     estimate = over_seeds(above / below, log=True)
     return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
-
-
-def _error_grows(evidence: Evidence, variant: str) -> Estimate:
-    """The error at the most loops over that at the fewest."""
-    result = _pairs(evidence)
-    few, many = (_of_cell(result, variant, place) for place in (0, -1))
-    initial = result["variants"][variant][str(result["loops"][0])]["initial"]
-    if variant != "LT" and few.mean() > result["left_below"] * np.mean(initial):
-        raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
-    return _over(result, many, few)
-
-
-def _error_at_most(evidence: Evidence, variant: str, other: str = "") -> Estimate:
-    """The error of a variant at the most loops over that of another, or of one loop."""
-    result = _pairs(evidence)
-    plain = _known(result["plain"], "one loop")
-    below = _of_cell(result, other, -1) if other else plain
-    return _over(result, _of_cell(result, variant, -1), below)
 
 
 def bits(of: Group) -> Floats:
@@ -293,15 +285,11 @@ def _texts(evidence: Evidence, variant: str) -> list[Group]:
     return found
 
 
-def _bits_grow(evidence: Evidence, variant: str) -> Estimate:
-    """Bits per byte at the most loops over those at the fewest."""
+def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
+    """Bits per byte of a variant at the most loops over those of another there, or its own at the
+    fewest; on the same blocks."""
     few, *_, many = _texts(evidence, variant)
-    return ratio([(many, few)], bits)
-
-
-def _bits_at_most(evidence: Evidence, variant: str, other: str) -> Estimate:
-    """The ratio of two variants at the most loops, on the same blocks."""
-    return ratio([(_texts(evidence, variant)[-1], _texts(evidence, other)[-1])], bits)
+    return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
 
 
 def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
@@ -313,105 +301,58 @@ def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
     return over_seeds(many / few, log=True)
 
 
-def _claims(
-    of_paper: Paper,
-    quantity: str,
-    grows: Callable[..., Estimate],
-    at_most: Callable[..., Estimate],
-    keeps: float,
-    published: Mapping[str, str],
-) -> None:
-    """The claims of Table 1 that pairs of numbers and texts share; `keeps` is the largest ratio
-    that is no growth."""
-    ratio = f"{quantity}, the most loops over the fewest"
-    of_paper.claim(
-        "LT_worsens",
-        "A plain looped transformer (LT) gets worse with more loops.",
-        "Table 1",
-        f"{ratio}, LT",
-        1.0,
-        "above",
-        published["LT"],
-    )(partial(grows, variant="LT"))
-    for variant in ("FLT", "LT_i"):
-        of_paper.claim(
-            f"{variant}_keeps",
-            f"With more loops {variant} does not get worse.",
-            "Table 1",
-            f"{ratio}, {variant}",
-            keeps,
-            "below",
-            published[variant],
-        )(partial(grows, variant=variant))
-    less = "less error" if quantity == "final error" else "fewer bits per byte"
-    of_paper.claim(
-        "FLT_below_LT",
-        f"With many loops the fully looped transformer has {less} than the plain one.",
-        "Table 1",
-        f"{quantity} at the most loops, FLT over LT",
-        1.0,
-        "below",
-        published["FLT over LT"],
-    )(partial(at_most, variant="FLT", other="LT"))
-
-
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
-_TEXTS = Paper(
-    "arXiv 2605.18797", "language_", steps=4848, size="6 layers, d = 384, tokens of Qwen 3"
-)
-_claims(
-    _PAIRS, "final error", _error_grows, _error_at_most,
-    1.1,  # the largest ratio of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
-    {
-        "LT": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
-        "FLT": "1.01 (perplexity 63.29 / 62.76)",
-        "LT_i": "0.99 (perplexity 62.31 / 62.76)",
-        "FLT over LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
-    },
-)  # fmt: skip
-_claims(
-    _TEXTS, "bits per byte", _bits_grow, _bits_at_most,
-    1.01,  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
-    {
-        "LT": "1.058 (1.115 / 1.054, 9 loops against 3)",
-        "FLT": "0.996 (1.040 / 1.044)",
-        "LT_i": "1.001 (1.044 / 1.043)",
-        "FLT over LT": "0.933 (1.040 / 1.115, 9 loops)",
-    },
-)  # fmt: skip
-_PAIRS.claim(
-    "LT_worse_than_one_loop",
-    "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-    "Table 1",
-    "final error, LT at the most loops over one loop",
-    1.0,
-    "above",
-)(partial(_error_at_most, variant="LT"))
-_TEXTS.claim(
-    "FLT_res_above_FLT",
-    "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
-    "Figure 4",
-    "bits per byte at the most loops, FLT_res over FLT",
-    1.0,
-    "above",
-    "FLT_res collapses",
-)(partial(_bits_at_most, variant="FLT_res", other="FLT"))
+_TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
+_GROWS = {"above": 1.0}
+for _paper, _quantity, _less, _keeps, _estimate, _published in (
+    (_PAIRS, "final error", "less error",
+     {"below": 1.1},  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
+     _error_ratio, {
+         "LT_worsens": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+         "FLT_keeps": "1.01 (perplexity 63.29 / 62.76)",
+         "LT_i_keeps": "0.99 (perplexity 62.31 / 62.76)",
+         "FLT_below_LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+     }),
+    (_TEXTS, "bits per byte", "fewer bits per byte",
+     {"below": 1.01},  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
+     _bits_ratio, {
+         "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3)",
+         "FLT_keeps": "0.996 (1.040 / 1.044)",
+         "LT_i_keeps": "1.001 (1.044 / 1.043)",
+         "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops)",
+     }),
+):  # fmt: skip
+    _growth = f"{_quantity}, the most loops over the fewest"
+    for _name, _variant, _other, _ratio, _side, _sentence in (
+        ("LT_worsens", "LT", "", f"{_growth}, LT", _GROWS,
+         "A plain looped transformer (LT) gets worse with more loops."),
+        ("FLT_keeps", "FLT", "", f"{_growth}, FLT", _keeps,
+         "With more loops FLT does not get worse."),
+        ("LT_i_keeps", "LT_i", "", f"{_growth}, LT_i", _keeps,
+         "With more loops LT_i does not get worse."),
+        ("FLT_below_LT", "FLT", "LT", f"{_quantity} at the most loops, FLT over LT", {"below": 1.0},
+         f"With many loops the fully looped transformer has {_less} than the plain one."),
+    ):  # fmt: skip
+        _paper.claim(_name, _sentence, "Table 1", _ratio, published=_published[_name], **_side)(
+            partial(_estimate, variant=_variant, over=_other)
+        )
+
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-_TEXTS.claim(
-    "LT_residual_grows",
-    "The residual stream of LT is larger the more loops it is trained with.",
-    "Figure 2",
-    f"{_RESIDUAL}, LT",
-    1.0,
-    "above",
-    "rises until LT-12 collapses",
-)(partial(_residual_grows, variant="LT"))
-_TEXTS.claim(
-    "FLT_residual_keeps",
-    "The residual stream of FLT stays as large whatever the number of loops.",
-    "Figure 2",
-    f"{_RESIDUAL}, FLT",
-    1.5,
-    "below",
-    "flat",
-)(partial(_residual_grows, variant="FLT"))
+for _paper, _name, _figure, _sentence, _ratio, _side, _about, _found in (
+    (_PAIRS, "LT_worse_than_one_loop", "Table 1",
+     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
+     "final error, LT at the most loops over one loop", _GROWS, "",
+     partial(_error_ratio, variant="LT", over="one loop")),
+    (_TEXTS, "FLT_res_above_FLT", "Figure 4",
+     "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
+     "bits per byte at the most loops, FLT_res over FLT", _GROWS, "FLT_res collapses",
+     partial(_bits_ratio, variant="FLT_res", over="FLT")),
+    (_TEXTS, "LT_residual_grows", "Figure 2",
+     "The residual stream of LT is larger the more loops it is trained with.",
+     f"{_RESIDUAL}, LT", _GROWS, "rises until LT-12 collapses",
+     partial(_residual_grows, variant="LT")),
+    (_TEXTS, "FLT_residual_keeps", "Figure 2",
+     "The residual stream of FLT stays as large whatever the number of loops.",
+     f"{_RESIDUAL}, FLT", {"below": 1.5}, "flat", partial(_residual_grows, variant="FLT")),
+):  # fmt: skip
+    _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_found)

@@ -29,12 +29,12 @@ _RULES = {  # each one's label and kind of curve
     "measured": ("until the state hardly changes", "looped"),
     "learned": ("until a readout of the state says so", "linear_probe"),
 }
+_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 _ALLOWED = 1.05  # times the error after b loops
 _THRESHOLDS = 40
 _LEAST = 1e-4  # smaller changes and distances are alike
 _RIDGE = 1e-3  # over the mean square of the features
-_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
-_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -162,22 +162,15 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
 claim(
     "halting_beats_a_fixed_number",
     "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
-    "the same for all, at the same error.",
-    source=_HALTING,
-    quantity=_AT.format("measured halting over a fixed number"),
-    line=1.0,
-    holds_if="below",
-)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))
-
+    "the same for all, at the same error.", source=_HALTING,
+    quantity=_AT.format("measured halting over a fixed number"), below=1.0,
+)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))  # fmt: skip
 claim(
     "learned_halting_beats_measured",
     "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
-    "changes, at the same error.",
-    source=_HALTING,
-    quantity=_AT.format("learned halting over measured"),
-    line=1.0,
-    holds_if="below",
-)(lambda evidence: _of_linear(evidence, "learned_over_measured"))
+    "changes, at the same error.", source=_HALTING,
+    quantity=_AT.format("learned halting over measured"), below=1.0,
+)(lambda evidence: _of_linear(evidence, "learned_over_measured"))  # fmt: skip
 
 
 def _of_linear(evidence: Evidence, key: str) -> Estimate:

@@ -120,12 +120,12 @@ def claim_worth(paper: Paper, estimate: Estimator) -> None:
     paper.claim(
         "recurrence_is_worth_something",
         "Running a block again is worth something: it counts for more parameters than it has.",
-        "", quantity, 0.0, "above", "0.459",
+        "", quantity, above=0.0, published="0.459",
     )(estimate)  # fmt: skip
     paper.claim(
         "recurrence_is_worth_less_than_layers",
         "Running a block again is worth less than layers of its own.",
-        "", quantity, 1.0, "below", "0.459",
+        "", quantity, below=1.0, published="0.459",
     )(estimate)  # fmt: skip
 
 
@@ -145,13 +145,10 @@ claim_worth(_PAPER, _phi)
 
 @_PAPER.claim(
     "sharing_costs",
-    "At equal depth and equal steps, models that share layers more have more error.",
-    "",
+    "At equal depth and equal steps, models that share layers more have more error.", "",
     "error above the Bayes error, the most recurrences over one, geometric mean over sizes",
-    1.0,
-    "above",
-    "1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
-)
+    above=1.0, published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
+)  # fmt: skip
 def sharing_costs(evidence: Evidence) -> Estimate:
     """Over the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")

@@ -7,20 +7,13 @@ result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines.iterates import (
-    best_rate,
-    best_rates,
-    conjugate_gradients,
-    gradient_descent,
-    newton,
-    normal_equations,
-    predictions,
-)
+from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
@@ -30,8 +23,8 @@ from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
-from .evidence import measured_groups
-from .measuring import SQUARED_ERROR, SeedGroup, band, by_loop, estimate, grouped, unrolled
+from .evidence import of_group
+from .measuring import BESIDE_SOLVERS, SeedGroup, band, by_loop, estimate, grouped, unrolled
 from .statistics import Statistic
 
 METHODS = {
@@ -91,7 +84,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     for name, label in METHODS.items():
         nearest = _nearest(name)
         near.append(Curve.of(label, name, band([cosines[name]], settings, nearest), name=name, b=b))
-        nearness = band([cosines[name]], settings, _cosine)
+        nearness = band([cosines[name]], settings, lambda means: np.asarray(means[0].max(-1)))
         how_near.append(Curve.of(label, name, nearness, name=name, b=b))
         both = cosines[name], cosines["gradient_descent"]
         methods[name] = _over_loops(name, both, slice(first - 1, last), settings)
@@ -101,15 +94,12 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for name, steps in iterates.items()
     }
     file, title, x = file_name(group.label), f"{group.label}, by loop", range(1, loops + 1)
-    cosine = ("loop", "cosine of its errors with the model's")
-    beside, axes = (
-        f"{group.label} beside the solvers' steps",
-        ("loop, or step of a solver", SQUARED_ERROR),
-    )
+    cosine = "cosine of its errors with the model's"
+    own, beside = errors(models[:, :shown]), f"{group.label} beside the solvers' steps"
     return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
         Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, near, log="y"),
-        Panel(f"cosine-{file}", title, *cosine, x, how_near),
-        by_loop("errors", beside, axes, group, errors(models[:, :shown]), settings, solvers),
+        Panel(f"cosine-{file}", title, "loop", cosine, x, how_near),
+        by_loop("errors", beside, BESIDE_SOLVERS, group, own, settings, solvers),
     ]
 
 
@@ -119,15 +109,17 @@ def _iterates(
     """The predictions of each method's iterates, [steps, B, n]."""
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
     other_xs, other_ys = other_prompts.xs.double().numpy(), other_prompts.ys.double().numpy()
-    equations = normal_equations(xs, ys, penalty)
-    rate = best_rate(normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b)
+    equations = solver.normal_equations(xs, ys, penalty)
+    rate = solver.best_rate(
+        solver.normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b
+    )
     weights = {
-        "gradient_descent": gradient_descent(equations, rate),
-        "gradient_descent_own": gradient_descent(equations, best_rates(equations)),
-        "conjugate_gradients": conjugate_gradients(equations),
-        "newton": newton(equations),
+        "gradient_descent": solver.gradient_descent(equations, rate),
+        "gradient_descent_own": solver.gradient_descent(equations, solver.best_rates(equations)),
+        "conjugate_gradients": solver.conjugate_gradients(equations),
+        "newton": solver.newton(equations),
     }
-    return {method: predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
+    return {method: solver.predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
 
 
 def _over_loops(
@@ -138,10 +130,18 @@ def _over_loops(
     nearest, own = _nearest(method), cosines[0].shape[-1]
 
     def slope(means: Sequence[Floats]) -> Floats:
-        return _slope(nearest(means)[..., loops])
+        """By least squares."""
+        values = nearest(means)[..., loops]
+        places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
+        return np.asarray((values * places).sum(-1) / max(np.square(places).sum(), 1))
 
     def acceleration(means: Sequence[Floats]) -> Floats:
-        return _acceleration(nearest(means)[..., loops])
+        """Growth in the second half of the loops over that in the first."""
+        values = nearest(means)[..., loops]
+        places = values.shape[-1]
+        middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
+        growth = np.maximum(middle - values[..., 0], 0.5)
+        return np.asarray((values[..., -1] - middle) / growth)
 
     def nearer(means: Sequence[Floats]) -> Floats:
         ours, others = means[0][..., :own].max(-1), means[0][..., own:].max(-1)
@@ -159,25 +159,6 @@ def _nearest(method: str) -> Statistic:
     """The statistic of cosines [..., loops, steps] that is the number of the nearest iterate."""
     numbers = np.array(_STEPS[method], np.float64)
     return lambda means: numbers[means[0].argmax(-1)]
-
-
-def _cosine(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0].max(-1))
-
-
-def _slope(values: Floats) -> Floats:
-    """The least-squares slope along the last axis."""
-    places = np.arange(values.shape[-1])
-    centred = places - places.mean()
-    return np.asarray((values * centred).sum(-1) / max(np.square(centred).sum(), 1))
-
-
-def _acceleration(values: Floats) -> Floats:
-    """Growth in the second half of the last axis over that in the first."""
-    places = values.shape[-1]
-    middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
-    growth = np.maximum(middle - values[..., 0], 0.5)
-    return np.asarray((values[..., -1] - middle) / growth)
 
 
 def _falling(errors: Floats, zero: float) -> tuple[int, int]:
@@ -207,51 +188,38 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
     return np.asarray(np.nan_to_num(np.stack(found), nan=-1.0), np.float64)
 
 
+def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
+    """A method's iterates beside the looped model with the most loops in training."""
+    return of_group(evidence, "iterates", "methods", method, key, most="b", family="looped")
+
+
 claim(
     "loop_makes_newton_steps",
     "Each loop of a looped model does the work of more than one step of Newton's method.",
     source=_FU,
     quantity="slope of the nearest Newton step over the loops in which the error falls",
-    line=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
-    holds_if="above",
+    above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
-)(lambda evidence: _beside(evidence, "newton", "per_loop"))
-
+)(partial(_beside, method="newton", key="per_loop"))
 claim(
     "newton_step_is_linear",
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
     source=_FU,
     quantity=_ACCELERATION.format("Newton's method"),
-    line=1.25,  # 1 is linear; the same line parts it from gradient descent below
-    holds_if="below",
+    below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
-)(lambda evidence: _beside(evidence, "newton", "acceleration"))
-
+)(partial(_beside, method="newton", key="acceleration"))
 claim(
     "descent_step_accelerates",
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
-    source=_FU,
-    quantity=_ACCELERATION.format("gradient descent"),
-    line=1.25,
-    holds_if="above",
+    source=_FU, quantity=_ACCELERATION.format("gradient descent"), above=1.25,
     published="exponential in the layer",
-)(lambda evidence: _beside(evidence, "gradient_descent", "acceleration"))
-
+)(partial(_beside, method="gradient_descent", key="acceleration"))  # fmt: skip
 claim(
     "newton_nearer_than_descent",
     "The loops of a looped model err as Newton's iterates do, more than as those of gradient "
     "descent with one rate for all prompts.",
     source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
     quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
-    "of gradient descent",
-    line=0.0,
-    holds_if="above",
-    published="Newton is nearer",
-)(lambda evidence: _beside(evidence, "newton", "nearer"))
-
-
-def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
-    """A method's iterates beside the looped model with the most loops in training."""
-    groups = measured_groups(evidence, "iterates", family="looped")
-    evidence.where(family="looped")  # whose seeds and steps the verdict rests on
-    return Estimate.read(max(groups, key=lambda group: group["b"])["methods"][method][key])
+    "of gradient descent", above=0.0, published="Newton is nearer",
+)(partial(_beside, method="newton", key="nearer"))  # fmt: skip

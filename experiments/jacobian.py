@@ -5,7 +5,7 @@ from __future__ import annotations
 from looplab.evaluation.bootstrap import Floats
 
 from .claims import Evidence, NotMeasured, claim
-from .evidence import Group, at_b, at_loop, groups, ratio, within, within_ratio
+from .evidence import Group, at_b, at_loop, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
 
 _PENALTY = "arXiv 2106.14342 (for equilibrium models)"
@@ -18,19 +18,15 @@ claim(
     "training.",
     source=_PENALTY,
     quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
-    line=1.0,
-    holds_if="below",
-)(lambda evidence: within_ratio([_pair(evidence, "looped")], _far, at_b))
-
+    below=1.0,
+)(lambda evidence: within([_pair(evidence, "looped")], _far, at_b))
 claim(
     "jacobian_penalty_is_free_at_b",
     "After the loops of training a looped model errs no more with the penalty than without it.",
     source=_PENALTY,
     quantity="error of the last query after b loops, with the penalty over without",
-    line=NO_WORSE,
-    holds_if="below",
+    below=NO_WORSE,
 )(lambda evidence: ratio([_pair(evidence, "looped")], at_b))
-
 claim(
     "jacobian_penalty_needs_injection",
     "Without injection of the prompt the error grows far beyond the loops of training with the "
@@ -38,9 +34,8 @@ claim(
     source="arXiv 2604.15259: loops without recall have no fixed points that depend on the input",
     quantity="error of the last query after 10 b loops over that after b, with the penalty and "
     "without injection",
-    line=STAYS,
-    holds_if="above",
-)(lambda evidence: within([_pair(evidence, "tied")[0]], _far, at_b))
+    above=STAYS,
+)(lambda evidence: within([_pair(evidence, "tied")[:1]], _far, at_b))
 
 
 def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:

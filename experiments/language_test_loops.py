@@ -19,7 +19,7 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .measuring import SeedGroup, band, estimate, first_at_most, first_over_second, grouped
+from .measuring import band, estimate, first_at_most, grouped
 
 ALLOWED = 1.01  # times the least bits per byte
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
@@ -39,44 +39,33 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     parts = [[measured(r, r.config.evaluation)[1]["held_out"] for r in g.runs] for g in groups]
     loops = min(array.shape[1] for part in parts for array in part)
     bits = [np.stack([array[:, :loops] for array in part]) for part in parts]
-    found = []
+    found, curves, ranges = [], [], set()
     for group, values in zip(groups, bits, strict=True):  # [seeds, blocks, loops]
-        most = _most(group)
-        beyond = estimate([values[..., [-1, most - 1]]], settings, first_over_second, log=True)
-        found.append({"T": group.config.loops.T, "most_loops": most, "beyond": beyond})
+        trained = group.config.loops
+        T, most = trained.T, most_loops(trained.sampling, trained.b, trained.least)
+        ends = values[..., [-1, most - 1]]
+        beyond = estimate(
+            [ends], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
+        )
+        found.append({"T": T, "most_loops": most, "beyond": beyond})
+        label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
+        label = "loss of all loops" if most <= T else label
+        curves.append(Curve.of(label, "loops", band([values], settings), number=T, b=most))
+        ranges.add((trained.least, most))
 
     def ratio(means: Sequence[Floats]) -> Floats:
-        return _reached(means[0]) / _reached(means[1])
+        """Of the loops, at least 1, after which the least is first neared."""
+        first, second = (1 + first_at_most(each, ALLOWED * each.min(-1)) for each in means)
+        return first / second
+
+    title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(ranges))
+    x = range(1, loops + 1)
 
     return {
         "groups": found,
         "all_over_last": estimate([bits[-1], bits[0]], settings, ratio, log=True),
-        "panels": [_panel([*zip(groups, bits, strict=True)], settings)],
+        "panels": [Panel("useful-loops", title, "loop", "bits per byte", x, curves)],
     }
-
-
-def _most(group: SeedGroup) -> int:
-    loops = group.config.loops
-    return most_loops(loops.sampling, loops.b, loops.least)
-
-
-def _reached(means: Floats) -> Floats:
-    """The loops, at least 1, after which the least is first neared."""
-    return 1 + first_at_most(means, ALLOWED * means.min(-1))
-
-
-def _panel(pairs: Sequence[tuple[SeedGroup, Floats]], settings: EvaluationConfig) -> Panel:
-    """Bits per byte by loop, a curve for each group."""
-    curves = []
-    for group, values in pairs:
-        T, most = group.config.loops.T, _most(group)
-        label = "loss of the last loop" if T == 1 else f"loss of the last {T} loops"
-        label = "loss of all loops" if most <= T else label
-        curves.append(Curve.of(label, "loops", band([values], settings), number=T, b=most))
-    drawn = {(group.config.loops.least, _most(group)) for group, _ in pairs}
-    title = "trained on " + ", ".join(f"{least} to {most} loops" for least, most in sorted(drawn))
-    x = range(1, pairs[0][1].shape[-1] + 1)
-    return Panel("useful-loops", title, "loop", "bits per byte", x, curves)
 
 
 def _window(evidence: Evidence, which: str) -> Any:
@@ -89,7 +78,7 @@ def _window(evidence: Evidence, which: str) -> Any:
     raise NotMeasured(f"no runs with the loss of {which} loops")
 
 
-def _beyond(evidence: Evidence, which: str) -> Estimate:
+def _keeps(evidence: Evidence, which: str) -> Estimate:
     return Estimate.read(_window(evidence, which)["beyond"])
 
 
@@ -104,20 +93,16 @@ for _name, _which, _text in (
         "worse.",
         source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
         quantity="bits per byte after the most loops evaluated over those of training",
-        line=_KEEPS,
-        holds_if="below",
-    )(partial(_beyond, which=_which))
+        below=_KEEPS,
+    )(partial(_keeps, which=_which))
 
 
 @claim(
     "language_all_loops_are_reached_sooner",
     "With the loss of all loops a language model comes near its best after fewer loops than with "
-    "that of the last alone.",
-    source="arXiv 2311.12424, on the window",
-    quantity="loops until within 1 % of the least bits per byte, all over last",
-    line=1.0,
-    holds_if="below",
-)
+    "that of the last alone.", source="arXiv 2311.12424, on the window",
+    quantity="loops until within 1 % of the least bits per byte, all over last", below=1.0,
+)  # fmt: skip
 def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
     for which in ("last", "all"):
         _window(evidence, which)

@@ -14,18 +14,10 @@ from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, claim
-from .evidence import both_families, measured_groups
+from .claims import claim
+from .evidence import both_families, of_group
 from .in_context import NO_WORSE
-from .measuring import (
-    SQUARED_ERROR,
-    band,
-    estimate,
-    first_over_second,
-    grouped,
-    looped_over_standard,
-    squared_errors,
-)
+from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
@@ -50,8 +42,11 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
         last[family, block] = errors[..., -1]
         both = errors[..., [2 * points - 1, points - 1]]
-        growth = {"2": estimate([both], settings, first_over_second, log=True)}
-        groups.append({"label": group.label, "family": family, "block": block, "growth": growth})
+        growth = estimate(
+            [both], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
+        )
+        about = {"label": group.label, "family": family, "block": block}
+        groups.append({**about, "growth": {"2": growth}})
         kind = family if block == "gpt2" else f"{family}, {block}"
         curves.append(Curve.of(group.label, kind, band([errors], settings)))
     title = f"models trained on {points} pairs"
@@ -66,36 +61,17 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 claim(
     "length_rotary_keeps_its_error",
     "With relative positions a looped model errs no more on prompts twice as long as in training.",
-    source=f"{_FAN} (arithmetic and copying, without positions)",
-    quantity=_GROWTH,
-    line=NO_WORSE,
-    holds_if="below",
-)(lambda evidence: _growth(evidence, "llama"))
-
+    source=f"{_FAN} (arithmetic and copying, without positions)", quantity=_GROWTH, below=NO_WORSE,
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="llama"))  # fmt: skip
 claim(
     "length_learned_positions_fail",
     "With learned positions its error on such prompts is more than twice as large.",
-    source=f"{_FAN}, on positions that training never used",
-    quantity=_GROWTH,
-    line=2.0,
-    holds_if="above",
-)(lambda evidence: _growth(evidence, "gpt2"))
-
-
+    source=f"{_FAN}, on positions that training never used", quantity=_GROWTH, above=2.0,
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="gpt2"))  # fmt: skip
 claim(
     "length_looped_errs_less_than_standard",
     "With relative positions a looped model errs less than a standard one on prompts four times as "
-    "long as in training.",
-    source=f"{_FAN}, on looped and standard transformers",
+    "long as in training.", source=f"{_FAN}, on looped and standard transformers",
     quantity="error of the last query of prompts four times as long, looped over standard",
-    line=1.0,
-    holds_if="below",
-    published="looped models generalise to longer inputs (other tasks)",
-)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))
-
-
-def _growth(evidence: Evidence, block: str) -> Estimate:
-    """Of the looped model with these blocks, on prompts twice as long."""
-    group = measured_groups(evidence, "length", family="looped", block=block)[0]
-    evidence.where(family="looped", block=block)
-    return Estimate.read(group["growth"]["2"])
+    below=1.0, published="looped models generalise to longer inputs (other tasks)",
+)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))  # fmt: skip

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +27,6 @@ from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
-from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.panel import Curve, Panel, file_name
@@ -39,21 +40,16 @@ from .definition import OF_EVERY_RUN
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
+BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
 
 def _plain(value: Any) -> Any:
     """A measure's result as JSON has it."""
     if isinstance(value, Estimate | Panel):
         return value.plain()
-    if isinstance(value, Interval):
-        return value.to_json()
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list) else value
-
-
-class Missing(Exception):
-    """What runs lack for a measure: its message, one line."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +101,6 @@ def measure_runs(name: str, request: Request) -> Measurement:
     if name in OF_EVERY_RUN:
         files, others = "experiments", {"unfinished": request.unfinished}
 
-    def compute() -> dict[str, Any]:
-        found: dict[str, Any] = module.measure(runs, settings, **given, **others)
-        return found
-
     try:
         runs = [load_run(run.path) for run in members]
         key = {
@@ -125,24 +117,16 @@ def measure_runs(name: str, request: Request) -> Measurement:
                 plugins=[module.__name__],
             ),
         }
-        result = _once(name, request, key, compute)
-    except (Missing, RunError) as lack:
+        folder = Path(request.folder) / "experiments" / "measures" / name
+        if request.stored_only and found(folder, "measure", key) is None:
+            raise RunError("not measured yet" + " of these runs" * bool(request.runs))
+        measure = partial(module.measure, runs, settings, **given, **others)
+        stored = kept(folder, "measure", key, lambda: ({"result": _plain(measure())}, None))
+    except RunError as lack:
         return Measurement(missing=(f"{name}: {lack}",))
+    result = stored["result"]
     panels = [Panel.read(panel) for panel in result.get("panels", ())]
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
-
-
-def _once(
-    name: str, request: Request, key: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """The result that is stored under a key, or that of now, its panels as plain values; Missing
-    where nothing is to be computed."""
-    folder = Path(request.folder) / "experiments" / "measures" / name
-    if request.stored_only and found(folder, "measure", key) is None:
-        raise Missing("not measured yet" + " of these runs" * bool(request.runs))
-    stored = kept(folder, "measure", key, lambda: ({"result": _plain(compute())}, None))
-    result: dict[str, Any] = stored["result"]
-    return result
 
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval
@@ -224,29 +208,8 @@ def squared_errors(
     return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / group.task.divisor
 
 
-def bits_per_byte(run: Run) -> float:
-    """Of the held-out text after b loops."""
-    _, arrays = measured(run, run.config.evaluation)
-    return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
-
-
-def itself(means: Sequence[Floats]) -> Floats:
-    """The statistic of one group that is its mean."""
-    return means[0]
-
-
-def one_over_other(means: Sequence[Floats]) -> Floats:
-    """The statistic of two groups that is the ratio of their means."""
-    return means[0] / means[1]
-
-
-def first_over_second(means: Sequence[Floats]) -> Floats:
-    """The statistic of one group with two numbers, [..., 2], that is their ratio."""
-    return np.asarray(means[0][..., 0] / means[0][..., 1])
-
-
 def band(
-    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itself
+    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itemgetter(0)
 ) -> Interval:
     """A curve of a picture: a statistic, [...], of the means of groups of trainings [seeds,
     prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
@@ -265,7 +228,7 @@ def band_of(estimates: Sequence[Estimate | None]) -> Interval:
 def estimate(
     groups: Sequence[Floats],
     settings: EvaluationConfig,
-    statistic: Statistic = itself,
+    statistic: Statistic = itemgetter(0),
     **options: Any,
 ) -> Estimate:
     """A number from groups [seeds, prompts, ...], with the interval of claims: see
@@ -280,8 +243,12 @@ def looped_over_standard(
 ) -> dict[str, Estimate]:
     """Of errors [seeds, prompts] by family and what else tells groups apart, by the latter: those
     of the looped models over those of the standard ones, where there are both."""
+
+    def ratio(means: Sequence[Floats]) -> Floats:
+        return means[0] / means[1]
+
     return {
-        str(key): estimate([errors["looped", key], values], settings, one_over_other, log=True)
+        str(key): estimate([errors["looped", key], values], settings, ratio, log=True)
         for (family, key), values in errors.items()
         if family == "standard" and ("looped", key) in errors
     }

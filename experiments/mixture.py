@@ -23,16 +23,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups
-from .measuring import (
-    SQUARED_ERROR,
-    SeedGroup,
-    band,
-    estimate,
-    grouped,
-    looped_over_standard,
-    one_over_other,
-    unrolled,
-)
+from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -61,7 +52,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors[family, trained] = {}  # of the last query, [seeds, prompts]
         for name in tasks if trained == "mixture" else [trained]:
             prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
-            values = _errors(group, prompts, settings)
+            scale = group.task.divisor**0.5  # a class's outputs alone are not of variance 1
+            scaled = Prompts(prompts.xs, prompts.ys * scale)
+            models = unrolled(group, scaled, settings)[:, -1]
+            values = np.square(models / scale - prompts.ys.double().numpy())
             errors[family, trained][name] = values[..., -1]
             interval = band([values], settings)
             curves[name].append(Curve.of(f"{family}, trained on {of}", family, interval))
@@ -75,16 +69,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
     ratio = looped_over_standard(means, settings)
     both = {"looped_over_standard": ratio["mixture"]} if ratio else {}
-    panels = [_panel(name, points, curves[name]) for name in tasks]
+    axes, panels = ("in-context examples k", SQUARED_ERROR), []
+    for name, drawn in curves.items():
+        title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
+        name = f"mixture-{file_name(name)}"
+        panels.append(Panel(name, title, *axes, range(points), drawn, log="y"))
     return {"groups": found, **both, "panels": panels}
-
-
-def _errors(group: SeedGroup, prompts: Prompts, settings: EvaluationConfig) -> Floats:
-    """Errors at b over the variance of y, [seeds, prompts, points]. The outputs that a model of one
-    class knows are not of variance 1, as those of the mixture are."""
-    scale = group.task.divisor**0.5
-    models = unrolled(group, Prompts(prompts.xs, prompts.ys * scale), settings)[:, -1]
-    return np.square(models / scale - prompts.ys.double().numpy())
 
 
 def _result(
@@ -104,7 +94,7 @@ def _result(
     found = {
         "family": family,
         "over_alone": {
-            name: positive([own[name], other], statistic=one_over_other)
+            name: positive([own[name], other], statistic=lambda means: means[0] / means[1])
             for name, other in alone.items()
         },
         "sums": positive([np.stack([*own.values()], axis=-1)], statistic=sums),
@@ -115,21 +105,13 @@ def _result(
     return found
 
 
-def _panel(name: str, points: int, curves: Sequence[Curve]) -> Panel:
-    """Errors by examples on prompts of a class, or of the sums."""
-    title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
-    axes = ("in-context examples k", SQUARED_ERROR)
-    return Panel(f"mixture-{file_name(name)}", title, *axes, range(points), curves, log="y")
-
-
 @claim(
     "mixture_is_told_apart",
     "A looped model of several function classes is as good on each, at the last query, as a looped "
     "model of that class alone: it finds the class from the pairs.",
     source=f"{_YADLOWSKY}, section 3, for standard models; 2306.04891 for the selection",
     quantity="largest ratio over classes of its error to that of the model of the class alone",
-    line=1.25,  # as for models that match elsewhere
-    holds_if="below",
+    below=1.25,  # as for models that match elsewhere
     published="nearly as good as models of one class",
 )
 def is_told_apart(evidence: Evidence) -> Estimate:
@@ -146,18 +128,15 @@ claim(
     "On several function classes a looped model is as good as a standard one.",
     source="arXiv 2311.12424 for one class",
     quantity="error of looped over standard at the last query, means over classes",
-    line=1.25,
-    holds_if="below",
+    below=1.25,
 )(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
-
 claim(
     "mixture_fails_between_classes",
     "A looped model of several function classes does worse on sums of functions of all of them, of "
     "which training had none, than on the classes.",
     source=f"{_YADLOWSKY}, section 4, for standard models",
     quantity="error on the sums over the mean of the errors on the classes, at the last query",
-    line=1.25,
-    holds_if="above",
+    above=1.25,
     published="combinations of classes are predicted poorly",
 )(lambda evidence: Estimate.read(_of_mixture(evidence)["sums"]))
 

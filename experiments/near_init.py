@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -87,11 +88,10 @@ def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Cu
     ]
 
 
-def loop_curves(loops: Sequence[int], values: ArrayLike) -> list[Curve]:
-    """A curve for each number of loops of values [seeds, loops, x]."""
+def loop_curves(values: Mapping[int, ArrayLike], sign: str = "R") -> list[Curve]:
+    """A curve for each number of loops of values [seeds, x], which labels call R."""
     return [
-        Curve.of(f"R = {r}", "loops", mean_of_seeds(of), number=r)
-        for r, of in zip(loops, np.array(values).swapaxes(0, 1), strict=True)
+        Curve.of(f"{sign} = {r}", "loops", mean_of_seeds(of), number=r) for r, of in values.items()
     ]
 
 
@@ -220,21 +220,18 @@ def norms(near: Near) -> dict[str, Any]:
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
     init, loops = INITS[near.init], near.loops
     result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in SHARED}}
-    panels = []
+    panels, x, y = list[Panel](), "optimiser step", "norm (root mean square)"
+    panel = partial(Panel, x_label=x, y_label=y, x=range(STEPS + 1), log="y", picture="norms")
     total = len(SHARED) * len(LABELS) * near.seeds * sum(loops) * STEPS
     with Progress(total, "norms", "loop") as progress:
         for (sharing, shared), scaling in product(SHARED.items(), LABELS):
             stacks = [Stack(r, shared, scaling) for r in loops]
             norm = all_first_steps(init, stacks, STEPS, range(near.seeds), progress)["norm"]
             result["norm"][sharing][scaling] = by_seed(norm)
-            panels.append(
-                Panel(
-                    f"norms-{sharing.replace('_', '-')}-{scaling}",
-                    f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}",
-                    "optimiser step", "norm (root mean square)", range(STEPS + 1),
-                    loop_curves(loops, norm), log="y", picture="norms",
-                )
-            )  # fmt: skip
+            name = f"norms-{sharing.replace('_', '-')}-{scaling}"
+            title = f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}"
+            curves = loop_curves(dict(zip(loops, norm.swapaxes(0, 1), strict=True)))
+            panels.append(panel(name, title, curves=curves))
     return {**result, "panels": panels}
 
 
@@ -322,69 +319,58 @@ def changes(near: Near) -> dict[str, Any]:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
         raise ConfigError("loops", f"{text}, got {list(near.loops)}")
     stds = sorted(factor * init.embedding_std for factor in (*_FACTORS, 1.0))
-    change, slope, firsts = ({place: dict[str, Any]() for place in PLACES} for _ in range(3))
+    result = {**_description(near, init), "steps": STEPS, "embedding_stds": stds}
+    parts: dict[str, dict[str, dict[str, Any]]] = {
+        part: {place: {} for place in PLACES} for part in ("change", "slope", "by_embedding")
+    }
     work = sum(near.loops) * STEPS + sum(large_loops) * len(_FACTORS)
     with Progress(len(LABELS) * near.seeds * work, "changes", "loop") as progress:
-        for std, scaling in product(stds, LABELS):
-            own = std == init.embedding_std
-            loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
-            stacks = [Stack(r, True, scaling) for r in loops]
-            each = init._replace(embedding_std=std)
-            moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
-            for place in PLACES:
-                found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
-                firsts[place].setdefault(scaling, []).append(found[:, 0])
-                if own:
-                    change[place][scaling] = by_seed(moved[place])
-                    slope[place][scaling] = by_seed(found)
-    result = {
-        **_description(near, init),
-        "steps": STEPS,
-        "embedding_stds": stds,
-        "change": change,
-        "slope": slope,
-        "by_embedding": {
-            place: {scaling: by_seed(np.stack(values, 1)) for scaling, values in of.items()}
-            for place, of in firsts.items()
-        },
-    }
+        for scaling in LABELS:
+            firsts = {place: list[Floats]() for place in PLACES}
+            for std in stds:
+                own = std == init.embedding_std
+                loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
+                stacks = [Stack(r, True, scaling) for r in loops]
+                each = init._replace(embedding_std=std)
+                moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
+                for place in PLACES:
+                    found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
+                    firsts[place].append(found[:, 0])
+                    if own:
+                        parts["change"][place][scaling] = by_seed(moved[place])
+                        parts["slope"][place][scaling] = by_seed(found)
+            for place, values in firsts.items():
+                parts["by_embedding"][place][scaling] = by_seed(np.stack(values, 1))
+    result |= parts
     return {**result, "panels": _change_panels(result)}
 
 
 def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
-    """Changes by loops at the first step; by step, a panel for each scaling; slopes by step and by
-    the embedding's standard deviation; each before the final norm and after it."""
+    """Before the final norm and after it: changes by loops at the first step, and by step, a panel
+    for each scaling; slopes by step and by the embedding's standard deviation."""
     found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
-    moved = "change (root mean square)"
-    titles = {place: f"{where}, {result['what']}" for place, where in PLACES.items()}
-    for place, title in titles.items():
-        values = {name: np.array(of["by_seed"]) for name, of in result["change"][place].items()}
-        first = scaling_curves({scaling: of[:, :, 0] for scaling, of in values.items()})
-        found.append(
-            Panel(
-                f"changes-step-1-{place}", f"step 1, {title}", "loops R", moved, loops, first,
-                log="xy", picture="changes",
-            )
-        )  # fmt: skip
-        found += [
-            Panel(
-                f"changes-by-step-{place}-{scaling}", f"{LABELS[scaling]}, {title}",
-                "optimiser step", moved, steps, loop_curves(loops, of), log="y",
-                picture="changes-steps",
-            )
-            for scaling, of in values.items()
-        ]  # fmt: skip
-    for part, axis, x, picture in (
-        ("slope", "optimiser step", steps, "changes-by-step"),
-        ("by_embedding", "embedding std", result["embedding_stds"], "changes-by-embedding"),
-    ):
-        for place, title in titles.items():
-            values = {name: of["by_seed"] for name, of in result[part][place].items()}
-            found.append(
-                Panel(
-                    f"changes-{part.replace('_', '-')}-{place}", title, axis,
-                    "slope of log change over log R", x, scaling_curves(values),
-                    log="x" if part == "by_embedding" else "", picture=picture,
-                )
-            )  # fmt: skip
+    step, moved = "optimiser step", "change (root mean square)"
+    slope = "slope of log change over log R"
+    first = partial(Panel, x_label="loops R", y_label=moved, x=loops, log="xy", picture="changes")
+    each = partial(Panel, x_label=step, y_label=moved, x=steps, log="y", picture="changes-steps")
+    by_step = partial(Panel, x_label=step, y_label=slope, x=steps, picture="changes-by-step")
+    by_std = partial(
+        Panel, x_label="embedding std", y_label=slope, x=result["embedding_stds"], log="x",
+        picture="changes-by-embedding",
+    )  # fmt: skip
+    for place, where in PLACES.items():
+        title = f"{where}, {result['what']}"
+        change, slopes, by_embedding = (
+            {name: np.array(of["by_seed"]) for name, of in result[part][place].items()}
+            for part in ("change", "slope", "by_embedding")
+        )
+        curves = scaling_curves({scaling: of[:, :, 0] for scaling, of in change.items()})
+        found.append(first(f"changes-step-1-{place}", f"step 1, {title}", curves=curves))
+        for scaling, of in change.items():
+            curves = loop_curves(dict(zip(loops, of.swapaxes(0, 1), strict=True)))
+            name = f"changes-by-step-{place}-{scaling}"
+            found.append(each(name, f"{LABELS[scaling]}, {title}", curves=curves))
+        found.append(by_step(f"changes-slope-{place}", title, curves=scaling_curves(slopes)))
+        curves = scaling_curves(by_embedding)
+        found.append(by_std(f"changes-by-embedding-{place}", title, curves=curves))
     return found

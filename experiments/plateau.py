@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
-from looplab.models import Model
 from looplab.probing.attention import recorded_shares, uniform_share
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
@@ -27,35 +26,20 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import check_same_prompts, group, measured_groups, over_examples
-from .measuring import (
-    SQUARED_ERROR,
-    Missing,
-    band,
-    batches,
-    estimate,
-    first_at_most,
-    grouped,
-    value_at,
-)
+from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
 from .statistics import hierarchical_bootstrap
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 QUANTITIES = ("error", "attention", "cosine", "zero")
 _ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
-_SOURCE = "arXiv 2506.13688"
 _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
 
 
 def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
     """Whether a model with this mean error over all numbers of examples uses its examples: its
     excess over the Bayes error is at most half of that of predicting 0."""
-    return loss <= highest(bayes, zero)
-
-
-def highest(bayes: float, zero: float) -> float:
-    """The highest error that counts as off the plateau."""
-    return bayes + LEAVES * (zero - bayes)
+    return loss <= bayes + LEAVES * (zero - bayes)
 
 
 def bayes_error(dims: int, points: int) -> float:
@@ -70,13 +54,13 @@ def bayes_error(dims: int, points: int) -> float:
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Measure the snapshots of the steps that all runs have, on `settings.prompts` prompts: runs of
-    one task that differ in the optimiser and the seed; result as `compare`. Missing for runs
+    one task that differ in the optimiser and the seed; result as `compare`. RunError for runs
     without three common steps."""
     kept = {run.path: snapshots_of(run.path) for run in runs}
     steps = sorted(set.intersection(*map(set, kept.values())))
     if len(steps) < 3:
         fewest = min(kept, key=lambda path: len(kept[path]))
-        raise Missing(
+        raise RunError(
             f"{fewest} has {len(kept[fewest])} snapshots, all runs together {len(steps)}: train "
             "it again with training.snapshots and again=true"
         )
@@ -95,34 +79,29 @@ def trajectory(
     run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig
 ) -> Floats:
     """What the snapshots of a run show, [prompts, steps, 4], in the order of `QUANTITIES`: errors
-    are means over all numbers of examples, over the variance of y. The head is the one that attends
-    most to the previous token after the last step, in the loop where it does."""
+    are means over all numbers of examples, over the variance of y, cosines those between the states
+    of different queries after the last loop. The head is the one that attends most to the previous
+    token after the last step, in the loop where it does."""
     folders = snapshots_of(run.path)
     loops, head, found = trained_loops(run.config), -1, list[Floats]()
     for step in reversed(steps):
-        model = load_run(folders[step]).model
-        parts = [_measured(model, batch, loops) for batch in batches(prompts, settings.batch_size)]
-        others, shares = (torch.cat(part, dim=-1) for part in zip(*parts, strict=True))
-        head = int(shares.mean(-1).argmax()) if head < 0 else head
-        error, cosine, zero = others
-        rows = torch.stack((error, shares[head], cosine, zero), dim=-1)
+        model, parts, attention = load_run(folders[step]).model, [], []
+        for batch in batches(prompts, settings.batch_size):
+            with recorded_shares(model) as shares:
+                *_, (state, predictions) = model.unroll(batch, loops)
+            error = (predictions - batch.ys).square().mean(-1)
+            units = F.normalize(state.stream[:, ::2].float(), dim=-1)
+            count = units.shape[1]
+            # |Σ u|² is the sum of all cosines, of which the own ones are 1.
+            cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
+            parts.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))  # [3, B]
+            attention.append(torch.cat(shares))  # of every head in every loop, [loops · heads, B]
+        (error, cosine, zero), by_head = torch.cat(parts, dim=-1), torch.cat(attention, dim=-1)
+        head = int(by_head.mean(-1).argmax()) if head < 0 else head
+        rows = torch.stack((error, by_head[head], cosine, zero), dim=-1)
         rows[:, [0, 3]] /= run.task.divisor
         found.insert(0, rows.double().numpy())
     return np.stack(found, axis=1)
-
-
-def _measured(model: Model, prompts: Prompts, loops: int) -> tuple[Tensor, Tensor]:
-    """The squared error, the mean cosine between the states of different queries after the last
-    loop, and the squared error of predicting zero, [3, B]; and the attention to the previous token
-    of every head in every loop, [loops · heads, B]."""
-    with recorded_shares(model) as shares:
-        *_, (state, predictions) = model.unroll(prompts, loops)
-    error = (predictions - prompts.ys).square().mean(-1)
-    units = F.normalize(state.stream[:, ::2].float(), dim=-1)
-    count = units.shape[1]
-    # |Σ u|² is the sum of all cosines, of which the own ones are 1.
-    cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
-    return torch.stack((error, cosine, prompts.ys.square().mean(-1))), torch.cat(shares)
 
 
 def compare(
@@ -184,75 +163,31 @@ def _panels(
 ) -> list[Panel]:
     """Each quantity by the step."""
     zero = float(next(iter(values.values()))[..., _ZERO].mean())
-    half = zero - LEAVES * (zero - least)
+    half, alike = zero - LEAVES * (zero - least), {"the same attention to all tokens": uniform}
     panels = []
-    for quantity, label, levels in (
-        (_ERROR, SQUARED_ERROR, {"half of the fall": half}),
-        (_ATTENTION, "attention at y to its own x", {"the same attention to all tokens": uniform}),
-        (_COSINE, "cosine between states of different queries", {}),
+    for quantity, label, log, levels in (
+        (_ERROR, SQUARED_ERROR, "y", {"half of the fall": half}),
+        (_ATTENTION, "attention at y to its own x", "", alike),
+        (_COSINE, "cosine between states of different queries", "", {}),
     ):
-        name, log = f"plateau-{QUANTITIES[quantity]}", "y" if quantity == _ERROR else ""
         curves = [
             Curve.of(optimizer.capitalize(), optimizer, band([each[..., quantity]], settings))
             for optimizer, each in values.items()
         ]
         axes = ("training step by step", "training step", label)
+        name = f"plateau-{QUANTITIES[quantity]}"
         panels.append(Panel(name, *axes, steps, curves, log=log, levels=levels))
     return panels
 
 
-claim(
-    "attention_rises_on_the_plateau",
-    "Attention to the previous token, which binds x and y to a pair, rises before the error falls.",
-    source=f"{_SOURCE}, on the attention that a task needs",
-    quantity="share of the attention's rise that is done when a tenth of the error's fall is, with "
-    "Adam",
-    line=0.1,  # both at the same time
-    holds_if="above",
-    published="attention makes progress during the plateau",
-    published_size="one layer, other tasks",
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
-
-claim(
-    "states_are_parallel_on_the_plateau",
-    "On the plateau the states of different queries are nearly parallel.",
-    source=f"{_SOURCE}, on the collapse of representations",
-    quantity="mean cosine between the states of different queries when a tenth of the error's fall "
-    "is done, with Adam",
-    line=0.9,
-    holds_if="above",
-    published="nearly parallel",
-    published_size="one layer, other tasks",
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
-
-
-@claim(
-    "muon_leaves_the_plateau_first",
-    "Muon leaves the plateau after fewer steps than Adam.",
-    source="arXiv 2601.13474 (proved for linear attention)",
-    quantity="step at which half of the error's fall is done, Muon over Adam",
-    line=1.0,
-    holds_if="below",
-    published="fewer steps than Adam",
-)
-def muon_leaves_the_plateau_first(evidence: Evidence) -> Estimate:
+def _muon_leaves_first(evidence: Evidence) -> Estimate:
     for optimizer in ("muon", "adam"):
         _with(evidence, optimizer)
     return Estimate.read(evidence.result("plateau", "muon_over_adam"))
 
 
-@claim(
-    "muon_suffers_more_from_shifts",
-    "Inputs unlike those of training raise the error of a model trained by Muon by a larger factor "
-    "than that of one trained by Adam for as many steps.",
-    source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
-    quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
-    "mean over four shifts",
-    line=1.0,
-    holds_if="above",
-    published="more prone to spurious features (other tasks)",
-)
-def muon_suffers_more_from_shifts(evidence: Evidence) -> Estimate:
+def _muon_suffers_more(evidence: Evidence) -> Estimate:
+    """The geometric mean over the shifts."""
     trained = [group(evidence, optimizer=_name(evidence, name)) for name in ("muon", "adam")]
     check_same_prompts(*trained)
     names = ("model_at_b", *(f"{shift}/model_at_b" for shift in _SHIFTS))
@@ -274,6 +209,38 @@ def _with(evidence: Evidence, optimizer: str) -> Any:
 
 def _name(evidence: Evidence, optimizer: str) -> str:
     """What the runs call it: adam, or adamw."""
-    members = [*evidence.members, *(each.member for each in evidence.unfinished)]
-    names = {member.config.training.optimizer for member in members}
+    names = {member.config.training.optimizer for member in evidence.members}
     return "adamw" if optimizer == "adam" and "adamw" in names else optimizer
+
+
+_AT = "when a tenth of the error's fall is"
+for _claim, _sentence, _source, _quantity, _side, _published, _size, _estimate in (
+    ("attention_rises_on_the_plateau",
+     "Attention to the previous token, which binds x and y to a pair, rises before the error "
+     "falls.", "arXiv 2506.13688, on the attention that a task needs",
+     f"share of the attention's rise that is done {_AT}, with Adam",
+     {"above": 0.1},  # both at the same time
+     "attention makes progress during the plateau", "one layer, other tasks",
+     lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"])),
+    ("states_are_parallel_on_the_plateau",
+     "On the plateau the states of different queries are nearly parallel.",
+     "arXiv 2506.13688, on the collapse of representations",
+     f"mean cosine between the states of different queries {_AT} done, with Adam",
+     {"above": 0.9}, "nearly parallel", "one layer, other tasks",
+     lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"])),
+    ("muon_leaves_the_plateau_first", "Muon leaves the plateau after fewer steps than Adam.",
+     "arXiv 2601.13474 (proved for linear attention)",
+     "step at which half of the error's fall is done, Muon over Adam", {"below": 1.0},
+     "fewer steps than Adam", "", _muon_leaves_first),
+    ("muon_suffers_more_from_shifts",
+     "Inputs unlike those of training raise the error of a model trained by Muon by a larger "
+     "factor than that of one trained by Adam for as many steps.",
+     "arXiv 2603.00742: Muon lacks the bias to simple solutions",
+     "error on shifted inputs over that on inputs of training, Muon over Adam, geometric mean over "
+     "four shifts", {"above": 1.0}, "more prone to spurious features (other tasks)", "",
+     _muon_suffers_more),
+):  # fmt: skip
+    claim(
+        _claim, _sentence, source=_source, quantity=_quantity, published=_published,
+        published_size=_size, **_side,
+    )(_estimate)  # fmt: skip

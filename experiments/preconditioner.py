@@ -31,12 +31,11 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
 from .measuring import (
-    SQUARED_ERROR,
+    BESIDE_SOLVERS,
     SeedGroup,
     by_loop,
     estimate,
     grouped,
-    one_over_other,
     over_runs,
     squared_errors,
 )
@@ -46,7 +45,6 @@ _LABELS = {
     "preconditioned": "preconditioned by the inverse covariance",
     "newton": "Newton's method",
 }
-_AXES = ("loop, or step of a solver", SQUARED_ERROR)
 _GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
 
 
@@ -83,17 +81,26 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
 
     def over(solver: str) -> Estimate:
         both = [models[..., b - 1], solvers[solver][1][..., b - 1]]
-        return estimate(both, settings, one_over_other, log=True, trained=(True, False))
+        trained = (True, False)
+        return estimate(
+            both, settings, lambda means: means[0] / means[1], log=True, trained=trained
+        )
 
     root = (vectors * np.sqrt(values)) @ vectors.T
+
+    def spread(run: Run) -> float:
+        loop = run.model.loop
+        assert isinstance(loop, LinearAttentionLoop)
+        return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
+
     title = f"{group.label} beside preconditioned gradient descent"
     return {
         "label": group.label,
         "b": b,
-        "spread": over_runs([_spread(run, root) for run in group.runs]),
+        "spread": over_runs([*map(spread, group.runs)]),
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),
-    }, by_loop("preconditioner", title, _AXES, group, models, settings, solvers)
+    }, by_loop("preconditioner", title, BESIDE_SOLVERS, group, models, settings, solvers)
 
 
 def _solvers(
@@ -103,28 +110,23 @@ def _solvers(
     for b steps on the other prompts; x of covariance I are those of the prompts times `whitening`,
     Σ^-½."""
 
-    def pairs(prompts: Prompts, transform: Floats) -> tuple[Floats, Floats]:
-        return prompts.xs.double().numpy() @ transform, prompts.ys.double().numpy()
+    steps = range(1, loops + 1)
 
-    steps, identity, results = range(1, loops + 1), np.eye(len(whitening)), {}
-    # Descent on whitened inputs is descent preconditioned by the inverse covariance.
-    for name, transform in (("gradient_descent", identity), ("preconditioned", whitening)):
-        other_xs, other_ys = pairs(other_prompts, transform)
+    def descent(transform: Floats) -> Floats:
+        """On whitened inputs it is descent preconditioned by the inverse covariance."""
+        (xs, ys), (other_xs, other_ys) = (
+            (each.xs.double().numpy() @ transform, each.ys.double().numpy())
+            for each in (prompts, other_prompts)
+        )
         rate = best_rate(normal_equations(other_xs, other_ys), other_xs, other_ys, b)
-        xs, ys = pairs(prompts, transform)
-        descent = gradient_descent(normal_equations(xs, ys), rate)
-        results[name] = predictions(xs, descent, steps)[..., -1]
-    xs, ys = pairs(prompts, identity)
-    results["newton"] = predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1]
-    return results
+        return predictions(xs, gradient_descent(normal_equations(xs, ys), rate), steps)[..., -1]
 
-
-def _spread(run: Run, root: Floats) -> float:
-    """The condition number of Σ^½ A Σ^½, where `root` is Σ^½."""
-    loop = run.model.loop
-    assert isinstance(loop, LinearAttentionLoop)
-    preconditioner = loop.attention.detach().double().numpy().T
-    return float(np.linalg.cond(root @ preconditioner @ root))
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    return {
+        "gradient_descent": descent(np.eye(len(whitening))),
+        "preconditioned": descent(whitening),
+        "newton": predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1],
+    }
 
 
 claim(
@@ -134,31 +136,24 @@ claim(
     source=_GATMIRY,
     quantity="condition number of the inputs' covariance as preconditioned, where that of the "
     "inputs is 10",
-    line=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
-    holds_if="below",
+    below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
     published="close to 1 for long prompts",
 )(lambda evidence: _learned(evidence, "spread"))
-
 claim(
     "linear_attention_reaches_preconditioned_descent",
     "After its b loops looped linear attention is as good as b steps of gradient descent "
     "preconditioned by the inverse covariance, at the best rate for b steps.",
     source=_GATMIRY,
     quantity="error at the last query over that of preconditioned gradient descent",
-    line=1.25,  # the margin that every 'as good as' of these experiments has
-    holds_if="below",
+    below=1.25,  # the margin that every 'as good as' of these experiments has
     published="the global minimiser is this method",
 )(lambda evidence: _learned(evidence, "over_theory"))
-
 claim(
     "linear_attention_beats_plain_descent",
     "After its b loops looped linear attention has less than half the error of b steps of plain "
-    "gradient descent at its best rate.",
-    source=_GATMIRY,
-    quantity="error at the last query over that of plain gradient descent",
-    line=0.5,
-    holds_if="below",
-)(lambda evidence: _learned(evidence, "over_descent"))
+    "gradient descent at its best rate.", source=_GATMIRY,
+    quantity="error at the last query over that of plain gradient descent", below=0.5,
+)(lambda evidence: _learned(evidence, "over_descent"))  # fmt: skip
 
 
 def _learned(evidence: Evidence, key: str) -> Estimate:

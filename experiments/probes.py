@@ -95,17 +95,15 @@ for _target, _looped, _standard in (
     ("least_squares", "0.89 (.2983 / .3358)", "1.55 (.5223 / .3363)"),
 ):
     _quantity = f"error of the probes of {_WHAT[_target].rstrip(',')} at the end over that halfway"
-    _claim = partial(of_paper, figure="Figure 8", quantity=_quantity, line=1.0)
+    _claim = partial(of_paper, figure="Figure 8", quantity=_quantity)
     _claim(
         f"fig08_looped_{_target}",
         f"A looped model's state tells {_WHAT[_target]} better and better up to the last loop.",
-        holds_if="below",
+        below=1.0,
         published=_looped,
     )(partial(_last_over_middle, family="looped", target=_target))
     _claim(
         f"fig08_standard_{_target}",
         f"A standard model's state tells {_WHAT[_target]} best in its middle layers and worse at "
-        "the end.",
-        holds_if="above",
-        published=_standard,
-    )(partial(_last_over_middle, family="standard", target=_target))
+        "the end.", above=1.0, published=_standard,
+    )(partial(_last_over_middle, family="standard", target=_target))  # fmt: skip

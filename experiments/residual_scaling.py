@@ -1,13 +1,16 @@
 """'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the ReLU layer of its
-theorems, and its claims on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`).
-Those on trained ones are in `residual_scaling_rates.py` (Figure 5) and
-`residual_scaling_trained.py` (Figures 6 to 8).
+theorems, the stream of trained runs from loop to loop (Figures 6 to 8), and its claims on these and
+on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`). Those on learning rates
+(Figure 5) are in `residual_scaling_rates.py`.
+
+result = trained([load_run("runs/A"), load_run("runs/B")])
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from itertools import chain, cycle, islice, repeat
 from typing import Any
@@ -17,20 +20,38 @@ import torch
 from torch import Generator, Tensor
 
 from looplab.conf.build import build
-from looplab.conf.mistakes import check_choice
+from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
-from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.evaluation.bootstrap import Floats, Interval, numbers
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.evaluate_run import logged
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
+from looplab.evaluation.remarks import unfinished as missing_of
+from looplab.evaluation.style import kind_of
 from looplab.models.model import residual_scale
+from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, Paper
-from .measuring import Missing
-from .near_init import LABELS, Near, by_seed, changes, cosines, norms, scaling_curves
+from .claims import Estimate, Evidence, NotMeasured, Paper
+from .fully_looped import collapse, finite
+from .measuring import grouped
+from .near_init import (
+    LABELS,
+    Near,
+    by_distance,
+    by_seed,
+    changes,
+    cosines,
+    distance_panel,
+    loop_curves,
+    matrix_panel,
+    norms,
+    scaling_curves,
+)
 from .residual_scaling_rates import rates
-from .residual_scaling_trained import trained
 from .statistics import over_seeds
 
 
@@ -43,7 +64,7 @@ def measure(
 ) -> dict[str, Any]:
     """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
     runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
-    ConfigError for other settings, Missing without a run."""
+    ConfigError for other settings, RunError without a run."""
     of_none = {"toy": toy, "norms": norms, "cosines": cosines, "changes": changes}
     check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
     if figure in of_none:
@@ -51,7 +72,7 @@ def measure(
         check_settings("settings.", near)
         return of_none[figure](near)
     if not runs:
-        raise Missing("none of its runs is finished")
+        raise RunError("none of its runs is finished")
     return trained(runs) if figure == "trained" else rates(runs, settings, figure, unfinished)
 
 
@@ -59,6 +80,8 @@ TOY_WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
 _LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
 _HIGHEST = 1e3  # of the picture: exploding norms leave it
+PROMPTS = 64  # on which trained runs are followed
+_Z = 1.645  # standard errors in half a 90 % interval
 
 
 def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
@@ -91,28 +114,24 @@ def _toy_panels(
 ) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers; and the cosines."""
+    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    by_loops = partial(Panel, x_label="loops R", x=loops)
+    both = partial(by_loops, log="xy", limits=(0.5, _HIGHEST), picture="toy")
     norms = scaling_curves(values["looped"], "looped, ")
     norms += scaling_curves(values["deep"], "not shared, ")
     changes = scaling_curves(values["change"], "looped, ")
-    layers = [
-        Curve.of(f"U = {u}", "loops", mean_of_seeds(of), number=int(u))
-        for u, of in values["layers"].items()
-    ]
-    stacks = [*values["cosine"]]
-    cosine = mean_of_seeds(np.transpose([*values["cosine"].values()]))
-    both: dict[str, Any] = {"log": "xy", "limits": (0.5, _HIGHEST), "picture": "toy"}
-    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    layers = loop_curves({int(u): of for u, of in values["layers"].items()}, "U")
     several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
     pairs = f"{title}, mean over pairs of increments of {_ANGLES_AT} loops"
+    stacks = [*values["cosine"]]
+    cosine = Curve.of("cosine", "looped", mean_of_seeds(np.transpose([*values["cosine"].values()])))
+    bars = partial(Panel, x_names=stacks, bars=True)
     return [
-        Panel("toy-norm", title, "loops R", norm, loops, norms, **both),
-        Panel("toy-change", title, "loops R", moved, loops, changes, **both),
-        Panel("toy-layers", several, "loops R", norm, loops, layers, log="x"),
-        Panel(
-            "toy-cosines", pairs, "stack", "cosine", range(len(stacks)),
-            [Curve.of("cosine", "looped", cosine)], x_names=stacks, bars=True,
-        ),
-    ]  # fmt: skip
+        both("toy-norm", title, y_label=norm, curves=norms),
+        both("toy-change", title, y_label=moved, curves=changes),
+        by_loops("toy-layers", several, y_label=norm, curves=layers, log="x"),
+        bars("toy-cosines", pairs, "stack", "cosine", range(len(stacks)), [cosine]),
+    ]
 
 
 def layers(width: int, seed: int) -> Iterator[Tensor]:
@@ -200,6 +219,87 @@ def _lengths(states: Tensor) -> Tensor:
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
 
 
+def trained(runs: Sequence[Run]) -> dict[str, Any]:
+    """Follow trained runs up to their number of loops, on 64 prompts.
+
+    `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
+    `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
+    if one of the two is zero at all tokens; and `apart`, its mean over pairs of different ones,
+    None if there are none. `unfinished` says what its training lacks, `collapsed` the reason why it
+    collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
+    nothing was logged. `panels`, whose curves are of the seeds of one model: the norms by loop, the
+    cosines of each model's increments, and these by the distance between two loops. RunError if
+    states are not finite.
+    """
+    found = {str(run.path): _followed(run) for run in runs}
+    longest = 1 + max(run["loops"] for run in found.values())
+    groups = grouped(runs)
+    norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
+    for group in groups:
+        of, kind = [found[str(run.path)] for run in group.runs], kind_of(group.config.model)
+        b = len({each.b for each in groups}) == len(groups) > 1  # else it tells no two apart
+        number = group.b if b else None
+        interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in of])
+        if len(of) == 1:  # over prompts
+            half = _Z * numbers(padded(of[0]["norm"]["standard_error"], longest))
+            interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
+        norms.append(Curve.of(group.label, kind, interval, number=number))
+        if group.b > 1:
+            cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
+            interval = mean_of_seeds(by_distance(cosines, longest - 1))
+            apart.append(Curve.of(group.label, kind, interval, number=number))
+            title = f"{group.label}, step {of[0]['step']}"
+            name = f"trained-cosines-{len(matrices) + 1}"
+            matrices.append(matrix_panel(name, title, _mean(cosines)))
+    axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
+    title = f"trained runs, {PROMPTS} prompts"
+    panels = [
+        Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
+        *matrices,
+        *([distance_panel("trained-cosines", title, apart)] if apart else []),
+    ]
+    return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
+
+
+def _followed(run: Run) -> dict[str, Any]:
+    config, model = run.config, deepcopy(run.model).requires_grad_(False).double()
+    b, prompts = trained_loops(config), evaluation_prompts(run.task, PROMPTS, config.task.points, 0)
+    movements = Movements(window=b)
+    last = movements.add(follow(model, prompts_on(model, prompts), b))
+    if not bool(last.isfinite().all()):
+        raise RunError(f"{run.path}: its states are not finite by loop {b}")
+    arrays = movements.arrays()
+    raw, cosine = arrays["raw"], _mean(arrays["cosines"])
+    pairs = (cosine[i][j] for i in range(b) for j in range(b) if i != j)
+    values = [value for value in pairs if value is not None]
+    curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
+    first, end = curriculum(0), curriculum(max(run.step - 1, 0))
+    moved = (first.dims, first.points) != (end.dims, end.points)
+    return {
+        "run": str(run.path),
+        "what": f"{config.model.connectivity or config.model.family}, b = {b}",
+        "step": run.step,
+        "unfinished": missing_of(config, run.task, run.step),
+        "scaling": config.model.residual_scaling,
+        "loops": b,
+        "norm": {
+            "mean": raw.mean(0).tolist(),
+            "standard_error": (raw.std(0, ddof=1) / np.sqrt(len(raw))).tolist(),
+        },
+        "cosine": cosine,
+        "apart": float(np.mean(values)) if values else None,
+        "collapsed": None if moved or not losses else collapse(losses),
+    }
+
+
+def _mean(cosines: Floats) -> list[list[float | None]]:
+    """The mean of cosines [P, b, b] over the prompts that have one, None if there is none."""
+    valid = np.isfinite(cosines)
+    with np.errstate(invalid="ignore"):
+        means = np.where(valid, cosines, 0).sum(0) / valid.sum(0)
+    return [[*map(finite, row)] for row in means]
+
+
 _of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
 
 
@@ -221,53 +321,10 @@ def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
-# Figure 2. A normed stream grows like the square root of the loops at least where it grows: over 64
-# loops by far more than half.
-_BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
-_SCALED = {"none": "unscaled", "sqrt": "scaled by 1/√R", "linear": "scaled by 1/R"}
-_STACK = {"looped": "a looped stack", "non_shared": "an equally deep stack of layers of its own"}
-for _name, _sharing, _scaling, _line, _what in (
-    ("none_grows", "looped", "none", 2.0, "grows with the loops"),
-    ("sqrt_grows", "looped", "sqrt", 1.5, "still grows with the loops"),
-    ("linear_is_flat", "looped", "linear", _BOUNDED, "does not grow"),
-    ("deep_sqrt_is_flat", "non_shared", "sqrt", _BOUNDED, "does not grow"),
-):
-    _of_paper(
-        f"fig2_{_name}",
-        f"With residual branches {_SCALED[_scaling]}, the norm of {_STACK[_sharing]} {_what}.",
-        "Figure 2",
-        "norm of the stream after the first steps, ratio from the fewest loops to the most",
-        _line,
-        "below" if _name.endswith("flat") else "above",
-        "flat" if _name.endswith("flat") else "",
-        steps=10,
-    )(partial(_norm_ratio, sharing=_sharing, scaling=_scaling))
-
-
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
     """Over pairs of different loops, or of different blocks."""
     result = evidence.result("residual_scaling")
     return _sized(_values(result["apart"][sharing]), result, 0)
-
-
-_of_paper(
-    "fig3_looped_increments_agree",
-    "The increments of a new looped stack point in one direction.",
-    "Figure 3",
-    "mean cosine of two different increments, looped",
-    0.3,  # the least of the published range of trained ones; independent ones have 0 ± .01
-    "above",
-    "densely positive",
-)(partial(_apart, sharing="looped"))
-_of_paper(
-    "fig3_deep_increments_do_not",
-    "The increments of layers that share no weights are orthogonal.",
-    "Figure 3",
-    "mean cosine of two different increments, non-shared",
-    0.1,
-    "below",
-    "near 0",
-)(partial(_apart, sharing="non_shared"))
 
 
 def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
@@ -279,37 +336,97 @@ def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
 
 
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
-for _figure, _steps, _when in (
+for _number, _steps, _when in (
     (4, 1, "one optimiser step"),
     (9, 10, "each of the first ten optimiser steps"),
 ):
-    for _name, _scalings, _sentence, _published in (
-        (
-            "none_moves_more",
-            ("none", "sqrt"),
-            f"Unscaled, {_when} moves the output more the more loops there are.",
-            "1/2 (∝ R against √R)",
-        ),
-        (
-            "sqrt_moves_more",
-            ("sqrt", "linear"),
-            f"Scaled by 1/√R, {_when} still moves the output more the more loops there are.",
-            "1/2 (∝ √R against flat)",
-        ),
-        (
-            "linear_is_flat",
-            ("linear",),
-            f"Scaled by 1/R, {_when} moves the output as far whatever the number of loops.",
-            "0 (flat)",
-        ),
-    ):
+    for _name, _scalings, _scaled, _moves, _published in (
+        ("none_moves_more", ("none", "sqrt"), "Unscaled",
+         "moves the output more the more loops there are", "1/2 (∝ R against √R)"),
+        ("sqrt_moves_more", ("sqrt", "linear"), "Scaled by 1/√R",
+         "still moves the output more the more loops there are", "1/2 (∝ √R against flat)"),
+        ("linear_is_flat", ("linear",), "Scaled by 1/R",
+         "moves the output as far whatever the number of loops", "0 (flat)"),
+    ):  # fmt: skip
         _of_paper(
-            f"fig{_figure}_{_name}",
-            _sentence,
-            f"Figure {_figure}",
-            f"slope of log change over log R, {' less '.join(_scalings)}",
-            _HALF,
-            "above" if len(_scalings) > 1 else "below",
-            _published,
-            steps=_steps,
-        )(partial(_slope, scalings=_scalings, steps=_steps))
+            f"fig{_number}_{_name}", f"{_scaled}, {_when} {_moves}.", f"Figure {_number}",
+            f"slope of log change over log R, {' less '.join(_scalings)}", published=_published,
+            published_steps=_steps, **{"above" if len(_scalings) > 1 else "below": _HALF},
+        )(partial(_slope, scalings=_scalings, steps=_steps))  # fmt: skip
+
+
+def _trained(evidence: Evidence) -> list[Any]:
+    """The finished runs with 1/R or its factored form, by loops."""
+    runs = evidence.result("residual_scaling")["runs"]
+    for run in runs:
+        if run["unfinished"] or not run["step"]:
+            raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
+    found = [run for run in runs if run["scaling"] in ("linear", "factored")]
+    return sorted(found, key=lambda run: run["loops"])
+
+
+def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
+    loops = ", ".join(str(run["loops"]) for run in runs)
+    steps = min(run["step"] for run in runs)
+    return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
+
+
+def _increments_agree(evidence: Evidence) -> Estimate:
+    """Over the runs, which differ in their loops."""
+    runs = [run for run in _trained(evidence) if run["apart"] is not None]
+    estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
+    return _over_runs(estimate, runs)
+
+
+def _trained_norm_ratio(evidence: Evidence) -> Estimate:
+    """Of runs that differ in their loops, with the standard errors over prompts."""
+    runs = _trained(evidence)
+    if len({run["loops"] for run in runs}) < 2:
+        raise NotMeasured("no two trained runs that differ in their loops")
+    ends = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
+    small, large = ends[0]["norm"], ends[-1]["norm"]
+    ratio = large["mean"][-1] / small["mean"][-1]
+    parts = [each["standard_error"][-1] / each["mean"][-1] for each in (small, large)]
+    return _over_runs(over_seeds([ratio], [ratio * float(np.hypot(*parts))], log=True), runs)
+
+
+# Figure 2: a normed stream grows like the square root of the loops at least where it grows, over 64
+# loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
+# the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
+_BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to the most
+_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
+_COSINE = "mean cosine of two different increments"
+for _name, _figure, _sentence, _quantity, _side, _published, _steps, _estimate in (
+    ("fig2_none_grows", "Figure 2",
+     "With residual branches unscaled, the norm of a looped stack grows with the loops.",
+     _NORM, {"above": 2.0}, "", 10, partial(_norm_ratio, sharing="looped", scaling="none")),
+    ("fig2_sqrt_grows", "Figure 2",
+     "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the "
+     "loops.",
+     _NORM, {"above": 1.5}, "", 10, partial(_norm_ratio, sharing="looped", scaling="sqrt")),
+    ("fig2_linear_is_flat", "Figure 2",
+     "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
+     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="looped", scaling="linear")),
+    ("fig2_deep_sqrt_is_flat", "Figure 2",
+     "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
+     "own does not grow.",
+     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="non_shared", scaling="sqrt")),
+    ("fig3_looped_increments_agree", "Figure 3",
+     "The increments of a new looped stack point in one direction.",
+     f"{_COSINE}, looped", {"above": 0.3}, "densely positive", 0,
+     partial(_apart, sharing="looped")),
+    ("fig3_deep_increments_do_not", "Figure 3",
+     "The increments of layers that share no weights are orthogonal.",
+     f"{_COSINE}, non-shared", {"below": 0.1}, "near 0", 0, partial(_apart, sharing="non_shared")),
+    ("fig6_trained_increments_agree", "Figures 6 and 8",
+     "After training, too, the increments of a loop agree in direction.",
+     f"{_COSINE}, over trained runs", {"above": 0.1}, "mostly positive, 0.3 to 0.6", 20_000,
+     _increments_agree),
+    ("fig7_norm_does_not_depend_on_loops", "Figure 7",
+     "With 1/R trained models end with streams of one size however many loops they have.",
+     "largest over smallest norm of the stream after the last loop, over trained runs",
+     {"below": 1.5}, "similar", 20_000, _trained_norm_ratio),
+):  # fmt: skip
+    _of_paper(
+        _name, _sentence, _figure, _quantity, published=_published, published_steps=_steps, **_side
+    )(_estimate)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,13 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.evaluation.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .fully_looped import ERROR, collapse, final_error, finite, initial_error
-from .near_init import LABELS
+from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 from .statistics import absolute, half_width, over_seeds
 
@@ -118,10 +117,7 @@ def _unknown(reason: str) -> dict[str, Any]:
 
 
 def rates(
-    runs: Sequence[Run],
-    settings: EvaluationConfig,
-    figure: str,
-    unfinished: Sequence[Config] = (),
+    runs: Sequence[Run], settings: EvaluationConfig, figure: str, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
     """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
     b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
@@ -145,34 +141,28 @@ def rates(
         cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
         return next((found[cell] for cell in cells if cell in found), math.nan)
 
-    errors = {
-        (scaling, R): np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
-        for scaling, R in product(scalings, loops)
-    }
-    grid, few, many = np.array(tried), loops[0], loops[-1]
-    optima = {cell: optimum(grid, values) for cell, values in errors.items()}
-    best = {
-        (scaling, R): peak
-        and {"rate": tried[peak.place], "error": float(errors[scaling, R][peak.place].mean())}
-        for (scaling, R), peak in optima.items()
-    }
     result: dict[str, Any] = {
-        "loops": loops,
-        "rates": tried,
-        "seeds": seeds,
-        "steps": min(run.step for run in runs),
-        "errors": {
-            s: {str(R): [list(map(finite, row)) for row in errors[s, R]] for R in loops}
-            for s in scalings
-        },
-        "best": {s: {str(R): best[s, R] for R in loops} for s in scalings},
-        "move": {s: movement(grid, optima[s, few], optima[s, many]) for s in scalings},
-        "gain": {
-            before: {str(R): gain(errors[before, R], errors["linear", R]) for R in loops}
-            for before in scalings[:-1]
-            if scalings[-1] == "linear"
-        },
+        **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
+        **{part: {} for part in ("errors", "best", "move", "gain")},
     }
+    grid, errors = np.array(tried), dict[str, dict[int, Floats]]()
+    for scaling in scalings:
+        errors[scaling] = of = {
+            R: np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
+            for R in loops
+        }
+        optima = {R: optimum(grid, values) for R, values in of.items()}
+        result["errors"][scaling] = {
+            str(R): [list(map(finite, row)) for row in values] for R, values in of.items()
+        }
+        result["best"][scaling] = {
+            str(R): peak and {"rate": tried[peak.place], "error": float(of[R][peak.place].mean())}
+            for R, peak in optima.items()
+        }
+        result["move"][scaling] = movement(grid, optima[loops[0]], optima[loops[-1]])
+    for scaling in scalings[:-1] if scalings[-1] == "linear" else ():
+        both = errors[scaling], errors["linear"]
+        result["gain"][scaling] = {str(R): gain(*(of[R] for of in both)) for R in loops}
     if not runs[0].task.is_text:
         alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
         result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
@@ -194,47 +184,38 @@ def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
     what = "normed in the loop, prompt added"
     if run.config.model.norm == "at_readout":
         what = "no norm in the loop, no injection"
+    by_rate = partial(
+        Panel, x_label="learning rate", y_label="bits per byte" if is_text else ERROR,
+        x=result["rates"], log="x" if is_text else "xy", levels=levels,
+        picture="" if is_text else figure,
+    )  # fmt: skip
     panels = []
     for scaling, by_loops in result["errors"].items():
-        curves = [
-            Curve.of(f"R = {R}", "loops", mean_of_seeds(np.array(of, float).T), number=int(R))
-            for R, of in by_loops.items()
-        ]
-        curves += [
-            Curve(
-                label=f"R = {R}", kind="loops", name=f"r-{R}-best", mean=[best["error"]],
-                x=[best["rate"]], number=int(R), points=True,
-            )
-            for R, best in result["best"][scaling].items()
-            if best
-        ]  # fmt: skip
+        curves = loop_curves({int(R): np.array(of, float).T for R, of in by_loops.items()})
+        for R, best in result["best"][scaling].items():
+            if best:
+                at: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
+                name = f"r-{R}-best"
+                curves.append(Curve(label=f"R = {R}", kind="loops", name=name, number=int(R), **at))
         errors = [error for of in by_loops.values() for row in of for error in row]
         lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
-        panels.append(
-            Panel(
-                f"{figure}-{scaling}", f"{LABELS[scaling]}; {what}; {lost}", "learning rate",
-                "bits per byte" if is_text else ERROR, result["rates"], curves,
-                log="x" if is_text else "xy", levels=levels,
-                picture="" if is_text else figure,
-            )
-        )  # fmt: skip
+        title = f"{LABELS[scaling]}; {what}; {lost}"
+        panels.append(by_rate(f"{figure}-{scaling}", title, curves=curves))
     moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in result["move"].items())
     gains = []
     for before, by_loops in result["gain"].items():
-        parts = ([of.get(part, math.nan) for of in by_loops.values()] for part in ("mean", "half"))
-        mean, half = map(np.array, parts)
+        mean, half = (
+            np.array([of.get(part, math.nan) for of in by_loops.values()])
+            for part in ("mean", "half")
+        )
         if np.isfinite(mean).any():
             interval = Interval(mean, mean - half, mean + half)
             gains.append(Curve.of(f"linear over {before}", before, interval))
     if gains:
         title = f"{what}, 95 %; the best rate by loops: {moves}"
-        axis = f"gain in {'bits per byte' if is_text else 'error'} at the best rates"
-        panels.append(
-            Panel(
-                f"{figure}-gain", title, "loops R", axis, result["loops"], gains, log="x",
-                levels={"none": 0.0},
-            )
-        )  # fmt: skip
+        axes = ("loops R", f"gain in {'bits per byte' if is_text else 'error'} at the best rates")
+        x, levels = result["loops"], {"none": 0.0}
+        panels.append(Panel(f"{figure}-gain", title, *axes, x, gains, log="x", levels=levels))
     return panels
 
 
@@ -261,55 +242,41 @@ def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Esti
 
 def _claims(of_paper: Paper, less: str, those: str, published: str, ends: str) -> None:
     """The claims on 1/R and 1/√R: those which pairs of numbers and texts share."""
+    of_figure = partial(of_paper.claim, figure="Figure 5")
     errors = less.partition(" ")[2]
     labels = {"sqrt": "1/√R", "none": "no scaling"}
     for scaling in labels if errors == "bits per byte" else ("sqrt",):
-        label = labels[scaling]
-        of_paper.claim(
-            "linear_gains" if scaling == "sqrt" else "linear_gains_over_none",
+        label, is_sqrt = labels[scaling], scaling == "sqrt"
+        of_figure(
+            "linear_gains" if is_sqrt else "linear_gains_over_none",
             f"At its best learning rate 1/R has {less} than {label} with many loops.",
-            "Figure 5",
-            f"least {errors} with {label} less {those} with 1/R, at the most loops",
-            0.0,
-            "above",
-            published if scaling == "sqrt" else "",
+            quantity=f"least {errors} with {label} less {those} with 1/R, at the most loops",
+            above=0.0,
+            published=published if is_sqrt else "",
         )(partial(_by_seed, kind="gain", scaling=scaling))
-        of_paper.claim(
+        of_figure(
             f"{scaling}_rate_falls",
             f"With {label.replace('no ', 'no residual ')} the best learning rate falls with the "
             "number of loops.",
-            "Figure 5",
-            f"octaves by which the best rate falls{ends}, {scaling}",
-            0.5,  # half a step of the grid of rates: the least that counts as a movement there
-            "above",
+            quantity=f"octaves by which the best rate falls{ends}, {scaling}",
+            above=0.5,  # half a step of the grid of rates: the least that is a movement there
         )(partial(_by_seed, kind="move", scaling=scaling, sign=-1))
-    of_paper.claim(
+    of_figure(
         "linear_rate_stays",
         "With 1/R the best learning rate stays where it is however many loops there are.",
-        "Figure 5",
-        f"octaves by which the best rate moves either way{ends}, linear",
-        1.0,  # a step of the grid of rates on texts, two of that on pairs
-        "below",
-        "a narrow band",
+        quantity=f"octaves by which the best rate moves either way{ends}, linear",
+        below=1.0,  # a step of the grid of rates on texts, two of that on pairs
+        published="a narrow band",
     )(lambda evidence: absolute(_by_seed(evidence, "move", "linear")))
 
 
+_PAPER = Paper("arXiv 2606.18524", steps=20_000)
 _claims(
-    Paper("arXiv 2606.18524", "scaling_fig5_", steps=20_000, size="U = 12, d = 768"),
-    "less error",
-    "that",
-    "0.025 nats at R = 8, 340M parameters",
+    _PAPER._replace(prefix="scaling_fig5_", size="U = 12, d = 768"),
+    "less error", "that", "0.025 nats at R = 8, 340M parameters",
     " from the fewest loops to the most",
-)
+)  # fmt: skip
 _claims(
-    Paper(
-        "arXiv 2606.18524",
-        "language_scaling_",
-        steps=20_000,
-        size="12 to 48 layers, d = 768, FineWeb-Edu",
-    ),
-    "fewer bits per byte",
-    "those",
-    "0.025 nats a token at R = 8",
-    ", most loops against one",
-)
+    _PAPER._replace(prefix="language_scaling_", size="12 to 48 layers, d = 768, FineWeb-Edu"),
+    "fewer bits per byte", "those", "0.025 nats a token at R = 8", ", most loops against one",
+)  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import bootstrap
@@ -24,7 +24,7 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .measuring import Missing, batches, grouped
+from .measuring import batches, grouped
 from .plan import Flops
 from .statistics import over_seeds
 
@@ -43,7 +43,7 @@ def measure(
 
     Each of the `races`, one a task, has its `task`, its `target` and `rows` in the order of the
     runs, one for each recipe and settings: a `label`, and by seed the points of its `trainings`.
-    ConfigError for a task without a target, Missing for runs without equal snapshots.
+    ConfigError for a task without a target, RunError for runs without equal snapshots.
     """
     races, panels = [], []
     for task in dict.fromkeys(run.config.task.name for run in runs):
@@ -78,7 +78,7 @@ def _trainings(
     steps = max((list(snapshots_of(run.path)) for run in runs), key=len)
     for run in runs:
         if list(snapshots_of(run.path)) != steps or len(steps) < 2 or steps[-1] != run.step:
-            raise Missing(
+            raise RunError(
                 f"{run.path} has no snapshots up to its last step, or others than its other seeds: "
                 "train it again with training.snapshots and again=true, or in another folder"
             )
@@ -95,7 +95,7 @@ def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Poin
     course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
         if seconds.get(step) is None:
-            raise Missing(f"{run.path} does not say its processor seconds: train it again")
+            raise RunError(f"{run.path} does not say its processor seconds: train it again")
         model = load_run(folder).model
         parts = [
             model_errors(model, run.task, batch, ErrorSettings((loops,), loops))[f"at_{loops}"]
@@ -150,8 +150,7 @@ def _described(race: Mapping[str, Any]) -> str:
     "processor seconds than the first, paper.",
     source=_SOURCE,
     quantity="processor seconds to it, first over last, by seed, geometric mean over tasks",
-    line=1.0,
-    holds_if="above",
+    above=1.0,
 )
 def is_sooner(evidence: Evidence) -> Estimate:
     """Of the first recipe a training that does not reach it takes more than all its seconds: these
@@ -181,8 +180,7 @@ def is_sooner(evidence: Evidence) -> Estimate:
     "Models of a race's last recipe, fast in the suite's own, end under the stated error.",
     source=_SOURCE,
     quantity="mean error at the last step over the stated one, the largest over tasks",
-    line=1.0,
-    holds_if="below",
+    below=1.0,
 )
 def ends_under_the_target(evidence: Evidence) -> Estimate:
     """The note has each seed's error, and the p of a one-sided t-test over seeds."""

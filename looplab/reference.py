@@ -22,7 +22,7 @@ from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.grids.command import GridSettings
 from looplab.experiments.report.command import ReportSettings as PageSettings
 from looplab.experiments.runs_table import ListSettings
-from looplab.experiments.scaling_law.settings import ScalingSettings
+from looplab.experiments.scaling_law.__main__ import ScalingSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings

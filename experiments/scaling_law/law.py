@@ -82,28 +82,19 @@ def columns_of(table: DataFrame) -> list[Floats]:
     return [table[name].to_numpy(np.float64) for name in COLUMNS]
 
 
-@dataclass(frozen=True)
 class Problem:
     """The objective over theta = (log E, log A', log B', alpha, beta, phi), where A' and B' are the
     terms at the table's middle sizes: A and B themselves change by powers of ten with alpha and
     beta. All arrays are [rows]; sizes are logarithms."""
 
-    once: Floats
-    rec: Floats
-    loops: Floats
-    data: Floats
-    target: Floats
-    weights: Floats
-    middle: tuple[float, float]
-
-    @staticmethod
-    def of(table: DataFrame, weights: Floats) -> Problem:
+    def __init__(self, table: DataFrame, weights: Floats) -> None:
         """The problem of a table whose rows count `weights` [rows] times."""
         once, rec, r, data, loss = columns_of(table)
-        middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
+        self.middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
         with np.errstate(divide="ignore"):  # log 0 if nothing runs once
-            sizes = np.log(once) - middle[0], np.log(rec) - middle[0]
-        return Problem(*sizes, np.log(r), np.log(data) - middle[1], np.log(loss), weights, middle)
+            self.once, self.rec = (np.log(each) - self.middle[0] for each in (once, rec))
+        self.loops, self.data = np.log(r), np.log(data) - self.middle[1]
+        self.target, self.weights = np.log(loss), weights
 
     def effective(self, phi: Floats) -> tuple[Floats, Floats]:
         """log N_eff and the looped parameters' share of it, [..., rows], for phi [..., 1]."""
@@ -235,8 +226,16 @@ def fit_law(
     if len(table) and fixed.get("E", 0) >= loss.min():
         lowest = f"{loss.min():g} in row {loss.argmin() + 1}"
         raise RunError(f"E must be below every loss, got {fixed['E']:g} beside {lowest}")
-    _check_determined(table[weights > 0], fixed)
-    problem = Problem.of(table, weights)
+    counted, free = table[weights > 0], len(NAMES) - len(fixed)
+    if len(counted) < free:
+        raise RunError(f"the table has {len(counted)} rows, too few for {free} free parameters")
+    if counted.loss.nunique() < 2:
+        raise RunError("the table has one value of loss only, which tells nothing")
+    for name, column in (("phi", "r"), ("alpha", "N"), ("beta", "D")):
+        values = counted.N_once + counted.N_rec if column == "N" else counted[column]
+        if name not in fixed and values.nunique() < 2:
+            raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
+    problem = Problem(table, weights)
     starts = (
         _best_starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
     )
@@ -246,19 +245,6 @@ def fit_law(
     deviations, missed = loss - np.average(loss, weights=weights), loss - law.loss(table)
     r2 = float(1 - (weights * missed**2).sum() / (weights * deviations**2).sum())
     return Fit(law, value * DELTA**2 / float(weights.sum()), r2)
-
-
-def _check_determined(table: DataFrame, fixed: Collection[str]) -> None:
-    """Raise RunError for a table that cannot determine the parameters that are not fixed."""
-    once, rec, r, data, loss = columns_of(table)
-    if len(table) < len(NAMES) - len(fixed):
-        free = f"{len(NAMES) - len(fixed)} free parameters"
-        raise RunError(f"the table has {len(table)} rows, too few for {free}")
-    if len(np.unique(loss)) < 2:
-        raise RunError("the table has one value of loss only, which tells nothing")
-    for name, column, values in (("phi", "r", r), ("alpha", "N", once + rec), ("beta", "D", data)):
-        if name not in fixed and len(np.unique(values)) < 2:
-            raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
 
 
 @dataclass(frozen=True)
@@ -295,7 +281,12 @@ def fitted(
     """
     if missing := [name for name in columns if name not in table]:
         raise RunError(f"the table has no column {missing[0]}{nearest(missing[0], table.columns)}")
-    _check_numbers(table)
+    for name, values in zip(COLUMNS, columns_of(table), strict=True):
+        # N_once may be 0, for a model with nothing outside its loop.
+        valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
+        if not valid.all():
+            row, bound = int(valid.argmin()), "at least 0" if name == "N_once" else "above 0"
+            raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
     free = fit_law(table, fixed)
     phis = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
     clusters = np.arange(len(table))
@@ -315,17 +306,6 @@ def fitted(
     low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
     unknown = _not_determined(table, fixed, low, high)
     return Fitted(table, fixed, {"free": free, **phis}, count, len(samples), low, high, unknown)
-
-
-def _check_numbers(table: DataFrame) -> None:
-    """Raise RunError, naming column and row (from 1), for a number that is not above 0; N_once may
-    be 0, for a model with nothing outside its loop."""
-    for name, values in zip(COLUMNS, columns_of(table), strict=True):
-        bound = "at least 0" if name == "N_once" else "above 0"
-        valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
-        if not valid.all():
-            row = int(valid.argmin())
-            raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
 
 
 def ends_of(
@@ -370,7 +350,7 @@ def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
     direction in which the derivatives of all losses vanish at generic exponents is one in which
     they vanish everywhere.
     """
-    problem = Problem.of(table, np.ones(len(table)))
+    problem = Problem(table, np.ones(len(table)))
     theta = np.array([0.0, 0.0, 0.0, _power(problem.once, problem.rec), _power(problem.data), 0.37])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
     slopes = problem.slopes(theta)[1][:, free]

@@ -86,15 +86,13 @@ def panels(result: Fitted) -> list[Panel]:
             curves.append(_curve(label, part.N, part.law, number, "law"))
             curves.append(_curve(label, part.N, part.loss, number, "measured", points=True))
         title = f"r = {r:g}; points: measured, lines: the law"
-        drawn.append(by_size(name=f"loss-r-{r:g}", title=title, y_label="loss", curves=curves))
+        drawn.append(by_size(f"loss-r-{r:g}", title, y_label="loss", curves=curves))
         residuals.append(_curve(f"r = {r:g}", of_r.N, of_r.missed, r, points=True))
-    drawn.append(
-        by_size(
-            name="residuals", title="What the law misses", y_label="loss less the law's, %",
-            curves=residuals, levels={"the law": 0.0},
-        )
-    )  # fmt: skip
-    return [*drawn, _by_phi(result)]
+    axis, zero = "loss less the law's, %", {"the law": 0.0}
+    residual = by_size(
+        "residuals", "What the law misses", y_label=axis, curves=residuals, levels=zero
+    )
+    return [*drawn, residual, _by_phi(result)]
 
 
 def _by_phi(result: Fitted) -> Panel:

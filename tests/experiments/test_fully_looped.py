@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TrainingConfig
 from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import logged
@@ -24,7 +25,6 @@ from looplab.experiments.fully_looped import (
     measure,
     plateau_exit,
 )
-from looplab.experiments.measuring import Missing
 from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
@@ -219,5 +219,5 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
     assert [panel.x for panel in panels] == [[1, 2, 4]] * 4
     give(monkeypatch, fully_looped, bits)
-    with pytest.raises(Missing, match=r"log_norms=true"):
+    with pytest.raises(RunError, match=r"log_norms=true"):
         measure(runs, runs[0].config.evaluation)

@@ -18,7 +18,7 @@ from looplab.conf.schema import (
     TrainingConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments import measuring as common
+from looplab.experiments import fully_looped as common
 from looplab.training import Run
 
 _TASK = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})

@@ -58,9 +58,9 @@ def test_unfinished_runs_never_pass(name: str) -> None:
 def test_no_name_is_taken_twice() -> None:
     find_claim("fig03_tied_grows")
     with pytest.raises(AssertionError):
-        claim(
-            "fig03_tied_grows", "", source="", quantity="", line=0, holds_if="above"
-        )(lambda evidence: pytest.fail("is not called"))  # fmt: skip
+        claim("fig03_tied_grows", "", source="", quantity="", above=0)(
+            lambda evidence: pytest.fail("is not called")
+        )
 
 
 def test_an_unknown_claim_names_the_nearest() -> None:

@@ -61,7 +61,7 @@ def spread_bound(table: DataFrame) -> float:
 def test_the_gradient_is_that_of_the_value(once: float) -> None:
     table = small_table(Law(1.0, 3.0, 2.0, 0.3, 0.4, 0.5), once, 1e7)
     weights = np.arange(len(table), dtype=np.float64)
-    problem = Problem.of(table, weights)
+    problem = Problem(table, weights)
     theta = problem.theta(Law(0.9, 3.1, 2.0, 0.31, 0.4, 0.46))
     value, gradient = problem.value(theta)
     estimate = [
@@ -78,7 +78,7 @@ def test_the_value_is_the_huber_loss_of_log_l() -> None:
     table = small_table(Law(1.0, 3.0, 2.0, 0.3, 0.4, 0.5))
     other = Law(1.001, 3.004, 2.0, 0.3, 0.4, 0.5)
     weights = np.linspace(0, 2, len(table))
-    problem = Problem.of(table, weights)
+    problem = Problem(table, weights)
     residuals = np.abs(plain_log_loss(plain_theta(other), table) - np.log(table.loss))
     assert residuals.min() < 1e-3 < residuals.max()
     huber = np.where(residuals < 1e-3, residuals**2 / 2, 1e-3 * (residuals - 0.5e-3))
