@@ -83,16 +83,21 @@ def _rise(means: Sequence[Floats]) -> Floats:
 claim(
     "looped_error_falls_with_every_loop",
     "The error of a looped model on ill-conditioned inputs never rises from loop to loop, up to "
-    "those that it was trained with.", source=f"{_GATMIRY}, theorem on monotone loss",
-    quantity=_RISE, below=1.1,  # a tenth: the noise of an error that is level, not a rise
+    "those that it was trained with.",
+    source=f"{_GATMIRY}, theorem on monotone loss",
+    quantity=_RISE,
+    below=1.1,  # a tenth: the noise of an error that is level, not a rise
     published="the loss falls monotonically with the depth",
-)(lambda e: of_group(e, "conditioning", "rise", most="b", family="looped"))  # fmt: skip
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="looped"))
+
 claim(
     "standard_error_rises_between_layers",
     "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
-    source=f"{_GATMIRY}, on models without weight sharing", quantity=_RISE, above=1.1,
+    source=f"{_GATMIRY}, on models without weight sharing",
+    quantity=_RISE,
+    above=1.1,
     published="looped models alone are monotone",
-)(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))  # fmt: skip
+)(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))
 
 
 @claim(

@@ -102,17 +102,22 @@ def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
 claim(
     "few_functions_are_memorised",
     "A looped model that saw few functions in training treats new ones as these: it predicts like "
-    "the posterior mean among them (dMMSE), not like ridge regression.", source=_RAVENTOS,
-    quantity=_MEMORISES, above=0.5,  # as far from the one as from the other
+    "the posterior mean among them (dMMSE), not like ridge regression.",
+    source=_RAVENTOS,
+    quantity=_MEMORISES,
+    above=0.5,  # as far from the one as from the other
     published="below the threshold of task diversity models are nearer to dMMSE",
-)(lambda evidence: _memorises(evidence, min))  # fmt: skip
+)(lambda evidence: _memorises(evidence, min))
+
 claim(
     "many_functions_are_left_behind",
     "A looped model that saw many functions in training solves new ones like ridge regression, "
     "though the posterior mean among those of training would be the better predictor of these.",
-    source=_RAVENTOS, quantity=_MEMORISES, below=0.5,
+    source=_RAVENTOS,
+    quantity=_MEMORISES,
+    below=0.5,
     published="above the threshold of task diversity models are nearer to ridge regression",
-)(lambda evidence: _memorises(evidence, max))  # fmt: skip
+)(lambda evidence: _memorises(evidence, max))
 
 
 @claim(

@@ -305,54 +305,114 @@ _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, 
 _TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
 _GROWS = {"above": 1.0}
 for _paper, _quantity, _less, _keeps, _estimate, _published in (
-    (_PAIRS, "final error", "less error",
-     {"below": 1.1},  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
-     _error_ratio, {
-         "LT_worsens": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
-         "FLT_keeps": "1.01 (perplexity 63.29 / 62.76)",
-         "LT_i_keeps": "0.99 (perplexity 62.31 / 62.76)",
-         "FLT_below_LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
-     }),
-    (_TEXTS, "bits per byte", "fewer bits per byte",
-     {"below": 1.01},  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
-     _bits_ratio, {
-         "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3)",
-         "FLT_keeps": "0.996 (1.040 / 1.044)",
-         "LT_i_keeps": "1.001 (1.044 / 1.043)",
-         "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops)",
-     }),
-):  # fmt: skip
+    (
+        _PAIRS,
+        "final error",
+        "less error",
+        {"below": 1.1},  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
+        _error_ratio,
+        {
+            "LT_worsens": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
+            "FLT_keeps": "1.01 (perplexity 63.29 / 62.76)",
+            "LT_i_keeps": "0.99 (perplexity 62.31 / 62.76)",
+            "FLT_below_LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+        },
+    ),
+    (
+        _TEXTS,
+        "bits per byte",
+        "fewer bits per byte",
+        {"below": 1.01},  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
+        _bits_ratio,
+        {
+            "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3)",
+            "FLT_keeps": "0.996 (1.040 / 1.044)",
+            "LT_i_keeps": "1.001 (1.044 / 1.043)",
+            "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops)",
+        },
+    ),
+):
     _growth = f"{_quantity}, the most loops over the fewest"
     for _name, _variant, _other, _ratio, _side, _sentence in (
-        ("LT_worsens", "LT", "", f"{_growth}, LT", _GROWS,
-         "A plain looped transformer (LT) gets worse with more loops."),
-        ("FLT_keeps", "FLT", "", f"{_growth}, FLT", _keeps,
-         "With more loops FLT does not get worse."),
-        ("LT_i_keeps", "LT_i", "", f"{_growth}, LT_i", _keeps,
-         "With more loops LT_i does not get worse."),
-        ("FLT_below_LT", "FLT", "LT", f"{_quantity} at the most loops, FLT over LT", {"below": 1.0},
-         f"With many loops the fully looped transformer has {_less} than the plain one."),
-    ):  # fmt: skip
+        (
+            "LT_worsens",
+            "LT",
+            "",
+            f"{_growth}, LT",
+            _GROWS,
+            "A plain looped transformer (LT) gets worse with more loops.",
+        ),
+        (
+            "FLT_keeps",
+            "FLT",
+            "",
+            f"{_growth}, FLT",
+            _keeps,
+            "With more loops FLT does not get worse.",
+        ),
+        (
+            "LT_i_keeps",
+            "LT_i",
+            "",
+            f"{_growth}, LT_i",
+            _keeps,
+            "With more loops LT_i does not get worse.",
+        ),
+        (
+            "FLT_below_LT",
+            "FLT",
+            "LT",
+            f"{_quantity} at the most loops, FLT over LT",
+            {"below": 1.0},
+            f"With many loops the fully looped transformer has {_less} than the plain one.",
+        ),
+    ):
         _paper.claim(_name, _sentence, "Table 1", _ratio, published=_published[_name], **_side)(
             partial(_estimate, variant=_variant, over=_other)
         )
 
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
 for _paper, _name, _figure, _sentence, _ratio, _side, _about, _found in (
-    (_PAIRS, "LT_worse_than_one_loop", "Table 1",
-     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-     "final error, LT at the most loops over one loop", _GROWS, "",
-     partial(_error_ratio, variant="LT", over="one loop")),
-    (_TEXTS, "FLT_res_above_FLT", "Figure 4",
-     "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
-     "bits per byte at the most loops, FLT_res over FLT", _GROWS, "FLT_res collapses",
-     partial(_bits_ratio, variant="FLT_res", over="FLT")),
-    (_TEXTS, "LT_residual_grows", "Figure 2",
-     "The residual stream of LT is larger the more loops it is trained with.",
-     f"{_RESIDUAL}, LT", _GROWS, "rises until LT-12 collapses",
-     partial(_residual_grows, variant="LT")),
-    (_TEXTS, "FLT_residual_keeps", "Figure 2",
-     "The residual stream of FLT stays as large whatever the number of loops.",
-     f"{_RESIDUAL}, FLT", {"below": 1.5}, "flat", partial(_residual_grows, variant="FLT")),
-):  # fmt: skip
+    (
+        _PAIRS,
+        "LT_worse_than_one_loop",
+        "Table 1",
+        "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
+        "final error, LT at the most loops over one loop",
+        _GROWS,
+        "",
+        partial(_error_ratio, variant="LT", over="one loop"),
+    ),
+    (
+        _TEXTS,
+        "FLT_res_above_FLT",
+        "Figure 4",
+        "Adding the last loop's output at every layer (FLT_res) is worse than asking with it "
+        "(FLT).",
+        "bits per byte at the most loops, FLT_res over FLT",
+        _GROWS,
+        "FLT_res collapses",
+        partial(_bits_ratio, variant="FLT_res", over="FLT"),
+    ),
+    (
+        _TEXTS,
+        "LT_residual_grows",
+        "Figure 2",
+        "The residual stream of LT is larger the more loops it is trained with.",
+        f"{_RESIDUAL}, LT",
+        _GROWS,
+        "rises until LT-12 collapses",
+        partial(_residual_grows, variant="LT"),
+    ),
+    (
+        _TEXTS,
+        "FLT_residual_keeps",
+        "Figure 2",
+        "The residual stream of FLT stays as large whatever the number of loops.",
+        f"{_RESIDUAL}, FLT",
+        {"below": 1.5},
+        "flat",
+        partial(_residual_grows, variant="FLT"),
+    ),
+):
     _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_found)

@@ -162,15 +162,20 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
 claim(
     "halting_beats_a_fixed_number",
     "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
-    "the same for all, at the same error.", source=_HALTING,
-    quantity=_AT.format("measured halting over a fixed number"), below=1.0,
-)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))  # fmt: skip
+    "the same for all, at the same error.",
+    source=_HALTING,
+    quantity=_AT.format("measured halting over a fixed number"),
+    below=1.0,
+)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))
+
 claim(
     "learned_halting_beats_measured",
     "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
-    "changes, at the same error.", source=_HALTING,
-    quantity=_AT.format("learned halting over measured"), below=1.0,
-)(lambda evidence: _of_linear(evidence, "learned_over_measured"))  # fmt: skip
+    "changes, at the same error.",
+    source=_HALTING,
+    quantity=_AT.format("learned halting over measured"),
+    below=1.0,
+)(lambda evidence: _of_linear(evidence, "learned_over_measured"))
 
 
 def _of_linear(evidence: Evidence, key: str) -> Estimate:

@@ -135,13 +135,21 @@ _NEIGHBOURS = {"nearest_neighbours": "3-nearest neighbours"}
 _ON_SIGNS = {"greedy_tree_4_signs": "a greedy tree on the inputs' signs"}
 _BOOSTED = {"boosted_trees": "boosted trees", "boosted_trees_signs": "boosted trees on signs"}
 for _name, _task, _what, _solvers in (
-    ("fig10_tree_below_solvers", "decision_tree", "decision trees",
-     {**_NEIGHBOURS, "greedy_tree_2": "a greedy tree of depth 2"}),
+    (
+        "fig10_tree_below_solvers",
+        "decision_tree",
+        "decision trees",
+        {**_NEIGHBOURS, "greedy_tree_2": "a greedy tree of depth 2"},
+    ),
     ("fig10_tree_below_tree_of_signs", "decision_tree", "decision trees", _ON_SIGNS),
     ("fig10_tree_below_boosted_trees", "decision_tree", "decision trees", _BOOSTED),
-    ("fig10_relu_below_solvers", "relu_network", "two-layer networks",
-     {"least_squares": "least squares", **_NEIGHBOURS}),
-):  # fmt: skip
+    (
+        "fig10_relu_below_solvers",
+        "relu_network",
+        "two-layer networks",
+        {"least_squares": "least squares", **_NEIGHBOURS},
+    ),
+):
     of_paper(
         _name,
         f"On {_what} the looped model has less error than {', '.join(_solvers.values())}.",

@@ -145,10 +145,12 @@ claim_worth(_PAPER, _phi)
 
 @_PAPER.claim(
     "sharing_costs",
-    "At equal depth and equal steps, models that share layers more have more error.", "",
+    "At equal depth and equal steps, models that share layers more have more error.",
+    "",
     "error above the Bayes error, the most recurrences over one, geometric mean over sizes",
-    above=1.0, published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
-)  # fmt: skip
+    above=1.0,
+    published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
+)
 def sharing_costs(evidence: Evidence) -> Estimate:
     """Over the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")

@@ -201,6 +201,7 @@ claim(
     above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
 )(partial(_beside, method="newton", key="per_loop"))
+
 claim(
     "newton_step_is_linear",
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
@@ -209,17 +210,23 @@ claim(
     below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
 )(partial(_beside, method="newton", key="acceleration"))
+
 claim(
     "descent_step_accelerates",
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
-    source=_FU, quantity=_ACCELERATION.format("gradient descent"), above=1.25,
+    source=_FU,
+    quantity=_ACCELERATION.format("gradient descent"),
+    above=1.25,
     published="exponential in the layer",
-)(partial(_beside, method="gradient_descent", key="acceleration"))  # fmt: skip
+)(partial(_beside, method="gradient_descent", key="acceleration"))
+
 claim(
     "newton_nearer_than_descent",
     "The loops of a looped model err as Newton's iterates do, more than as those of gradient "
     "descent with one rate for all prompts.",
     source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
     quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
-    "of gradient descent", above=0.0, published="Newton is nearer",
-)(partial(_beside, method="newton", key="nearer"))  # fmt: skip
+    "of gradient descent",
+    above=0.0,
+    published="Newton is nearer",
+)(partial(_beside, method="newton", key="nearer"))

@@ -20,6 +20,7 @@ claim(
     quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
     below=1.0,
 )(lambda evidence: within([_pair(evidence, "looped")], _far, at_b))
+
 claim(
     "jacobian_penalty_is_free_at_b",
     "After the loops of training a looped model errs no more with the penalty than without it.",
@@ -27,6 +28,7 @@ claim(
     quantity="error of the last query after b loops, with the penalty over without",
     below=NO_WORSE,
 )(lambda evidence: ratio([_pair(evidence, "looped")], at_b))
+
 claim(
     "jacobian_penalty_needs_injection",
     "Without injection of the prompt the error grows far beyond the loops of training with the "

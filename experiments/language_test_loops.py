@@ -100,9 +100,11 @@ for _name, _which, _text in (
 @claim(
     "language_all_loops_are_reached_sooner",
     "With the loss of all loops a language model comes near its best after fewer loops than with "
-    "that of the last alone.", source="arXiv 2311.12424, on the window",
-    quantity="loops until within 1 % of the least bits per byte, all over last", below=1.0,
-)  # fmt: skip
+    "that of the last alone.",
+    source="arXiv 2311.12424, on the window",
+    quantity="loops until within 1 % of the least bits per byte, all over last",
+    below=1.0,
+)
 def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
     for which in ("last", "all"):
         _window(evidence, which)

@@ -61,17 +61,25 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 claim(
     "length_rotary_keeps_its_error",
     "With relative positions a looped model errs no more on prompts twice as long as in training.",
-    source=f"{_FAN} (arithmetic and copying, without positions)", quantity=_GROWTH, below=NO_WORSE,
-)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="llama"))  # fmt: skip
+    source=f"{_FAN} (arithmetic and copying, without positions)",
+    quantity=_GROWTH,
+    below=NO_WORSE,
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="llama"))
+
 claim(
     "length_learned_positions_fail",
     "With learned positions its error on such prompts is more than twice as large.",
-    source=f"{_FAN}, on positions that training never used", quantity=_GROWTH, above=2.0,
-)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="gpt2"))  # fmt: skip
+    source=f"{_FAN}, on positions that training never used",
+    quantity=_GROWTH,
+    above=2.0,
+)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="gpt2"))
+
 claim(
     "length_looped_errs_less_than_standard",
     "With relative positions a looped model errs less than a standard one on prompts four times as "
-    "long as in training.", source=f"{_FAN}, on looped and standard transformers",
+    "long as in training.",
+    source=f"{_FAN}, on looped and standard transformers",
     quantity="error of the last query of prompts four times as long, looped over standard",
-    below=1.0, published="looped models generalise to longer inputs (other tasks)",
-)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))  # fmt: skip
+    below=1.0,
+    published="looped models generalise to longer inputs (other tasks)",
+)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))

@@ -130,6 +130,7 @@ claim(
     quantity="error of looped over standard at the last query, means over classes",
     below=1.25,
 )(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
+
 claim(
     "mixture_fails_between_classes",
     "A looped model of several function classes does worse on sums of functions of all of them, of "

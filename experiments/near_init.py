@@ -355,9 +355,13 @@ def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
     each = partial(Panel, x_label=step, y_label=moved, x=steps, log="y", picture="changes-steps")
     by_step = partial(Panel, x_label=step, y_label=slope, x=steps, picture="changes-by-step")
     by_std = partial(
-        Panel, x_label="embedding std", y_label=slope, x=result["embedding_stds"], log="x",
+        Panel,
+        x_label="embedding std",
+        y_label=slope,
+        x=result["embedding_stds"],
+        log="x",
         picture="changes-by-embedding",
-    )  # fmt: skip
+    )
     for place, where in PLACES.items():
         title = f"{where}, {result['what']}"
         change, slopes, by_embedding = (

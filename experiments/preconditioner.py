@@ -139,6 +139,7 @@ claim(
     below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
     published="close to 1 for long prompts",
 )(lambda evidence: _learned(evidence, "spread"))
+
 claim(
     "linear_attention_reaches_preconditioned_descent",
     "After its b loops looped linear attention is as good as b steps of gradient descent "
@@ -148,12 +149,15 @@ claim(
     below=1.25,  # the margin that every 'as good as' of these experiments has
     published="the global minimiser is this method",
 )(lambda evidence: _learned(evidence, "over_theory"))
+
 claim(
     "linear_attention_beats_plain_descent",
     "After its b loops looped linear attention has less than half the error of b steps of plain "
-    "gradient descent at its best rate.", source=_GATMIRY,
-    quantity="error at the last query over that of plain gradient descent", below=0.5,
-)(lambda evidence: _learned(evidence, "over_descent"))  # fmt: skip
+    "gradient descent at its best rate.",
+    source=_GATMIRY,
+    quantity="error at the last query over that of plain gradient descent",
+    below=0.5,
+)(lambda evidence: _learned(evidence, "over_descent"))
 
 
 def _learned(evidence: Evidence, key: str) -> Estimate:

@@ -105,5 +105,7 @@ for _target, _looped, _standard in (
     _claim(
         f"fig08_standard_{_target}",
         f"A standard model's state tells {_WHAT[_target]} best in its middle layers and worse at "
-        "the end.", above=1.0, published=_standard,
-    )(partial(_last_over_middle, family="standard", target=_target))  # fmt: skip
+        "the end.",
+        above=1.0,
+        published=_standard,
+    )(partial(_last_over_middle, family="standard", target=_target))

@@ -341,18 +341,37 @@ for _number, _steps, _when in (
     (9, 10, "each of the first ten optimiser steps"),
 ):
     for _name, _scalings, _scaled, _moves, _published in (
-        ("none_moves_more", ("none", "sqrt"), "Unscaled",
-         "moves the output more the more loops there are", "1/2 (∝ R against √R)"),
-        ("sqrt_moves_more", ("sqrt", "linear"), "Scaled by 1/√R",
-         "still moves the output more the more loops there are", "1/2 (∝ √R against flat)"),
-        ("linear_is_flat", ("linear",), "Scaled by 1/R",
-         "moves the output as far whatever the number of loops", "0 (flat)"),
-    ):  # fmt: skip
+        (
+            "none_moves_more",
+            ("none", "sqrt"),
+            "Unscaled",
+            "moves the output more the more loops there are",
+            "1/2 (∝ R against √R)",
+        ),
+        (
+            "sqrt_moves_more",
+            ("sqrt", "linear"),
+            "Scaled by 1/√R",
+            "still moves the output more the more loops there are",
+            "1/2 (∝ √R against flat)",
+        ),
+        (
+            "linear_is_flat",
+            ("linear",),
+            "Scaled by 1/R",
+            "moves the output as far whatever the number of loops",
+            "0 (flat)",
+        ),
+    ):
         _of_paper(
-            f"fig{_number}_{_name}", f"{_scaled}, {_when} {_moves}.", f"Figure {_number}",
-            f"slope of log change over log R, {' less '.join(_scalings)}", published=_published,
-            published_steps=_steps, **{"above" if len(_scalings) > 1 else "below": _HALF},
-        )(partial(_slope, scalings=_scalings, steps=_steps))  # fmt: skip
+            f"fig{_number}_{_name}",
+            f"{_scaled}, {_when} {_moves}.",
+            f"Figure {_number}",
+            f"slope of log change over log R, {' less '.join(_scalings)}",
+            published=_published,
+            published_steps=_steps,
+            **{"above" if len(_scalings) > 1 else "below": _HALF},
+        )(partial(_slope, scalings=_scalings, steps=_steps))
 
 
 def _trained(evidence: Evidence) -> list[Any]:
@@ -397,36 +416,89 @@ _BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to 
 _NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
 _COSINE = "mean cosine of two different increments"
 for _name, _figure, _sentence, _quantity, _side, _published, _steps, _estimate in (
-    ("fig2_none_grows", "Figure 2",
-     "With residual branches unscaled, the norm of a looped stack grows with the loops.",
-     _NORM, {"above": 2.0}, "", 10, partial(_norm_ratio, sharing="looped", scaling="none")),
-    ("fig2_sqrt_grows", "Figure 2",
-     "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the "
-     "loops.",
-     _NORM, {"above": 1.5}, "", 10, partial(_norm_ratio, sharing="looped", scaling="sqrt")),
-    ("fig2_linear_is_flat", "Figure 2",
-     "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
-     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="looped", scaling="linear")),
-    ("fig2_deep_sqrt_is_flat", "Figure 2",
-     "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
-     "own does not grow.",
-     _NORM, _BOUNDED, "flat", 10, partial(_norm_ratio, sharing="non_shared", scaling="sqrt")),
-    ("fig3_looped_increments_agree", "Figure 3",
-     "The increments of a new looped stack point in one direction.",
-     f"{_COSINE}, looped", {"above": 0.3}, "densely positive", 0,
-     partial(_apart, sharing="looped")),
-    ("fig3_deep_increments_do_not", "Figure 3",
-     "The increments of layers that share no weights are orthogonal.",
-     f"{_COSINE}, non-shared", {"below": 0.1}, "near 0", 0, partial(_apart, sharing="non_shared")),
-    ("fig6_trained_increments_agree", "Figures 6 and 8",
-     "After training, too, the increments of a loop agree in direction.",
-     f"{_COSINE}, over trained runs", {"above": 0.1}, "mostly positive, 0.3 to 0.6", 20_000,
-     _increments_agree),
-    ("fig7_norm_does_not_depend_on_loops", "Figure 7",
-     "With 1/R trained models end with streams of one size however many loops they have.",
-     "largest over smallest norm of the stream after the last loop, over trained runs",
-     {"below": 1.5}, "similar", 20_000, _trained_norm_ratio),
-):  # fmt: skip
+    (
+        "fig2_none_grows",
+        "Figure 2",
+        "With residual branches unscaled, the norm of a looped stack grows with the loops.",
+        _NORM,
+        {"above": 2.0},
+        "",
+        10,
+        partial(_norm_ratio, sharing="looped", scaling="none"),
+    ),
+    (
+        "fig2_sqrt_grows",
+        "Figure 2",
+        "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the "
+        "loops.",
+        _NORM,
+        {"above": 1.5},
+        "",
+        10,
+        partial(_norm_ratio, sharing="looped", scaling="sqrt"),
+    ),
+    (
+        "fig2_linear_is_flat",
+        "Figure 2",
+        "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
+        _NORM,
+        _BOUNDED,
+        "flat",
+        10,
+        partial(_norm_ratio, sharing="looped", scaling="linear"),
+    ),
+    (
+        "fig2_deep_sqrt_is_flat",
+        "Figure 2",
+        "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
+        "own does not grow.",
+        _NORM,
+        _BOUNDED,
+        "flat",
+        10,
+        partial(_norm_ratio, sharing="non_shared", scaling="sqrt"),
+    ),
+    (
+        "fig3_looped_increments_agree",
+        "Figure 3",
+        "The increments of a new looped stack point in one direction.",
+        f"{_COSINE}, looped",
+        {"above": 0.3},
+        "densely positive",
+        0,
+        partial(_apart, sharing="looped"),
+    ),
+    (
+        "fig3_deep_increments_do_not",
+        "Figure 3",
+        "The increments of layers that share no weights are orthogonal.",
+        f"{_COSINE}, non-shared",
+        {"below": 0.1},
+        "near 0",
+        0,
+        partial(_apart, sharing="non_shared"),
+    ),
+    (
+        "fig6_trained_increments_agree",
+        "Figures 6 and 8",
+        "After training, too, the increments of a loop agree in direction.",
+        f"{_COSINE}, over trained runs",
+        {"above": 0.1},
+        "mostly positive, 0.3 to 0.6",
+        20_000,
+        _increments_agree,
+    ),
+    (
+        "fig7_norm_does_not_depend_on_loops",
+        "Figure 7",
+        "With 1/R trained models end with streams of one size however many loops they have.",
+        "largest over smallest norm of the stream after the last loop, over trained runs",
+        {"below": 1.5},
+        "similar",
+        20_000,
+        _trained_norm_ratio,
+    ),
+):
     _of_paper(
         _name, _sentence, _figure, _quantity, published=_published, published_steps=_steps, **_side
     )(_estimate)

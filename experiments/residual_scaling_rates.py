@@ -185,10 +185,14 @@ def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
     if run.config.model.norm == "at_readout":
         what = "no norm in the loop, no injection"
     by_rate = partial(
-        Panel, x_label="learning rate", y_label="bits per byte" if is_text else ERROR,
-        x=result["rates"], log="x" if is_text else "xy", levels=levels,
+        Panel,
+        x_label="learning rate",
+        y_label="bits per byte" if is_text else ERROR,
+        x=result["rates"],
+        log="x" if is_text else "xy",
+        levels=levels,
         picture="" if is_text else figure,
-    )  # fmt: skip
+    )
     panels = []
     for scaling, by_loops in result["errors"].items():
         curves = loop_curves({int(R): np.array(of, float).T for R, of in by_loops.items()})
@@ -273,10 +277,16 @@ def _claims(of_paper: Paper, less: str, those: str, published: str, ends: str) -
 _PAPER = Paper("arXiv 2606.18524", steps=20_000)
 _claims(
     _PAPER._replace(prefix="scaling_fig5_", size="U = 12, d = 768"),
-    "less error", "that", "0.025 nats at R = 8, 340M parameters",
+    "less error",
+    "that",
+    "0.025 nats at R = 8, 340M parameters",
     " from the fewest loops to the most",
-)  # fmt: skip
+)
+
 _claims(
     _PAPER._replace(prefix="language_scaling_", size="12 to 48 layers, d = 768, FineWeb-Edu"),
-    "fewer bits per byte", "those", "0.025 nats a token at R = 8", ", most loops against one",
-)  # fmt: skip
+    "fewer bits per byte",
+    "those",
+    "0.025 nats a token at R = 8",
+    ", most loops against one",
+)

@@ -48,13 +48,15 @@ class GridSettings:
     """How the runs of a grid are carried out."""
 
     jobs: int | None = setting(
-        None, "processes at once; null: one a core, one on a GPU or one for each of devices",
+        None,
+        "processes at once; null: one a core, one on a GPU or one for each of devices",
         at_least=1,
-    )  # fmt: skip
+    )
     devices: tuple[int, ...] = setting(
-        (), "numbers of the CUDA devices that the processes get in turn; none: all see all",
+        (),
+        "numbers of the CUDA devices that the processes get in turn; none: all see all",
         at_least=0,
-    )  # fmt: skip
+    )
     engine: EngineSettings = EngineSettings()
 
     def check(self) -> None:

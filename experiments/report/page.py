@@ -273,9 +273,12 @@ def page(
     for run in runs:
         environments.setdefault(tuple(run["environment"].items()), []).append(run)
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     return environment.get_template("template.html").render(
         subject=subject,
         runs=runs,

@@ -55,9 +55,11 @@ def write(
     }
     notes = [f"not determined: {unknown}"] if unknown else []
     shown(
-        folder / "scaling_law.json", "scaling_law", content,
+        folder / "scaling_law.json",
+        "scaling_law",
+        content,
         lambda: save_panels(folder / "figures", drawn, figures, remarks=notes),
-    )  # fmt: skip
+    )
 
 
 def panels(result: Fitted) -> list[Panel]:
@@ -116,17 +118,30 @@ def _by_phi(result: Fitted) -> Panel:
     title = f"The law with phi = {free.phi:.2f}: where phi is right, all r lie on the same lines"
     x = np.unique(table.N_once + table.r**free.phi * table.N_rec).tolist()
     return Panel(
-        "scaling_law-by-phi", title, "parameters that count: N_once + r^φ N_rec", "loss", x, curves,
-        log="x", slider="φ", start=free.phi, levels={"E": free.E} if free.E > 0 else {},
-    )  # fmt: skip
+        "scaling_law-by-phi",
+        title,
+        "parameters that count: N_once + r^φ N_rec",
+        "loss",
+        x,
+        curves,
+        log="x",
+        slider="φ",
+        start=free.phi,
+        levels={"E": free.E} if free.E > 0 else {},
+    )
 
 
 def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **more: Any) -> Curve:
     name = " ".join(filter(None, (label, part))).replace(" ", "-")
     return Curve(
-        label=label, kind="loops", name=name, x=x.tolist(), mean=y.tolist(), number=float(number),
+        label=label,
+        kind="loops",
+        name=name,
+        x=x.tolist(),
+        mean=y.tolist(),
+        number=float(number),
         **more,
-    )  # fmt: skip
+    )
 
 
 def text_of(result: Fitted) -> list[Part]:
