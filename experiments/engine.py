@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -204,12 +205,10 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
     lines = [f"{count} of its trainings or measurements not finished"] * bool(count)
     if others := sum(bool(each["remarks"]) for each in finished):
         lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
-    found: Sequence[Panel] = result["panels"]
-    content = {**result, "panels": [panel.plain() for panel in found], "figures": figures.plain()}
-
-    def make() -> list[Path]:
-        return save_panels(folder / "figures", found, figures, result["title"], lines)
-
+    plain = [panel.plain() for panel in result["panels"]]
+    content = {**result, "panels": plain, "figures": figures.plain()}
+    drawn = [Panel.read(panel) for panel in plain]  # with the numbers that are written
+    make = partial(save_panels, folder / "figures", drawn, figures, result["title"], lines)
     with holding(folder, KIND, _DRAWN_WITHIN):
         shown(folder / "result.json", KIND, content, make)
 

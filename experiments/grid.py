@@ -222,7 +222,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
         "panels": grid_panels(grid, runs),
         "verdicts": [],
     }
-    errors = errors_by_setting(grid, runs)
+    errors = errors_by_setting(runs)
     settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
     tables = {"members": _member_rows(grid, runs), "settings": settings, "tests": tests}
     folder.mkdir(parents=True, exist_ok=True)
@@ -309,10 +309,10 @@ def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
         p = hierarchical_test(parts, _ratio, log=True)
         row: dict[str, Any] = {"differ in": keys[0], "first": first, "second": second}
         rows.append({**row, "ratio": ratio.mean, "low": ratio.low, "high": ratio.high, "p": p})
-    p = np.array([row["p"] for row in rows])
-    order = p.argsort()  # nan is last
-    left = np.isfinite(p).sum() - np.arange(len(p))
-    for index, value in zip(order, np.maximum.accumulate(left * p[order]), strict=True):
+    found = np.array([row["p"] for row in rows])
+    order = found.argsort()  # nan is last
+    left = np.isfinite(found).sum() - np.arange(len(found))
+    for index, value in zip(order, np.maximum.accumulate(left * found[order]), strict=True):
         rows[index]["p, Holm"] = min(1.0, value)
     return rows
 
