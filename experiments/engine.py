@@ -8,9 +8,10 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
@@ -21,8 +22,7 @@ from looplab.evaluation.panel import Panel
 from looplab.evaluation.remarks import remarks, shared
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
-from looplab.training.run_folder.run import RunFolder
-from looplab.training.run_folder.status import holding
+from looplab.training.run_folder.status import holding, status_of
 
 from .claims import (
     Evidence,
@@ -35,43 +35,11 @@ from .claims import (
     line_text,
     verdict_parts,
 )
-from .command import ExperimentSettings
-from .definition import ALL, OF_RUNS, Experiment, Member, described, folder_of
-from .many_runs import Plan, Wanted, progress, train_all
+from .command import ALL, ExperimentSettings
+from .definition import OF_RUNS, Experiment, Member, described
+from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .standard_panels import panels
-
-State = Literal["finished", "unfinished", "missing", "failed"]
-
-
-class MemberResult(TypedDict):
-    """A training of an experiment: `label` of its curve, run folder, the words of the command that
-    trains it alone, its step of `steps`, and the remarks that its numbers must be read with."""
-
-    label: str
-    run: str
-    words: list[str]
-    seed: int
-    step: int
-    steps: int
-    state: State
-    remarks: list[str]
-
-
-class ExperimentResult(TypedDict):
-    """All of it. `panels` are as `Panel.plain` has them; `missing` says, a line each, what was not
-    finished when the rest was drawn."""
-
-    experiment: str
-    title: str
-    source: str
-    scale: str
-    command: str
-    members: list[MemberResult]
-    panels: list[dict[str, Any]]
-    verdicts: list[Verdict]
-    missing: list[str]
-
 
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
@@ -100,28 +68,27 @@ def perform(settings: ExperimentSettings) -> str:
     if settings.action == "train":
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
-        plan = Plan(logs, settings.jobs, together="auto", shipped=True)
-        failures = train_all(_wanted(everyone), plan)
-    results, texts = list[ExperimentResult](), list[str]()
+        failures = train_all(everyone, logs, settings.jobs, together="auto", shipped=True)
+    results, text = list[dict[str, Any]](), ""
     problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
         try:
             result = _finish(experiment, members[experiment.name], settings, failures)
-        except RunError as error:
-            problems.append(str(error))
-            continue
         except Exception as error:  # the other experiments are measured and drawn all the same
-            if len(experiments) == 1:
+            if len(experiments) == 1 and not problems:
                 raise
-            if not isinstance(error, ConfigError):
+            if not isinstance(error, RunError | ConfigError):
                 traceback.print_exc()
-            problems.append(f"{experiment.name}: {error or type(error).__name__}")
+            named = "" if isinstance(error, RunError) else f"{experiment.name}: "
+            problems.append(f"{named}{error or type(error).__name__}")
             continue
         results.append(result)
-        texts.append(_text(result, settings.result_folder(experiment), settings))
+        parts = _text(members[experiment.name], result, settings.result_folder(experiment))
+        text = document(parts, settings.tables.format)
         if len(experiments) > 1:
-            print(f"\n{texts[-1]}", flush=True)
-    text = _all_claims(results, settings) if len(experiments) > 1 else "".join(texts)
+            print(f"\n{text}", flush=True)
+    if len(experiments) > 1:
+        text = _all_claims(results, settings) if results else ""
     if problems:
         if text:
             print(text, flush=True)
@@ -130,182 +97,36 @@ def perform(settings: ExperimentSettings) -> str:
     return text
 
 
-def _wanted(members: Sequence[Member]) -> list[Wanted]:
-    return [
-        Wanted(
-            f"{member.config.task.name}, {member.label}, seed {member.config.seed}",
-            member.config,
-            (member.config.evaluation,),
-        )
-        for member in members
-    ]
-
-
 def _finish(
     experiment: Experiment,
     members: Sequence[Member],
     settings: ExperimentSettings,
     failures: Mapping[str, str],
-) -> ExperimentResult:
+) -> dict[str, Any]:
     """Measure what is finished, draw, judge and write one experiment's result."""
     everything = [measured(member, failures) for member in members]
     runs = [run for run in everything if run.arrays]
     measurement = _measured(experiment, settings, everything)
-    results = [
-        member_result(member, run, failures)
-        for member, run in zip(members, everything, strict=True)
-    ]
-    missing = [
-        f"{described(member, members)}: {each['state']}, "
-        f"{each['step']:,} of {each['steps']:,} steps"
-        for member, each in zip(members, results, strict=True)
-        if each["state"] != "finished"
-    ]
-    missing += measurement.missing
+    command = settings.command(experiment)
     if not runs and not measurement.results and settings.action == "figure":
         raise RunError(
             f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
-            f"{settings.command(experiment)} trains it"
+            f"{command} trains it"
         )
     evidence = Evidence(everything, measurement.results)
-    command = settings.command(experiment)
-    verdicts = [
-        judge(find_claim(name), evidence, scale=settings.scale, command=command)
-        for name in experiment.claims
-    ]
-    drawn = [*(panels(experiment.panels, runs) if runs else ()), *measurement.panels]
-    result: ExperimentResult = {
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "source": experiment.source,
+    result = result_of(experiment, members, everything, failures)
+    result |= {
         "scale": settings.scale,
         "command": command,
-        "members": results,
-        "panels": [panel.plain() for panel in drawn],
-        "verdicts": verdicts,
-        "missing": missing,
+        "panels": [*panels(experiment.panels, runs), *measurement.panels],
+        "verdicts": [
+            judge(find_claim(name), evidence, scale=settings.scale, command=command)
+            for name in experiment.claims
+        ],
+        "missing": [*result["missing"], *measurement.missing],
     }
     show_result(result, settings.result_folder(experiment), settings.figures)
     return result
-
-
-def show_result(result: ExperimentResult, folder: Path, figures: FigureSettings) -> None:
-    """Write and draw a result, unless the same one is there."""
-    finished = [each for each in result["members"] if each["state"] == "finished"]
-    count = len(result["missing"])
-    lines = [f"{count} of its trainings or measurements not finished"] if count else []
-    if others := sum(bool(each["remarks"]) for each in finished):
-        lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
-    panels = [Panel.read(panel) for panel in result["panels"]]
-    content = {**result, "figures": figures.plain()}
-
-    def make() -> list[Path]:
-        return save_panels(folder / "figures", panels, figures, result["title"], lines)
-
-    with holding(folder, KIND, _DRAWN_WITHIN):
-        shown(folder / "result.json", KIND, content, make)
-
-
-def _measured(
-    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
-) -> Measurement:
-    if experiment.measure == "evaluation":
-        return Measurement()
-    stored_only = settings.action == "figure"
-    at_scale = experiment.at(settings.scale)
-    finished = [run for run in runs if run.arrays]
-    others = [run.config for run in runs if not run.arrays]
-    request = Request(
-        at_scale.settings, finished, settings.folder, settings.jobs, stored_only, others
-    )
-    if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
-        return measure_runs(experiment.measure, request)
-    module = import_module(f"{__package__}.{experiment.measure}")
-    answer: Measurement = module.measure(request)
-    return answer
-
-
-def _text(result: ExperimentResult, folder: Path, settings: ExperimentSettings) -> str:
-    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
-    if result["verdicts"]:
-        parts += ["", *verdict_parts(result["verdicts"])]
-    if result["missing"]:
-        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
-    if lines := _remarks(result):
-        parts += ["", "remarks:", *(f"  {line}" for line in lines)]
-    parts += ["", f"{folder}: result.json, figures/"]
-    return document(parts, settings.tables.format)
-
-
-def _all_claims(results: Sequence[ExperimentResult], settings: ExperimentSettings) -> str:
-    """How many claims of several experiments hold; those of `experiment=all` and
-    `all_language` are written as one table."""
-    if not results:
-        return ""
-    parts = claims_parts(results)
-    found = {result["experiment"] for result in results}
-    if without := [each.name for each in settings.experiments if each.name not in found]:
-        parts.insert(1, f"without {', '.join(without)}, which has no result")
-    if not settings.is_all:
-        return f"\n{parts[0]}"
-    name = "claims" if settings.experiment == (ALL,) else "claims_language"
-    folder = folder_of(settings.folder, name, settings.scale, settings.seeds, settings.text)
-    path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
-    write_bytes(path, f"{document(parts, settings.tables.format)}\n".encode())
-    return f"\n{parts[0]}: {path}"
-
-
-def _remarks(result: ExperimentResult) -> list[str]:
-    """What the numbers of the finished trainings must be read with, each remark once, with the
-    trainings that it is on."""
-    finished = [each for each in result["members"] if each["state"] == "finished"]
-    common = set.intersection(*(set(each["words"]) for each in finished)) if finished else set()
-    remarks = {}
-    for each in finished:
-        own = " ".join(word for word in each["words"] if word not in common)
-        remarks[f"{each['label']} ({own})" if own else each["label"]] = each["remarks"]
-    return shared(remarks)
-
-
-def claims_parts(results: Sequence[ExperimentResult]) -> list[Part]:
-    """The number of claims by verdict, for each paper too, and a table for each paper; a claim of
-    several experiments stands in the first that measured it."""
-    chosen: dict[str, tuple[str, str, Verdict]] = {}
-    for result in results:
-        for verdict in result["verdicts"]:
-            earlier = chosen.get(verdict["claim"])
-            if earlier is None or (earlier[2]["mean"] is None and verdict["mean"] is not None):
-                paper = result["source"].partition(", Figure")[0].partition(", Table")[0]
-                found = (paper, result["experiment"], verdict)
-                chosen[verdict["claim"]] = found
-    papers: dict[str, list[tuple[str, Verdict]]] = {}
-    for paper, experiment, verdict in chosen.values():
-        papers.setdefault(paper, []).append((experiment, verdict))
-    parts: list[Part] = [count_text([verdict for _, _, verdict in chosen.values()])]
-    for paper, rows in papers.items():
-        parts += ["", f"{paper}: {count_text([verdict for _, verdict in rows])}"]
-        parts.append(Table(_HEAD, [_row(*row) for row in rows]))
-    return parts
-
-
-def count_text(verdicts: Sequence[Verdict]) -> str:
-    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
-    counts = Counter(verdict["verdict"] for verdict in verdicts)
-    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
-    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
-
-
-def _row(experiment: str, verdict: Verdict) -> list[str]:
-    return [
-        experiment,
-        verdict["sentence"],
-        verdict["quantity"],
-        verdict["published"] or "–",
-        estimate_text(verdict),
-        line_text(verdict),
-        str(verdict["seeds"]) if verdict["mean"] is not None else "–",
-        verdict["verdict"],
-    ]
 
 
 def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) -> Measured:
@@ -316,36 +137,151 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    return Measured(
-        member.label,
-        member.config,
-        run.step,
-        arrays,
-        {"": result["labels"]} | {name: s["labels"] for name, s in result["shifts"].items()},
-        str(run.path),
-        tuple(remarks(run)),
-    )
+    labels = {shift: each["labels"] for shift, each in {"": result, **result["shifts"]}.items()}
+    path, lines = str(run.path), tuple(remarks(run))
+    return Measured(member.label, member.config, run.step, arrays, labels, path, lines)
 
 
-def member_result(
-    member: Member, run: Measured, failures: Mapping[str, str], shipped: bool = True
-) -> MemberResult:
-    """How far a member is, as plain values; `run` is what `measured` returned for it."""
-    now = progress(member.config, shipped)
-    state: State = "unfinished" if now.step else "missing"
-    lines = list(run.remarks)
-    if now.path in failures or now.state == "failed":
-        reason = RunFolder(Path(now.path)).status().get("reason", "its training failed")
-        state, lines = "failed", [failures.get(now.path) or str(reason)]
-    elif now.state == "finished":
-        state = "finished"
-    return {
-        "label": member.label,
-        "run": now.path,
-        "words": list(member.words),
-        "seed": member.config.seed,
-        "step": now.step,
-        "steps": member.config.training.steps,
-        "state": state,
-        "remarks": lines,
-    }
+def _measured(
+    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
+) -> Measurement:
+    """What the experiment's own measure finds in its runs."""
+    if experiment.measure == "evaluation":
+        return Measurement()
+    given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
+    others, stored_only = [r.config for r in runs if not r.arrays], settings.action == "figure"
+    request = Request(given, finished, settings.folder, settings.jobs, stored_only, others)
+    if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
+        return measure_runs(experiment.measure, request)
+    module = import_module(f"{__package__}.{experiment.measure}")
+    return module.measure(request)
+
+
+def result_of(
+    experiment: Experiment,
+    members: Sequence[Member],
+    runs: Sequence[Measured],
+    failures: Mapping[str, str],
+    shipped: bool = True,
+) -> dict[str, Any]:
+    """The part of a result.json that says what was trained, from the `runs` that `measured` gave.
+
+    `members` are, for each training, the `label` of its curve, its run folder, the words of the
+    command that trains it alone, its step of `steps`, its state (finished, unfinished, missing,
+    failed), and the remarks that its numbers must be read with, or why it failed; `missing` has a
+    line for each that is not finished.
+    """
+    results, missing = list[dict[str, Any]](), list[str]()
+    for name, member, run in zip(described(members), members, runs, strict=True):
+        now, steps = progress(member.config, shipped), member.config.training.steps
+        state, lines = "unfinished" if now.step else "missing", list(run.remarks)
+        if now.path in failures or now.state == "failed":
+            reason = status_of(Path(now.path)).get("reason", "its training failed")
+            state, lines = "failed", [failures.get(now.path) or str(reason)]
+        elif now.state == "finished":
+            state = "finished"
+        if state != "finished":
+            missing.append(f"{name}: {state}, {now.step:,} of {steps:,} steps")
+        results.append(
+            {
+                "label": member.label,
+                "run": now.path,
+                "words": list(member.words),
+                "seed": member.config.seed,
+                "step": now.step,
+                "steps": steps,
+                "state": state,
+                "remarks": lines,
+            }
+        )
+    about = {"experiment": experiment.name, "title": experiment.title, "source": experiment.source}
+    return {**about, "members": results, "missing": missing}
+
+
+def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings) -> None:
+    """Write a result and draw its panels, unless the same one is there."""
+    finished = [each for each in result["members"] if each["state"] == "finished"]
+    count = len(result["missing"])
+    lines = [f"{count} of its trainings or measurements not finished"] * bool(count)
+    if others := sum(bool(each["remarks"]) for each in finished):
+        lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
+    plain = [panel.plain() for panel in result["panels"]]
+    content = {**result, "panels": plain, "figures": figures.plain()}
+    drawn = [Panel.read(panel) for panel in plain]  # with the numbers that are written
+    make = partial(save_panels, folder / "figures", drawn, figures, result["title"], lines)
+    with holding(folder, KIND, _DRAWN_WITHIN):
+        shown(folder / "result.json", KIND, content, make)
+
+
+def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[str]:
+    """What the numbers of the finished trainings must be read with, each remark once, with the
+    trainings that it is on."""
+    named = zip(described(members), result["members"], strict=True)
+    return shared({name: each["remarks"] for name, each in named if each["state"] == "finished"})
+
+
+def _text(members: Sequence[Member], result: Mapping[str, Any], folder: Path) -> list[Part]:
+    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+    if result["verdicts"]:
+        parts += ["", *verdict_parts(result["verdicts"])]
+    if result["missing"]:
+        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+    if lines := remark_lines(members, result):
+        parts += ["", "remarks:", *(f"  {line}" for line in lines)]
+    return [*parts, "", f"{folder}: result.json, figures/"]
+
+
+def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
+    """How many claims of several experiments hold; those of `experiment=all` and
+    `all_language` are written as one table."""
+    parts = claims_parts(results)
+    found = {result["experiment"] for result in results}
+    if without := [each.name for each in settings.experiments if each.name not in found]:
+        parts.insert(1, f"without {', '.join(without)}, which has no result")
+    if not settings.is_all:
+        return f"\n{parts[0]}"
+    name = "claims" if settings.experiment == ALL else "claims_language"
+    folder = settings.result_folder(name)
+    path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
+    write_bytes(path, f"{document(parts, settings.tables.format)}\n".encode())
+    return f"\n{parts[0]}: {path}"
+
+
+def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """The number of claims by verdict, for each paper too, and a table for each paper; a claim of
+    several experiments stands in the first that measured it."""
+    chosen: dict[str, tuple[Mapping[str, Any], Verdict]] = {}
+    for result in results:
+        for verdict in result["verdicts"]:
+            earlier = chosen.get(verdict["claim"])
+            if earlier is None or (earlier[1]["mean"] is None and verdict["mean"] is not None):
+                chosen[verdict["claim"]] = (result, verdict)
+    papers: dict[str, list[tuple[Mapping[str, Any], Verdict]]] = {}
+    for result, verdict in chosen.values():
+        paper = result["source"].partition(", Figure")[0].partition(", Table")[0]
+        papers.setdefault(paper, []).append((result, verdict))
+    parts: list[Part] = [count_text([verdict for _, verdict in chosen.values()])]
+    for paper, claims in papers.items():
+        rows = [
+            [
+                result["experiment"],
+                verdict["sentence"],
+                verdict["quantity"],
+                verdict["published"] or "–",
+                estimate_text(verdict),
+                line_text(verdict),
+                str(verdict["seeds"]) if verdict["mean"] is not None else "–",
+                verdict["verdict"],
+            ]
+            for result, verdict in claims
+        ]
+        parts += ["", f"{paper}: {count_text([verdict for _, verdict in claims])}"]
+        parts.append(Table(_HEAD, rows))
+    return parts
+
+
+def count_text(verdicts: Sequence[Verdict]) -> str:
+    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
+    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
+    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"

@@ -1,11 +1,12 @@
 """Train and evaluate many runs, each once: what is finished, begun or missing is read from run
 folders, of which one process at a time works in each, so that several shells share the runs.
 
-failures = train_all([Wanted("seed 0", config, (config.evaluation,))], Plan(logs=Path("logs")))
+failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import torch
 
 from looplab.conf.mistakes import HeldElsewhere, RunError, RunsFailed
 from looplab.conf.saved import SHELF, read_config, shipped_names
-from looplab.conf.schema import Config, EvaluationConfig
+from looplab.conf.schema import Config, TableFormat
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.evaluate_run import stored
 from looplab.evaluation.report import report
@@ -26,89 +27,88 @@ from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work
-from looplab.training.run_folder.run import RunFolder, run_folder
-from looplab.training.run_folder.status import last_record
+from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.status import last_record, status_of
 from looplab.training.step import Trainer
 from looplab.training.together import groups
 
+from .definition import Member
 from .runs_table import one_number
 
-_DONE = "finished"
 _STEPS = 5
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How runs are trained: the folder of the processes' output; processes at once
-    (None: one a core, one on a GPU), and CUDA devices that they get in turn; whether runs are
-    trained together, "auto" where that is known to be faster; whether finished runs are trained
-    again; whether models that ship stand for runs of their settings; and the format of each
-    evaluation's tables where they are printed."""
-
-    logs: Path
-    jobs: int | None = None
-    devices: tuple[str, ...] = ()
-    together: bool | Literal["auto"] = False
-    again: bool = False
-    shipped: bool = False
-    tables: Literal["", "text", "markdown", "latex", "csv"] = ""
-
-
-def train_all(wanted: Sequence[Wanted], plan: Plan) -> dict[str, str]:
-    """Train and evaluate runs; returns why runs failed, by the path of their run folder.
+def train_all(
+    members: Sequence[Member],
+    logs: Path,
+    jobs: int | None = None,
+    devices: Sequence[str] = (),
+    *,
+    together: bool | Literal["auto"] = False,
+    again: bool = False,
+    shipped: bool = False,
+    tables: TableFormat | None = None,
+) -> dict[str, str]:
+    """Train each member's run once and evaluate it as all its members ask; returns why runs failed,
+    by the path of their run folder.
 
     The longest trainings come first; what is finished and evaluated costs no process. A run that
-    another process trains or evaluates is waited for. Raises as `run_jobs`.
+    another process trains or evaluates is waited for. `logs` is the folder of the processes'
+    output; `jobs` processes run at once (None: one a core, one on a GPU), with CUDA `devices` in
+    turn. `together`: runs are trained together, "auto" where that is known to be faster; `again`:
+    finished runs, too; `shipped`: models that ship stand for runs of their settings; `tables`: the
+    format in which evaluations are printed, where one process runs. Raises as `run_jobs`.
     """
-    unique = _merged(wanted)
-    if not plan.again:
-        unique = [each for each in unique if not _is_done(each, plan.shipped)]
-    if not unique:
+    wanted = _by_run(members)
+    if not again:
+        wanted = [each for each in wanted if not _is_done(each, shipped)]
+    if not wanted:
         return {}
-    configs = [each.config for each in unique]
-    at_once = processes_for(len(unique), plan.jobs or len(plan.devices) or None, configs[0])
-    estimates = Estimates(configs, shipped=plan.shipped)
+    configs = [each[0].config for each in wanted]
+    at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
+    estimates = Estimates(configs, shipped=shipped)
     left = estimates.left()
-    parts = _parts(configs, plan.together, at_once)
+    parts = _parts(configs, together, at_once)
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
-    jobs = [
+    trainings = [
         TrainAndEvaluate(
-            tuple(unique[index] for index in part),
-            shipped=plan.shipped,
-            again=plan.again,
-            tables=plan.tables if at_once == 1 else "",
+            [wanted[index] for index in part], shipped, again, tables if at_once == 1 else None
         )
         for part in parts
     ]
-    at_once = min(at_once, len(jobs))
-    outcomes = run_jobs(jobs, at_once, plan.logs, plan.devices, estimates.left_now)
+    at_once = min(at_once, len(trainings))
+    outcomes = run_jobs(trainings, at_once, logs, devices, estimates.left_now)
     failures: dict[str, str] = {}
-    for job, outcome in zip(jobs, outcomes, strict=True):
+    for training, outcome in zip(trainings, outcomes, strict=True):
         if outcome.failure:
-            same = {str(each.path): outcome.failure for each in job.runs}
-            failures |= outcome.reasons or same
+            paths = [str(run_folder(each[0].config).path) for each in training.runs]
+            failures |= outcome.reasons or dict.fromkeys(paths, outcome.failure)
     return failures
 
 
-def _merged(wanted: Sequence[Wanted]) -> list[Wanted]:
-    """Each run once, with the evaluations and snapshots of all who want it."""
-    unique: dict[Path, Wanted] = {}
-    for each in wanted:
-        path = run_folder(each.config).path
-        unique[path] = unique[path].with_those_of(each) if path in unique else each
-    return list(unique.values())
+def _by_run(members: Sequence[Member]) -> list[list[Member]]:
+    """The members of each run folder, of which the first has the snapshots of all."""
+    found: dict[Path, list[Member]] = {}
+    for member in members:
+        found.setdefault(run_folder(member.config).path, []).append(member)
+    for same in found.values():
+        steps = {step for each in same for step in each.config.training.snapshots}
+        training = replace(same[0].config.training, snapshots=tuple(sorted(steps)))
+        same[0] = replace(same[0], config=replace(same[0].config, training=training))
+    return list(found.values())
 
 
-def _is_done(wanted: Wanted, shipped: bool) -> bool:
-    """Whether a run is trained, can be read, and is evaluated as these ask."""
-    now = progress(wanted.config, shipped)
+def _is_done(members: Sequence[Member], shipped: bool) -> bool:
+    """Whether a run is trained, can be read, and is evaluated as its members ask."""
+    now = progress(members[0].config, shipped)
     if now.state != "finished":
         return False
     try:
         run = load_run(now.path)
     except RunError:
         return False  # its own job mends it, or says what is wrong
-    return all(stored(run, evaluation) is not None for evaluation in wanted.evaluations)
+    evaluations = {each.config.evaluation for each in members}
+    return all(stored(run, evaluation) is not None for evaluation in evaluations)
 
 
 def _parts(
@@ -117,99 +117,69 @@ def _parts(
     """The indices of the configurations of each job: those that are trained together, in so many
     parts that every process has one, and each other one alone."""
     found = groups(configs, only_if_faster=together == "auto") if together else []
+    size = max(math.ceil(len(configs) / at_once), 2)
+    parts = [group[first : first + size] for group in found for first in range(0, len(group), size)]
     grouped = {index for group in found for index in group}
-    alone = [[index] for index in range(len(configs)) if index not in grouped]
-    while len(found) + len(alone) < at_once and (longest := max(found, key=len, default=[])):
-        if len(longest) < 4:  # halves of two at least: one alone is no group
-            break
-        found.remove(longest)
-        found += [longest[: len(longest) // 2], longest[len(longest) // 2 :]]
-    return [*found, *alone]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run that is to be trained and evaluated; `name` is for messages."""
-
-    name: str
-    config: Config
-    evaluations: tuple[EvaluationConfig, ...]
-
-    @property
-    def path(self) -> Path:
-        """Its run folder."""
-        return run_folder(self.config).path
-
-    def with_those_of(self, other: Wanted) -> Wanted:
-        """Itself with the evaluations and the snapshots of another one as well."""
-        steps = {*self.config.training.snapshots, *other.config.training.snapshots}
-        training = replace(self.config.training, snapshots=tuple(sorted(steps)))
-        evaluations = dict.fromkeys((*self.evaluations, *other.evaluations))
-        return Wanted(self.name, replace(self.config, training=training), tuple(evaluations))
+    return [*parts, *([index] for index in range(len(configs)) if index not in grouped)]
 
 
 @dataclass(frozen=True)
 class TrainAndEvaluate:
-    """Train runs together, unless they are finished, and evaluate each as it is asked for.
+    """Train runs together, unless they are finished, and evaluate each as its members ask; the
+    rest is as in `train_all`."""
 
-    `shipped`: a model that ships stands for a run of its settings. `again`: a finished run is
-    trained again. `tables`: the format in which each evaluation is printed, if it is."""
-
-    runs: tuple[Wanted, ...]
-    shipped: bool = False
-    again: bool = False
-    tables: Literal["", "text", "markdown", "latex", "csv"] = ""
+    runs: Sequence[Sequence[Member]]
+    shipped: bool
+    again: bool
+    tables: TableFormat | None
 
     @property
     def name(self) -> str:
         """That of the first run, for messages."""
         more = f" and {len(self.runs) - 1} more, together" if len(self.runs) > 1 else ""
-        return f"{self.runs[0].name}{more}"
+        return f"{self.runs[0][0].name}{more}"
 
     def __call__(self) -> list[float]:
         """The error of each run's last query at b loops, by its last evaluation; of a text the bits
-        per byte of its held-out part. Raises RunsFailed
-        where a run failed, after the others, HeldElsewhere where another process has one."""
+        per byte of its held-out part. Raises RunsFailed where a run failed, after the others,
+        HeldElsewhere where another process has one."""
         if self.tables:
             print(f"\n{self.name}", flush=True)
-        errors, failures = [], {}
-        held: HeldElsewhere | None = None
-        for wanted, run in zip(self.runs, self._trained(), strict=True):
-            if isinstance(run, HeldElsewhere):
-                held = run
-            elif isinstance(run, RunError):
-                failures[str(wanted.path)] = str(run)
+        errors, failures = [], dict[Path, RunError]()
+        for members, run in zip(self.runs, self._trained(), strict=True):
+            if isinstance(run, RunError):
+                failures[run_folder(members[0].config).path] = run
             else:
-                errors.append(self._evaluated(wanted, run))
-        if held:
-            raise held
+                errors.append(self._evaluated(members, run))
+        for error in failures.values():
+            if isinstance(error, HeldElsewhere):
+                raise error
         if failures:
-            raise RunsFailed(failures)
+            raise RunsFailed({str(path): str(error) for path, error in failures.items()})
         return errors
 
     def describe(self, result: Sequence[float]) -> str:
         """Done, and the errors."""
         errors = ", ".join(f"{error:.4g}" for error in result)
-        what = "bits per byte" if self.runs[0].config.task.is_text else "error of the last query"
-        return f"done, {what} {errors}"
+        is_text = self.runs[0][0].config.task.is_text
+        return f"done, {'bits per byte' if is_text else 'error of the last query'} {errors}"
 
     def _trained(self) -> list[Run | RunError]:
         """Each run, or why there is none."""
-        found: dict[Path, Run | RunError] = {}
-        for each in self.runs:
-            if self.shipped and progress(each.config).path.startswith("shipped/"):
-                found[each.path] = load_run(shipped_as(each.config))
-        rest = [each for each in self.runs if each.path not in found]
-        runs = _train([each.config for each in rest], self.again) if rest else []
-        found |= {each.path: run for each, run in zip(rest, runs, strict=True)}
-        return [found[each.path] for each in self.runs]
+        configs = [members[0].config for members in self.runs]
+        names = [progress(config, self.shipped).path for config in configs]
+        ships = [name.startswith("shipped/") for name in names]
+        rest = [config for config, does in zip(configs, ships, strict=True) if not does]
+        runs = iter(_train(rest, self.again) if rest else [])
+        return [load_run(n) if does else next(runs) for n, does in zip(names, ships, strict=True)]
 
-    def _evaluated(self, wanted: Wanted, run: Run) -> float:
+    def _evaluated(self, members: Sequence[Member], run: Run) -> float:
         """Evaluate a run in every way that is asked for; the last error."""
         error = 0.0
-        for settings in wanted.evaluations:
-            result = None if self.tables else stored(run, settings)
-            result = result or evaluate(run, settings, wanted.config.device, wanted.config.figures)
+        for member in members:
+            config = member.config
+            result = None if self.tables else stored(run, config.evaluation)
+            result = result or evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
             if self.tables:
                 print(f"\n{report(result, self.tables)}\n", flush=True)
@@ -234,34 +204,26 @@ def _train(configs: Sequence[Config], again: bool) -> list[Run | RunError]:
 
 
 class Progress(NamedTuple):
-    """A training's folder or shipped model, its state, its step, and the fraction of its work that
-    is done."""
+    """A training's folder or shipped model, its state (as `status_of`) and its step."""
 
     path: str
     state: str
     step: int
-    done: float
 
 
 def progress(config: Config, shipped: bool = True) -> Progress:
     """How far the training of a configuration is. A model that ships with the project and has these
     settings counts as finished, unless the run folder is finished too, or `shipped` is False."""
-    folder = run_folder(config)
-    status = folder.status()
-    if status["state"] != _DONE and shipped and (name := shipped_as(config)):
-        return Progress(name, _DONE, config.training.steps, 1.0)
-    step = int(status["step"])
-    return Progress(str(folder.path), status["state"], step, _work(config)(step) if step else 0.0)
-
-
-def shipped_as(config: Config) -> str:
-    """shipped/NAME, where a model that ships was trained with these settings; else empty."""
-    return _shipped().get(run_folder(config).path.name, "")
+    path = run_folder(config).path
+    status = status_of(path)
+    if status["state"] != "finished" and shipped and (name := _shipped().get(path.name)):
+        return Progress(name, "finished", config.training.steps)
+    return Progress(str(path), status["state"], int(status["step"]))
 
 
 @lru_cache
 def _shipped() -> dict[str, str]:
-    """The names of the models that ship, by the name of their run folder."""
+    """shipped/NAME of each model that ships, by the name of its run folder."""
     configs = {name: read_config(SHELF / name) for name in shipped_names()}
     return {run_folder(config).path.name: f"shipped/{name}" for name, config in configs.items()}
 
@@ -270,8 +232,8 @@ class Estimates:
     """The processor seconds of trainings: the work of each times the cost of a unit of work, which
     is that of a finished run of the same shape, or else of one measured step.
 
-    `say` gets a line before the first measurement, since these take a second each, at the paper's
-    scale several. `shipped`: as in `progress`.
+    `say` gets a line before each measurement, since these take a second, at the paper's scale
+    several. `shipped`: as in `progress`.
     """
 
     def __init__(
@@ -280,41 +242,39 @@ class Estimates:
         say: Callable[[str], object] = lambda line: None,
         shipped: bool = True,
     ) -> None:
-        self.works = [_work(config) for config in configs]
-        self.folders = [run_folder(config) for config in configs]
-        found = [progress(config, shipped) for config in configs]
-        self._costs: dict[object, float] = {}
-        for config, now, work in zip(configs, found, self.works, strict=True):
-            seconds = RunFolder(Path(now.path)).status().get("cpu_seconds")
-            if now.state == _DONE and seconds and work.total:
-                self._costs.setdefault(_shape(config), seconds / work.total)
-        self._done = [now.done for now in found]
-        for config, done, work in zip(configs, self._done, self.works, strict=True):
-            if work.total and done < 1 and _shape(config) not in self._costs:
+        self._folders = [run_folder(config).path for config in configs]
+        self._works = [
+            Work(build_curriculum(config, build_task(config)), config.training.steps)
+            for config in configs
+        ]
+        self._done: list[float] = []
+        costs: dict[object, float] = {}
+        for config, work in zip(configs, self._works, strict=True):
+            now = progress(config, shipped)
+            self._done.append(1.0 if now.state == "finished" else work(now.step))
+            seconds = status_of(Path(now.path)).get("cpu_seconds")
+            if now.state == "finished" and seconds and work.total:
+                costs.setdefault(_shape(config), seconds / work.total)
+        for config, done, work in zip(configs, self._done, self._works, strict=True):
+            if work.total and done < 1 and _shape(config) not in costs:
                 say(f"measuring a step of {config.task.name}, {config.model.family}")
-                self._costs[_shape(config)] = _measured(config)
-        self.seconds = [
-            work.total * self._costs.get(_shape(config), 0.0)
-            for config, work in zip(configs, self.works, strict=True)
+                costs[_shape(config)] = _measured(config)
+        self._seconds = [
+            work.total * costs.get(_shape(config), 0.0)
+            for config, work in zip(configs, self._works, strict=True)
         ]
 
     def left(self) -> list[float]:
-        """Seconds that each training still took when this was made."""
-        return [(1 - done) * all_ for done, all_ in zip(self._done, self.seconds, strict=True)]
+        """Seconds that each training still takes, by what was last known of it."""
+        return [(1 - done) * all_ for done, all_ in zip(self._done, self._seconds, strict=True)]
 
     def left_now(self) -> float:
         """Seconds that all trainings still take, by the last lines of their metrics.jsonl."""
-        return sum(map(self._left_now, range(len(self.seconds))))
-
-    def _left_now(self, index: int) -> float:
-        if self._done[index] < 1:
-            step = last_record(self.folders[index].path).get("step", 0)
-            self._done[index] = max(self._done[index], self.works[index](step))
-        return (1 - self._done[index]) * self.seconds[index]
-
-
-def _work(config: Config) -> Work:
-    return Work(build_curriculum(config, build_task(config)), config.training.steps)
+        for index, (folder, work) in enumerate(zip(self._folders, self._works, strict=True)):
+            if self._done[index] < 1:
+                step = last_record(folder).get("step", 0)
+                self._done[index] = max(self._done[index], work(step))
+        return sum(self.left())
 
 
 def _shape(config: Config) -> object:

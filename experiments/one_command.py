@@ -18,29 +18,38 @@ from looplab.training.run_folder.data import changed_data, keep_places, task_in
 def carry_out(command: Command) -> None:
     """Carry out one command and print its result. Raises what `train`, `evaluate`, `compare` and
     `import_checkpoint` do."""
+    config = command.config
     if command.action == "import":
-        _import(command)
+        run = import_checkpoint(command.paths[0], command.given, config.folder)
+        print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
+        print(run_py("action=evaluate", f"run={run.path}"), flush=True)
     elif command.action == "compare":
-        _compare(command)
+        from looplab.evaluation import compare, load_run
+        from looplab.evaluation.report import comparison_table
+
+        runs, folder = [load_run(path) for path in command.paths], Path(config.folder)
+        result = compare(runs, config.evaluation, folder, config.device, config.figures)
+        print(f"\n{comparison_table(result, config.tables.format)}", flush=True)
+        print(f"\n{result['path']}: comparison.json, figures/", flush=True)
     elif command.action == "plan":
         from .plan import plan_of
 
-        print(plan_of(command.config), flush=True)
+        print(plan_of(config), flush=True)
     elif command.action == "evaluate":
         from looplab.evaluation import load_run
 
         run = load_run(command.paths[0])
         # Its own, but for what an evaluation may ask for: task.eval, and where the data are today.
-        run = replace(run, task=task_in(run.path, command.config))
-        print(f"{run.path}, after {run.step} of {command.config.training.steps} steps", flush=True)
-        _evaluate(command, run)
-        if not changed_data(run.path, command.config, run.task):
+        run = replace(run, task=task_in(run.path, config))
+        print(f"{run.path}, after {run.step} of {config.training.steps} steps", flush=True)
+        _evaluate(config, run)
+        if not changed_data(run.path, config, run.task):
             keep_places(run.path, run.task)
     else:
-        check_evaluation_of(command.config)
-        run = train(command.config, command.again)
+        check_evaluation_of(config)
+        run = train(config, command.again)
         if not is_follower():  # of several processes the first evaluates
-            _evaluate(command, run)
+            _evaluate(config, run)
 
 
 def check_evaluation_of(config: Config) -> None:
@@ -52,31 +61,10 @@ def check_evaluation_of(config: Config) -> None:
         check_evaluation(build_task(config), config.evaluation, config.task.points)
 
 
-def _evaluate(command: Command, run: Run) -> None:
+def _evaluate(config: Config, run: Run) -> None:
     from looplab.evaluation import evaluate
     from looplab.evaluation.report import report
 
-    config = command.config
     result = evaluate(run, config.evaluation, config.device, config.figures)
     print(f"\n{report(result, config.tables.format)}\n", flush=True)
     print(f"{run.path}: evaluation.json, figures/", flush=True)
-
-
-def _compare(command: Command) -> None:
-    """Measure several runs on the same prompts and print them side by side."""
-    from looplab.evaluation import compare, load_run
-    from looplab.evaluation.report import comparison_table
-
-    config = command.config
-    runs = [load_run(path) for path in command.paths]
-    folder = Path(config.folder)
-    result = compare(runs, config.evaluation, folder, config.device, config.figures)
-    print(f"\n{comparison_table(result, config.tables.format)}", flush=True)
-    print(f"\n{result['path']}: comparison.json, figures/", flush=True)
-
-
-def _import(command: Command) -> None:
-    """Make a run folder of a reference code's checkpoint, and print the command to evaluate it."""
-    run = import_checkpoint(command.paths[0], command.given, command.config.folder)
-    print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
-    print(run_py("action=evaluate", f"run={run.path}"), flush=True)

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
-from looplab.conf.mistakes import ConfigError, check_choice, nearest, nearest_key
+from looplab.conf.mistakes import ConfigError, check_choice, nearest_key
 from looplab.conf.saved import read_mapping
 from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import check_words
-from looplab.evaluation.tables import Table, document
+from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.sources import is_current
 from looplab.training.run_folder.status import last_record, runs_in, status_of
@@ -48,7 +48,7 @@ Any setting of a run chooses, with one value or several. Settings, with their de
 {settings}
 """
 SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
-_HEAD = ("name", "task", "model", "state", "step", "left", "loss", "error", "age", "differs in")
+_HEAD = (*SORTS, "differs in")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 # In columns of their own, or of no meaning for a run's numbers.
 _NOT_SHOWN = (
@@ -57,6 +57,7 @@ _NOT_SHOWN = (
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
 _STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
+_CURVES = {"by_k": ("k", "by_examples", "model_at_b"), "by_loop": ("loop", "by_loop", "model")}
 Row = dict[str, Any]
 
 
@@ -83,25 +84,16 @@ def runs_table(
         for key, value in row["settings"].items()
         if not key.startswith(_NOT_SHOWN) and value != defaults.get(key)
     )
-    rows = []
+    rows: list[Row] = []
     for row in found:
         facts = {key: value for key, value in row.items() if key not in ("settings", "evaluation")}
-        own = {key: row["settings"].get(key) for key in keys}
-        rows += [facts | curve | own for curve in (_errors_of(row, errors) if errors else [{}])]
+        own, points = {key: row["settings"].get(key) for key in keys}, [dict[Any, Any]()]
+        if errors:
+            x, part, name = _CURVES[errors]
+            curves = row["evaluation"].get(part, {x: [], name: {}})
+            points = DataFrame({x: curves[x], **curves[name]}).to_dict("records")
+        rows += [facts | point | own for point in points]
     return DataFrame(rows)
-
-
-def _errors_of(row: Row, errors: str) -> list[Row]:
-    """The errors of a run's model by number of examples or loop."""
-    x, part, name = ("loop", "by_loop", "model")
-    if errors == "by_k":
-        x, part, name = ("k", "by_examples", "model_at_b")
-    found = row["evaluation"].get(part)
-    if found is None:
-        return []
-    columns = (found[x], *(found[name][each] for each in ("mean", "low", "high")))
-    names = (x, "mean", "low", "high")
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
@@ -125,14 +117,14 @@ def _row(path: Path) -> Row:
     evaluation = record.content or {}
     if evaluation.get("step") != status["step"]:
         evaluation = {}
-    steps, rate = int(settings.get("training.steps", 0)), _number(last.get("steps_per_second"))
+    steps, rate = int(settings.get("training.steps", 0)), last.get("steps_per_second")
     left = None
     if status["state"] == "running" and rate:
         left = max(steps - int(last["step"]), 0) / rate
-    times = [_mtime(path / name) for name in ("status.json", "metrics.jsonl")]
+    files = [path / name for name in ("status.json", "metrics.jsonl") if (path / name).exists()]
     last_error = None
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
-        last_error = _number(one_number(evaluation))
+        last_error = one_number(evaluation)
     return {
         "path": str(path),
         "name": path.name,
@@ -143,10 +135,10 @@ def _row(path: Path) -> Row:
         "step": int(status["step"]),
         "steps": steps,
         "left": left,
-        "loss": _number(last.get("loss")),
+        "loss": last.get("loss"),
         "error": last_error,
         "remarks": problem or record.problem or _remarks(path, evaluation),
-        "written": max(times) or _mtime(path),
+        "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,
     }
@@ -177,19 +169,13 @@ def one_number(evaluation: Mapping[str, Any]) -> Any:
     return evaluation["by_examples"]["model_at_b"]["mean"][-1]
 
 
-def count_of(rows: Sequence[Row]) -> str:
-    """How many runs there are, and how many in each state."""
-    counts = Counter(row["state"] for row in rows)
-    states = ", ".join(f"{number:,} {state}" for state, number in counts.most_common())
-    return f"{len(rows):,} runs: {states}" if len(rows) > 1 else f"1 run: {rows[0]['state']}"
-
-
 def duration(seconds: float | None) -> str:
-    """'3 h', '25 min': the largest unit that it has two of, or one second; '' for None."""
+    """'3.4 h', '25 min': in the largest unit that it has two of, or in seconds; '' for None."""
     if seconds is None:
         return ""
     size, unit = next(each for each in _UNITS if seconds >= 2 * each[0] or each[0] == 1)
-    return f"{seconds / size:.0f} {unit}"
+    number = seconds / size
+    return f"{number:.2g} {unit}" if 1 < number < 9.95 else f"{number:,.0f} {unit}"
 
 
 def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -239,32 +225,34 @@ def main(words: Sequence[str]) -> int:
 
 
 def _listing(settings: ListSettings, filters: Mapping[str, str]) -> str:
-    """The table as text. Raises ConfigError where the folder holds no run, and as `_fits`."""
+    """The table as text. Raises ConfigError where the folder holds no run, and as `_chosen`."""
     everything = rows_of(settings.folder)
     if not everything:
         raise ConfigError("folder", f"holds no run: {settings.folder}")
     rows = everything
     for key, values in filters.items():
-        rows = [row for row in rows if _fits(row, everything, key, values.split(","))]
+        rows = _chosen(rows, everything, key, values.split(","))
     if not rows:
         words = " ".join(f"{key}={value}" for key, value in filters.items())
         return f"none of {len(everything)} runs fits {words}"
     key = settings.sort.removeprefix("-")
-    values_of = {row["path"]: -row["written"] if key == "age" else row[key] for row in rows}
-    known = [row for row in rows if values_of[row["path"]] is not None]
-    known.sort(key=lambda row: values_of[row["path"]], reverse=settings.sort.startswith("-"))
-    rows = [*known, *(row for row in rows if values_of[row["path"]] is None)]
+
+    def value(row: Row) -> Any:
+        return -row["written"] if key == "age" else row[key]
+
+    known = [row for row in rows if value(row) is not None]
+    known.sort(key=value, reverse=settings.sort.startswith("-"))
+    rows = [*known, *(row for row in rows if value(row) is None)]
     if settings.tables.format == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
-    return document(
-        [
-            Table(_HEAD, _cells(rows)),
-            *["", count_of(rows)] * (settings.tables.format == "text"),
-            *(f"* {remark}" for remark in notes if remark),
-        ],
-        settings.tables.format,
-    )
+    parts: list[Part] = [Table(_HEAD, _cells(rows))]
+    if settings.tables.format == "text":
+        counts = Counter(row["state"] for row in rows).most_common()
+        states = ", ".join(f"{number:,} {state}" for state, number in counts)
+        parts += ["", f"{len(rows):,} run{'s' * (len(rows) > 1)}: {states}"]
+    parts += [f"* {remark}" for remark in notes if remark]
+    return document(parts, settings.tables.format)
 
 
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
@@ -277,63 +265,43 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
             own += [f"{key}={value}"] if value not in ("", usual) else []
     now, cells = time.time(), []
     for row, own in zip(rows, words, strict=True):
-        star = "*" if row["error"] is not None and row["remarks"] else ""
+        loss, error = ("" if row[x] is None else f"{row[x]:.4g}" for x in ("loss", "error"))
         cells.append(
             [
                 *(row[name] for name in _HEAD[:4]),
                 f"{row['step']:,}/{row['steps']:,}" if row["steps"] else f"{row['step']:,}",
                 duration(row["left"]),
-                *("" if row[name] is None else f"{row[name]:.4g}" for name in ("loss", "error")),
+                *(loss, f"{error}*" if error and row["remarks"] else error),
                 duration(max(now - row["written"], 0)),
                 " ".join(own) if row["settings"] else f"! {row['remarks']}",
             ]
         )
-        cells[-1][7] += star
     return cells
 
 
-def _fits(row: Row, everything: Sequence[Row], key: str, wanted: Sequence[str]) -> bool:
-    """Whether a row has one of the values of a key, its own or a setting's; `name` may be a
-    pattern. Raises ConfigError for a key that no run has, and a state that there is not."""
+def _chosen(
+    rows: Sequence[Row], everything: Sequence[Row], key: str, wanted: Sequence[str]
+) -> list[Row]:
+    """The rows that have one of the values of a key, their own or a setting's, of which the end of
+    its name is enough; `name` may be a pattern. Raises ConfigError for a key that no run has, and a
+    state that there is not."""
     for value in wanted if key == "state" else ():
-        if value not in _STATES:
-            raise ConfigError("state", f"cannot be {value!r}{nearest(value, _STATES)}")
+        check_choice("state", value, _STATES)
     if key in _HEAD[:4]:
-        given = row["settings"].get("name") if key == "name" else None  # that a user gave it
-        return given in wanted or any(fnmatchcase(row[key], value) for value in wanted)
-    full = _setting(everything, key)
-    return full in row["settings"] and as_word(row["settings"][full]) in wanted
-
-
-def _setting(rows: Sequence[Row], key: str) -> str:
-    """The full name of a setting: itself, or the only one with this last part."""
-    keys = {name for row in rows for name in row["settings"]}
-    if key in keys or not keys:
-        return key
-    short = [name for name in keys if name.rpartition(".")[2] == key]
-    if len(short) == 1:
-        return short[0]
-    if short:
-        raise ConfigError(key, f"may be {' or '.join(sorted(short))}: give it in full")
-    hint = nearest_key(key, [*_HEAD[:4], *keys])
-    if hint.startswith("; expected one of"):  # a hundred names
-        hint = "; docs/reference.md has them"
-    raise ConfigError(key, f"is not a setting of any run{hint}")
+        return [row for row in rows if any(fnmatchcase(row[key], value) for value in wanted)]
+    keys = sorted({name for row in everything for name in row["settings"]})
+    ends = [name for name in keys if f".{name}".replace(".settings", "").endswith(f".{key}")]
+    if key not in keys and len(ends) != 1:
+        hint = f"; expected {' or '.join(ends)}" if ends else nearest_key(key, [*_HEAD[:4], *keys])
+        if hint.startswith("; expected one of"):  # a hundred names
+            hint = "; docs/reference.md has them"
+        raise ConfigError(key, f"is not a setting of any run{hint}")
+    name = key if key in keys else ends[0]
+    known = [row for row in rows if name in row["settings"]]
+    return [row for row in known if as_word(row["settings"][name]) in wanted]
 
 
 @cache
 def _defaults() -> Mapping[str, Any]:
     """The default of each setting by dotted key: what an older version did not write."""
     return flatten(config_to_mapping(Config()))
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _number(value: Any) -> float | None:
-    """A number as it is; None for anything else, as for the null of an infinite loss."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -19,25 +19,23 @@ def main(words: list[str]) -> int:
     from looplab.evaluation.text import command as generate
     from looplab.experiments import command as experiments
     from looplab.experiments import runs_table
-    from looplab.experiments.grids import command as grids
-    from looplab.experiments.report import command as report_page
 
     if "action=list" in words:
         return runs_table.main(words)
     if generate.is_for_generate(words):
         return generate.main(words)
-    if report_page.is_for_report(words):
-        return report_page.main(words)
-    if experiments.is_for_experiments(words):
+    if "action=report" in words:
+        return experiments.report(words)
+    if any(word.startswith("experiment=") or word == "action=figure" for word in words):
         return experiments.main(words)
-    if grids.is_for_grid(words):
-        return grids.main(words)
+    if experiments.MULTIRUN & set(words):
+        return experiments.grid(words)
     if {"-h", "--help"} & set(words):
         print(help_text(), end="")
         return 0
 
     def run() -> int:
-        grids.check_single(words)
+        experiments.check_single(words)
         return _run(words)
 
     return answered("run.py", run, "stopped; the same command resumes", in_processes=True)

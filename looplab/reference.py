@@ -18,9 +18,7 @@ from looplab.conf.groups import choices
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
-from looplab.experiments.command import ExperimentSettings
-from looplab.experiments.grids.command import GridSettings
-from looplab.experiments.report.command import ReportSettings as PageSettings
+from looplab.experiments.command import ExperimentSettings, GridSettings, ReportSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.__main__ import ScalingSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
@@ -37,7 +35,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,
-    "python run.py action=report": PageSettings,
+    "python run.py action=report": ReportSettings,
     "python run.py action=list": ListSettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.parity": ParitySettings,

@@ -35,8 +35,8 @@ MAY_USE = {
 COMMAND_LINE = {"looplab.conf.compose", "looplab.conf.help"}
 TAKES_ITS_SETTINGS = {
     HOME / "openml_eval" / "settings.py",
-    HOME / "experiments" / "grids" / "command.py",
-    HOME / "experiments" / "grids" / "slurm.py",
+    HOME / "experiments" / "command.py",
+    HOME / "experiments" / "grid.py",
     HOME / "experiments" / "definition.py",
 }
 ROOMS = (*MAY_USE, "benchmarks")
@@ -117,7 +117,6 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.experiments.scaling_law.__main__, "
-            "looplab.experiments.report.command, "
             "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "hydra", "sklearn", "matplotlib", "pandas"],
         ),

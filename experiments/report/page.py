@@ -24,14 +24,14 @@ from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.words import run_py
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import kept
-from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.panel import Panel, file_name
 from looplab.experiments.runs_table import Row, differing, rows_of
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
 from looplab.training.run_folder.status import is_run, named_runs
 
-from .command import ReportSettings
+from ..command import ReportSettings
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _OPEN = 4  # runs, at most, whose figures are shown without being asked for
@@ -48,17 +48,14 @@ def write_report(settings: ReportSettings) -> str:
     settings, and where there is nothing to show."""
     settings.check()
     folder, problems = Path(settings.folder), list[str]()
-    if settings.runs:
-        results, rows = list[Part](), rows_of(named_runs(settings.runs))
-    else:
-        rows, results = rows_of(folder), results_in(folder, problems)
+    rows = rows_of(named_runs(settings.runs) if settings.runs else folder)
+    results = [] if settings.runs else results_in(folder, problems)
     if settings.experiment is not None:
         known = {result["experiment"]: result for result in results if "experiment" in result}
         if settings.experiment not in ("all", *known):
             hint = nearest(settings.experiment, known) if known else ""
-            raise ConfigError(
-                "experiment", f"has no result {settings.experiment!r} in {folder}{hint}"
-            )
+            problem = f"has no result {settings.experiment!r} in {folder}{hint}"
+            raise ConfigError("experiment", problem)
         wanted = known if settings.experiment == "all" else (settings.experiment,)
         results = [result for result in results if result.get("experiment") in wanted]
         names = {Path(member["run"]).name for each in results for member in each["members"]}
@@ -68,11 +65,15 @@ def write_report(settings: ReportSettings) -> str:
     figures = Figures(folder / _CACHE)
     for result in results:
         result["figures"] = figures.of(result["panels"], result["command"], result["name"])
-    with_figures = len(rows) <= _WITH_FIGURES
-    runs = [_run(row, figures if with_figures else None, problems) for row in rows]
+    problems += [
+        f"{row['path']} is not shown: {row['remarks']}" for row in rows if not row["settings"]
+    ]
+    rows = [row for row in rows if row["settings"]]
+    runs = [_run(row, figures if len(rows) <= _WITH_FIGURES else None, problems) for row in rows]
     if settings.experiment is None and not settings.runs:
-        figures.remove_others()
-    runs = [run for run in runs if run["settings"]]
+        for path in figures.folder.glob("*.json"):
+            if path.stem not in figures.keys:  # of no panel any more
+                path.unlink()
     subject = f"Experiment {settings.experiment}" if settings.experiment else "Everything measured"
     text = page(runs, results, problems, "Chosen runs" if settings.runs else subject).encode()
     path = Path(settings.output) / "index.html"
@@ -80,9 +81,8 @@ def write_report(settings: ReportSettings) -> str:
     write_bytes(path, text)
     claims = sum(len(result["verdicts"]) for result in results)
     said = f"results: {len(results)}, runs: {len(runs)}, claims: {claims}"
-    return "\n".join(
-        [said, *(f"  {line}" for line in problems), f"{path}: {len(text) / 1e6:.2f} MB"]
-    )
+    lines = [said, *(f"  {line}" for line in problems), f"{path}: {len(text) / 1e6:.2f} MB"]
+    return "\n".join(lines)
 
 
 def results_in(folder: Path, problems: list[str]) -> list[Part]:
@@ -94,18 +94,17 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
             continue
         content = read_json(path)
         kind = content.get("kind", "") if isinstance(content, dict) else ""
-        record = read_record(path, kind)
+        record, name = read_record(path, kind), path.parent.name
         if record.content is None:
             problems.append(f"{path} is not shown: {record.problem.removeprefix(f'{path} ')}")
         elif kind and "panels" in record.content:
-            name, place = path.parent.name, path.parent.as_posix()
-            own = {"id": f"result-{len(results)}", "name": name, "title": name, "path": place}
             try:
                 panels = [Panel.read(panel) for panel in record.content["panels"]]
             except TypeError:
                 problems.append(f"{path} is not shown: its panels are of another version's form")
                 continue
-            results.append(_EMPTY | own | record.content | {"panels": panels})
+            own = {"id": f"result-{len(results)}", "path": path.parent.as_posix(), "name": name}
+            results.append(_EMPTY | own | {"title": name} | record.content | {"panels": panels})
     return sorted(results, key=lambda result: "experiment" not in result)
 
 
@@ -119,9 +118,6 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     )
 
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
-    if not settings:
-        problems.append(f"{path} is not shown: {row['remarks']}")
-        return row
     environment = read_record(path / "environment.json", "environment").content or {}
     command = as_typed(environment.get("command"))
     panels: list[Part] = []
@@ -174,7 +170,7 @@ class Figures:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._code = folder, key_of(sources_of("evaluation"))
-        self._keys: set[str] = set()
+        self.keys: set[str] = set()
 
     def of(self, panels: Iterable[Panel], command: str, of: str) -> list[Part]:
         """The figures of panels; `command` makes their numbers, `of` is what they belong to, for
@@ -185,9 +181,8 @@ class Figures:
         """`csv` is a data link, `names` the legend: for each label its colour and the numbers of
         its curves; `ats` has the value of the slider for each curve."""
         names: dict[str, Part] = {}
-        for index, (curve, style) in enumerate(
-            zip(panel.curves, curve_styles(panel.curves), strict=True)
-        ):
+        styles = curve_styles(panel.curves)
+        for index, (curve, style) in enumerate(zip(panel.curves, styles, strict=True)):
             line = style["linestyle"]
             dash = "" if isinstance(line, str) else " ".join(f"{length:g}" for length in line[1])
             entry = {"label": curve.label, "colour": style["color"], "dash": dash, "curves": []}
@@ -198,7 +193,7 @@ class Figures:
             frame.iloc[:, 0] = [*map(_without_commas, panel.x_names)]
         request = {"panel": key_of(panel.plain()), "name": name, "code": self._code}
         picture = kept(self.folder, "figure", request, lambda: ({"svg": svg(panel, name)}, None))
-        self._keys.add(picture["key"])
+        self.keys.add(picture["key"])
         return {
             "panel": panel,
             "sentence": _sentence(panel),
@@ -209,12 +204,6 @@ class Figures:
             "ats": [curve.at for curve in panel.curves],
             "command": command,
         }
-
-    def remove_others(self) -> None:
-        """Remove the kept pictures that were not asked for."""
-        for path in self.folder.glob("*.json"):
-            if path.stem not in self._keys:
-                path.unlink()
 
 
 def _without_commas(name: object) -> str:
@@ -235,25 +224,19 @@ def short(value: float | None) -> str:
 
 def _sentence(panel: Panel) -> str:
     """What a panel shows, and the numbers at the right end of its first few curves."""
-    ends = [_end(panel, curve) for curve in panel.curves if curve.at in (None, panel.start)]
-    ends = [end for end in ends if end]
+    ends = []
+    for curve in panel.curves:
+        known = [index for index, value in enumerate(curve.mean) if value is not None]
+        if not known or curve.at not in (None, panel.start):
+            continue
+        last = known[-1]
+        low, high = (short(part[last]) if part else "–" for part in (curve.low, curve.high))
+        interval = "" if "–" in (low, high) else f" ({low} to {high})"
+        place = panel.x_names[last] if panel.x_names else f"{(curve.x or panel.x)[last]:g}"
+        ends.append(f"{curve.label}: {short(curve.mean[last])}{interval} at {place}")
     more = [f"and {len(ends) - _NAMED} more"] if len(ends) > _NAMED else []
     text = "; ".join([*ends[:_NAMED], *more]) or "No numbers"
     return f"{panel.y_label} by {panel.x_label}. {text}."
-
-
-def _end(panel: Panel, curve: Curve) -> str:
-    """A curve's name with its last number; empty where it has none."""
-    known = [index for index, value in enumerate(curve.mean) if value is not None]
-    if not known:
-        return ""
-    mean, low, high = (
-        short(part[known[-1]]) if part else "–" for part in (curve.mean, curve.low, curve.high)
-    )
-    interval = "" if "–" in (low, high) else f" ({low} to {high})"
-    x = (curve.x or panel.x)[known[-1]]
-    place = panel.x_names[known[-1]] if panel.x_names else f"{x:g}"
-    return f"{curve.label}: {mean}{interval} at {place}"
 
 
 def page(
@@ -273,12 +256,9 @@ def page(
     for run in runs:
         environments.setdefault(tuple(run["environment"].items()), []).append(run)
     environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     return environment.get_template("template.html").render(
         subject=subject,
         runs=runs,

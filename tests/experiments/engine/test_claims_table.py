@@ -9,11 +9,10 @@ from typing import Any, cast
 import pytest
 
 from looplab.evaluation.tables import Table
-from looplab.experiments import command
 from looplab.experiments.claims import Verdict
-from looplab.experiments.command import main
+from looplab.experiments.command import ExperimentSettings, main
 from looplab.experiments.definition import load
-from looplab.experiments.engine import ExperimentResult, claims_parts, count_text
+from looplab.experiments.engine import claims_parts, count_text
 
 
 def verdict(claim: str, name: str) -> Verdict:
@@ -25,9 +24,8 @@ def verdict(claim: str, name: str) -> Verdict:
     })  # fmt: skip
 
 
-def result(name: str, source: str, *verdicts: Verdict) -> ExperimentResult:
-    found: Any = {"experiment": name, "source": source, "verdicts": list(verdicts)}
-    return cast(ExperimentResult, found)
+def result(name: str, source: str, *verdicts: Verdict) -> dict[str, Any]:
+    return {"experiment": name, "source": source, "verdicts": list(verdicts)}
 
 
 def test_each_claim_stands_once_under_its_paper() -> None:
@@ -62,9 +60,8 @@ def test_all_experiments_leave_one_table(
     assert main(both) == 0
     assert capsys.readouterr().out.strip().endswith("1 claim: 1 is not measured")
     assert not Path("runs/experiments/claims-small.csv").exists()
-    monkeypatch.setattr(
-        command, "selected", lambda names, scale: [load("tiny.yaml"), load("other.yaml")]
-    )
+    two = property(lambda settings: [load("tiny.yaml"), load("other.yaml")])
+    monkeypatch.setattr(ExperimentSettings, "experiments", two)
     assert main(["experiment=all", "action=figure", "tables.format=csv"]) == 0
     path = Path("runs/experiments/claims-small.csv")
     assert capsys.readouterr().out.strip().endswith(f"1 is not measured: {path}")

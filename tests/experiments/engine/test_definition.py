@@ -9,7 +9,8 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.experiments.definition import SCALES, load, members_of, names
+from looplab.experiments.command import ExperimentSettings
+from looplab.experiments.definition import load, members_of, names
 from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY
@@ -46,7 +47,8 @@ def test_a_file_of_ones_own_is_an_experiment(tiny: Path) -> None:
     assert experiment.name == "tiny"
     labels = [member.label for member in members_of(experiment, "small")]
     assert labels == ["looped, b = 2"] * 2 + ["looped, b = 3"] * 2 + ["standard"] * 2
-    assert experiment.command("small") == f"python run.py experiment={tiny} scale=small"
+    command = ExperimentSettings((str(tiny),)).command(experiment)
+    assert command == f"python run.py experiment={tiny} scale=small"
 
 
 def test_seeds_of_the_command_replace_those_of_the_file(tiny: Path) -> None:
@@ -66,10 +68,10 @@ def test_loops_of_the_evaluation_are_for_models_that_loop(tiny: Path) -> None:
     [
         ("title: Two tiny models", "titel: x", "titel is not a setting; did you mean 'title'"),
         ("kind: by_loop", "kind: by_lop", "did you mean 'by_loop'"),
-        ("small:", "tiny:", "settings at none of small, medium, paper"),
+        ("small:", "smal:", "did you mean 'small'"),
         ('label: "looped, b = {loops.b}", ', "", "has a label"),
         ("source: a test", "source: a test\nmeasure: nothing", "measure cannot be 'nothing'"),
-        ("small:", "small: 7\nx:", "must be a group of settings"),
+        ("small:", "small: 7\npaper:", "must be a group of settings"),
         ("title: Two", "title: [Two", "cannot be read"),
     ],
 )
@@ -106,4 +108,4 @@ def test_an_experiment_that_does_not_exist(tiny: Path, name: str, message: str) 
 def test_a_scale_without_settings_names_those_there_are(tiny: Path) -> None:
     with pytest.raises(ConfigError, match="scale cannot be 'paper' for tiny, which has small"):
         members_of(load(str(tiny)), "paper")
-    assert set(load("fig10").scales) == set(SCALES)
+    assert set(load("fig10").scales) == {"small", "medium", "paper"}

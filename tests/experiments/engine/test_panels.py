@@ -86,10 +86,10 @@ def test_a_shorter_curve_ends_where_its_model_does(tiny: Path) -> None:
 
 def test_errors_over_a_setting(tiny: Path) -> None:
     measured = runs(tiny)
-    (panel,) = panels([PanelSpec("by_value", x="loops.b", of="mean")], measured[:4])
+    (panel,) = panels([PanelSpec("by_value", x="loops.b")], measured[:4])
     assert list(panel.x) == [2, 3]
     curve = panel.curves[0]
-    expected = np.stack([run.arrays["model_at_b"] for run in measured[:2]]).mean()
+    expected = np.stack([run.arrays["model_at_b"][:, -1] for run in measured[:2]]).mean()
     assert curve.mean[0] == pytest.approx(expected)
     assert curve.mean[1] is None  # the other label's value
 

@@ -9,8 +9,8 @@ import pytest
 
 from looplab.evaluation import snapshots_of
 from looplab.experiments.command import main
-from looplab.experiments.definition import load, members_of
-from looplab.experiments.many_runs import Plan, Wanted, train_all
+from looplab.experiments.definition import Member, load, members_of
+from looplab.experiments.many_runs import train_all
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
 
@@ -18,13 +18,12 @@ from looplab.training.run_folder.run import run_folder
 def test_a_run_has_the_snapshots_that_each_experiment_asks_for(tiny: Path) -> None:
     member = members_of(load(str(tiny)), "small")[0]
 
-    def with_snapshots(*steps: int) -> Wanted:
+    def with_snapshots(*steps: int) -> Member:
         training = replace(member.config.training, snapshots=steps)
-        config = replace(member.config, training=training)
-        return Wanted("tiny", config, (config.evaluation,))
+        return replace(member, config=replace(member.config, training=training))
 
     asked = [with_snapshots(), with_snapshots(0, 2), with_snapshots(2, 4)]
-    assert train_all(asked, Plan(Path("runs/logs"), 1)) == {}
+    assert train_all(asked, Path("runs/logs"), 1) == {}
     assert list(snapshots_of(run_folder(member.config).path)) == [0, 2, 4]
 
 

@@ -108,7 +108,7 @@ def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run.main(["-m", *TINY, "seed=0,1,2", "jobs=1"]) == 0
     out = capsys.readouterr().out
     assert "3 done, 0 failed" in out
-    line = next(line for line in out.splitlines() if line.startswith("all "))
+    line = next(line for line in out.splitlines() if line.startswith("looped "))
     assert line.split()[1] == "3"
     (folder,) = (tmp_path / "runs").glob("grid-*")
     with open(folder / "members.csv", newline="") as file:

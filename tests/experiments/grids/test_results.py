@@ -14,8 +14,8 @@ from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
-from looplab.experiments.grids.command import EngineSettings, grid_settings
-from looplab.experiments.grids.grid import (
+from looplab.experiments.command import EngineSettings, grid_settings
+from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
     grid_panels,
@@ -38,7 +38,9 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
     found = []
     draws = np.random.default_rng(0).exponential(size=(400, 4))
     for member in grid.members:
-        mean = math.prod(error[f"{key}={value}"] for key, value in grid.setting_of(member))
+        mean = math.prod(
+            error[f"{key}={value}"] for key, value in grid.settings[member.label].items()
+        )
         noise = 1 + 0.01 * np.random.default_rng(member.config.seed).standard_normal()
         arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
         found.append(Measured(member.label, member.config, 0, arrays, {"": {}}))
@@ -68,8 +70,8 @@ def test_the_test_keeps_its_level_for_three_seeds() -> None:
 def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> None:
     words = ["loops.b=4,6,8", "seed=0,1,2"]
     grid, runs = _results(words, {"loops.b=4": 1.0, "loops.b=6": 0.5, "loops.b=8": 0.5})
-    errors = errors_by_setting(grid, runs)
-    tests = paired_tests(errors, grid)
+    errors = errors_by_setting(runs)
+    tests = paired_tests(grid, errors)
     found = {(test["first"], test["second"]): test for test in tests}
     assert set(found) == {(f"loops.b={a}", f"loops.b={b}") for a, b in ((4, 6), (4, 8), (6, 8))}
     different, alike = found["loops.b=4", "loops.b=6"], found["loops.b=6", "loops.b=8"]
@@ -77,7 +79,7 @@ def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> 
     assert different["p, Holm"] < 0.01
     assert alike["p, Holm"] > 0.5
     assert all(test["p, Holm"] >= test["p"] for test in tests)
-    row = setting_rows(errors)[0]
+    row = setting_rows(grid, errors)[0]
     assert row["last_low"] < row["last"] < row["last_high"]
 
 
@@ -86,7 +88,7 @@ def test_only_settings_that_differ_in_one_value_are_compared() -> None:
     error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
     error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
     grid, runs = _results(words, error)
-    tests = paired_tests(errors_by_setting(grid, runs), grid)
+    tests = paired_tests(grid, errors_by_setting(runs))
     assert sorted(test["differ in"] for test in tests) == [
         *["loops.b"] * 2, *["training.learning_rate"] * 2
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from looplab import main as run
-from looplab.experiments.grids import slurm
+from looplab.experiments import grid
 from looplab.training.run_folder.status import status_of
 from tests.training.stopping.killed import until
 
@@ -51,15 +51,15 @@ def test_the_tasks_of_an_array_end_as_a_grid_here(
     """Also where their time is up on the way: they go back into the line."""
     submitit = pytest.importorskip("submitit")
     _script(scripts, "sbatch", "")
-    monkeypatch.setattr(slurm, "_CLUSTER", "local")
+    monkeypatch.setattr(grid, "_CLUSTER", "local")
     jobs: list[Any] = []
-    submitted = submitit.AutoExecutor.map_array
+    submitted = submitit.AutoExecutor.submit_array
 
     def noted(*given: Any) -> list[Any]:
         jobs.extend(submitted(*given))
         return jobs
 
-    monkeypatch.setattr(submitit.AutoExecutor, "map_array", noted)
+    monkeypatch.setattr(submitit.AutoExecutor, "submit_array", noted)
     array = tmp_path / "array"
     words = ["-m", *_GRID, "training.steps=200"]
     assert run.main([*words, "engine.pack=2", "engine=slurm", f"folder={array}"]) == 0

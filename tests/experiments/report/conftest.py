@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.report.command import ReportSettings
+from looplab.experiments.command import ReportSettings
 from looplab.experiments.report.page import write_report
 
 from .measured import make

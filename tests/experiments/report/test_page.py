@@ -11,7 +11,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.drawing import svg
 from looplab.evaluation.panel import Panel
-from looplab.experiments.report.command import ReportSettings
+from looplab.experiments.command import ReportSettings
 from looplab.experiments.report.page import as_typed, short, write_report
 from looplab.training.run_folder.files import write_record
 

@@ -1,0 +1,403 @@
+"""A grid: many runs of one command, an experiment without claims, with tables over its settings;
+trained here or by Slurm, as a job array of submitit.
+
+grid = Grid.of(commands(["task=linear", "seed=0,1"], multirun=True)); grid.folder
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pandas import DataFrame
+
+import looplab
+from looplab.conf.actions import Command
+from looplab.conf.checksum import key_of
+from looplab.conf.compose import commands as composed
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.words import run_py
+from looplab.evaluation.bootstrap import Floats, bootstrap
+from looplab.evaluation.panel import Panel, file_name
+from looplab.evaluation.tables import Part, Table, document
+from looplab.training.device import place
+from looplab.training.jobs import processes_for
+from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.run import run_folder
+from looplab.training.together import groups, obstacle
+
+from .claims import Measured
+from .command import EngineSettings, GridSettings
+from .definition import Experiment, Member, PanelSpec, described
+from .engine import measured, remark_lines, result_of, show_result
+from .many_runs import progress, train_all
+from .one_command import check_evaluation_of
+from .standard_panels import panels
+from .statistics import hierarchical_bootstrap, hierarchical_test
+
+_CLUSTER = "slurm"
+_BEFORE = 90  # seconds before the end at which a task of Slurm goes back into the line
+_HOME = Path(looplab.__file__).resolve().parents[1]
+_MOST_TESTS, _MOST_SHOWN = 300, 12
+_MOST_PANELS = 24  # of one kind; the tables have all numbers
+_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Members of one command that differ in the settings `varied`; `shared` are the other words.
+    Members of one label differ in the seed alone: `settings` has the other varied values of each.
+    """
+
+    members: tuple[Member, ...]
+    varied: tuple[str, ...]
+    shared: tuple[str, ...]
+    settings: Mapping[str, Mapping[str, str]]
+    command: str
+
+    @classmethod
+    def of(cls, commands: Sequence[Command]) -> Grid:
+        """The grid of commands that train."""
+        words = [dict(word.split("=", 1) for word in command.words) for command in commands]
+        keys = list(dict.fromkeys(key for each in words for key in each))
+        varied = tuple(key for key in keys if len({each.get(key) for each in words}) > 1)
+        members, settings = [], {}
+        for command, each in zip(commands, words, strict=True):
+            own = {key: each.get(key, "") for key in varied if key != "seed"}
+            label = " ".join(f"{key}={value}" for key, value in own.items())
+            label = label or command.config.model.family
+            members.append(Member(label, command.words, command.config))
+            settings[label] = own
+        shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
+        values = {key: dict.fromkeys(each.get(key, "") for each in words) for key in varied}
+        swept = [f"{key}={','.join(each)}" for key, each in values.items()]
+        return cls(tuple(members), varied, shared, settings, run_py("-m", *shared, *swept))
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
+        same for the same runs in another order."""
+        configs = [member.config for member in self.members]
+        parts = [[run_folder(each).path.name, asdict(each.evaluation)] for each in configs]
+        key, name = key_of(sorted(parts, key=str), 8), configs[0].name
+        return Path(configs[0].folder) / (f"grid-{name}-{key}" if name else f"grid-{key}")
+
+
+def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
+    """Train and evaluate the runs of a grid, in this process and in any others that run the same
+    command, then write and print the result; the exit code: 1 where one failed.
+
+    Raises as `train_all`, ConfigError for a device that is not there, before anything is written,
+    and RunError where Slurm refuses.
+    """
+    grid, first = Grid.of(commands), commands[0]
+    configs = [command.config for command in commands]
+    for config in {repr((each.task, each.evaluation)): each for each in configs}.values():
+        check_evaluation_of(config)
+    if settings.engine.name == "slurm" and (said := _submit(grid, settings.engine)):
+        print(said)
+        return 0
+    for asked in {(config.device, config.precision, config.backend) for config in configs}:
+        place(*asked)
+    devices, logs = _devices(settings.devices), grid.folder / "logs"
+    at_once = processes_for(len(configs), settings.jobs or len(devices) or None, first.config)
+    times = "one at a time" if at_once == 1 else f"{at_once} at a time"
+    output = f", their output: {logs}" if at_once > 1 else ""
+    print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
+    if first.together and not groups(configs, only_if_faster=first.together == "auto"):
+        why = obstacle(first.config) or "docs/guide.md says which can be"
+        print(f"no members are trained together: {why}", flush=True)
+    os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
+    failures = train_all(
+        grid.members,
+        logs,
+        settings.jobs,
+        devices,
+        together=first.together,
+        again=first.again,
+        tables=first.config.tables.format,
+    )
+    print(summarise(grid, failures), flush=True)
+    return 1 if failures else 0
+
+
+def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
+    """The CUDA devices as CUDA_VISIBLE_DEVICES names them. Raises ConfigError for one that is not
+    there."""
+    count = torch.cuda.device_count()
+    if numbers and max(numbers) >= count:
+        have = f"{count} CUDA device{'s' * (count != 1)}"
+        raise ConfigError("devices", f"names device {max(numbers)}, but this machine has {have}")
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return tuple(names.split(",")[number] for number in numbers)
+
+
+def _submit(grid: Grid, engine: EngineSettings) -> str:
+    """Submit the members that are not finished, `engine.pack` in a task, with the output in the
+    grid's folder slurm/; what was submitted, as text, empty where all are finished.
+
+    Raises ConfigError where this machine has no Slurm or submitit is not installed, and RunError
+    with Slurm's words where it refuses.
+    """
+    if shutil.which("sbatch") is None:
+        raise ConfigError("engine", "cannot be slurm: this machine has no sbatch")
+    submitit = optional("engine", "submitit", "AutoExecutor", "submitit==1.5.4")
+    missing = [
+        list(member.words)
+        for member in grid.members
+        if progress(member.config, shipped=False).state != "finished"
+    ]
+    if not missing:
+        return ""
+    tasks = []
+    for first in range(0, len(missing), engine.pack):
+        # When its time is up it goes back into the line; its runs go on from their checkpoints.
+        tasks.append(submitit.helpers.FunctionSequence())
+        tasks[-1].add(_task, missing[first : first + engine.pack], str(grid.folder / "logs"))
+    path = os.pathsep.join(filter(None, (str(_HOME), os.environ.get("PYTHONPATH", ""))))
+    said = io.StringIO()  # it prints what it raises
+    try:
+        with redirect_stderr(said):
+            folder = grid.folder / "slurm"
+            executor = submitit.AutoExecutor(folder, _CLUSTER, slurm_max_num_timeout=10**6)
+            executor.update_parameters(
+                name=grid.folder.name,
+                timeout_min=engine.minutes,
+                cpus_per_task=engine.cpus,
+                mem_gb=engine.memory,
+                gpus_per_node=engine.gpus or None,
+                slurm_partition=engine.partition or None,
+                slurm_account=engine.account or None,
+                slurm_array_parallelism=min(engine.at_once, len(tasks)),
+                slurm_signal_delay_s=min(_BEFORE, engine.minutes * 30),
+                slurm_setup=[
+                    f"export PYTHONPATH={shlex.quote(path)}",
+                    f"export OMP_NUM_THREADS={engine.cpus}",
+                    *engine.setup,
+                ],
+            )
+            jobs = executor.submit_array(tasks)
+    except (RuntimeError, OSError) as error:  # FailedJobError is a RuntimeError
+        lines = f"{said.getvalue()}\n{error}".splitlines()
+        reason = next(line.strip() for line in reversed(lines) if line.strip())
+        raise RunError(f"Slurm refused: {reason}") from None
+    number = jobs[0].job_id.partition("_")[0]
+    return (
+        f"Slurm array {number}: {len(missing)} of {len(grid.members)} runs in {len(tasks)} "
+        f"task{'s' * (len(tasks) > 1)}; squeue --job={number} shows them, the same command "
+        "writes the result when they are done"
+    )
+
+
+def _task(members: Sequence[Sequence[str]], logs: str) -> None:
+    """Train and evaluate members, given by their words. Raises RunError where runs failed, after
+    the others."""
+    grid = Grid.of([composed(list(words))[0] for words in members])
+    if failures := train_all(grid.members, Path(logs)):
+        raise RunError("; ".join(f"{path}: {why}" for path, why in failures.items()))
+
+
+def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
+    """Write the result of a grid and return it as text. `failures` are the reasons why runs failed,
+    by the path of their folder."""
+    runs = [measured(member, failures, shipped=False) for member in grid.members]
+    config, folder = grid.members[0].config, grid.folder
+    title = f"a grid over {', '.join(grid.varied) or 'one run'}"
+    experiment = Experiment(folder.name, "", title, "a grid of your own")
+    result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
+        "scale": config.scale,
+        "command": grid.command,
+        "panels": grid_panels(grid, runs),
+        "verdicts": [],
+    }
+    errors = errors_by_setting(runs)
+    settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
+    tables = {"members": _member_rows(grid, runs), "settings": settings, "tests": tests}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
+        write_bytes(folder / f"{name}.csv", csv.encode())
+    states = Counter(each["state"] for each in result["members"])
+    counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
+    parts: list[Part] = [
+        " ".join(grid.shared),
+        ", ".join([*counts, *(f"{number} {state}" for state, number in states.items())]),
+        *_tables([*errors], settings, tests),
+        *remark_lines(grid.members, result),
+        *(
+            f"failed: {name}: {each['remarks'][0]}"
+            for name, each in zip(described(grid.members), result["members"], strict=True)
+            if each["state"] == "failed"
+        ),
+    ]
+    write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
+    write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
+    show_result(result, folder, config.figures)
+    files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    return f"\n{document(parts, config.tables.format)}\n{folder}: {files}"
+
+
+def errors_by_setting(runs: Sequence[Measured]) -> dict[str, Floats]:
+    """The errors of the finished runs of each label at b loops, [seeds, prompts, k]."""
+    found: dict[str, list[Floats]] = {}
+    for run in runs:
+        if run.arrays:
+            errors = np.asarray(run.arrays["model_at_b"], np.float64)
+            found.setdefault(run.label, []).append(errors)
+    return {label: np.stack(each) for label, each in found.items()}
+
+
+def _member_rows(grid: Grid, runs: Sequence[Measured]) -> list[dict[str, Any]]:
+    """A row for each run and k: its error with the 90 % interval over prompts."""
+    rows = []
+    for run in runs:
+        values = {"seed": run.config.seed, **grid.settings[run.label]}
+        path = run.path or run_folder(run.config).path
+        row = {"run": path, "step": run.step, **{key: values[key] for key in grid.varied}}
+        if not run.arrays:
+            rows.append(row)
+            continue
+        interval = bootstrap(run.arrays["model_at_b"], resamples=1000, seed=2024)
+        for k, (error, low, high) in enumerate(zip(*interval, strict=True)):
+            errors = {"k": k, "error": error, "low": low, "high": high}
+            rows.append({**row, **errors, "remarks": "; ".join(run.remarks)})
+    return rows
+
+
+def setting_rows(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any]]:
+    """A row for each setting: its seeds, and its error at the last k and mean over k, each with a
+    90 % interval over seeds and prompts."""
+    rows = []
+    for label, values in errors.items():
+        row = {**grid.settings[label], "seeds": len(values), "k": values.shape[2] - 1}
+        parts = {"last": values[:, :, -1:], "mean_over_k": values.mean(2, keepdims=True)}
+        for name, part in parts.items():
+            estimate = hierarchical_bootstrap([part], lambda means: means[0][..., 0])
+            row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+        rows.append({**row, "note": estimate.note})
+    return rows
+
+
+def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any]]:
+    """A row for each two settings that differ in one value and were measured on the same prompts,
+    at most 300: the ratio of the first's error at the last k to the second's with its 90 %
+    interval, its p-value, and that by Holm (1979) for all."""
+    prompts = {}
+    for each in grid.members:
+        evaluation = each.config.evaluation
+        prompts[each.label] = (each.config.task, evaluation.prompts, evaluation.seed)
+    rows: list[dict[str, Any]] = []
+    for first, second in combinations(errors, 2):
+        one, other = grid.settings[first], grid.settings[second]
+        keys = [key for key in one if one[key] != other[key]]
+        if len(keys) != 1 or prompts[first] != prompts[second] or len(rows) == _MOST_TESTS:
+            continue
+        parts = [errors[first][:, :, -1:], errors[second][:, :, -1:]]
+        ratio = hierarchical_bootstrap(parts, _ratio, log=True)
+        p = hierarchical_test(parts, _ratio, log=True)
+        row: dict[str, Any] = {"differ in": keys[0], "first": first, "second": second}
+        rows.append({**row, "ratio": ratio.mean, "low": ratio.low, "high": ratio.high, "p": p})
+    found = np.array([row["p"] for row in rows])
+    order = found.argsort()  # nan is last
+    left = np.isfinite(found).sum() - np.arange(len(found))
+    for index, value in zip(order, np.maximum.accumulate(left * found[order]), strict=True):
+        rows[index]["p, Holm"] = min(1.0, value)
+    return rows
+
+
+def _ratio(means: Sequence[Floats]) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return means[0][..., 0] / means[1][..., 0]
+
+
+def _tables(
+    names: Sequence[str], settings: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
+) -> list[Part]:
+    """The settings, by their names, and the first tests as tables of text."""
+    parts: list[Part] = []
+    if settings:
+        head = ["setting", "seeds", f"error at k = {max(row['k'] for row in settings)}", "90 %"]
+        rows = [
+            [
+                *(name, str(row["seeds"])),
+                *_cells(row, "last", "last_"),
+                *_cells(row, "mean_over_k", "mean_over_k_"),
+            ]
+            for name, row in zip(names, settings, strict=True)
+        ]
+        parts += [Table([*head, "mean over k", "90 %"], rows)]
+        parts += ["90 % intervals over seeds and prompts"]
+        parts += sorted({row["note"] for row in settings if row["note"]})
+    if tests:
+        rows = [
+            [row["first"], row["second"], *_cells(row, "ratio"), f"{row['p, Holm']:.2g}"]
+            for row in tests[:_MOST_SHOWN]
+        ]
+        more = len(tests) - _MOST_SHOWN
+        rest = f"; {more} more in tests.csv" if more > 0 else ""
+        parts += ["", Table(["error of", "over that of", "ratio", "90 %", "p"], rows)]
+        parts += [f"p: two-sided, by Holm for all{rest}"]
+    return parts
+
+
+def _cells(row: Mapping[str, Any], name: str, prefix: str = "") -> list[str]:
+    """A number of a row and its interval."""
+    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
+    return [f"{row[name]:.3g}", f"{low:.3g} to {high:.3g}"]
+
+
+def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
+    """The panels of the finished runs. The varied setting with most values, if they are numbers, is
+    an x axis, another one has a curve for each of its values, and each combination of the others a
+    panel of its own; by examples, the first one has the curves."""
+    finished = [(grid.settings[run.label], run) for run in runs if run.arrays]
+    keys = [key for key in grid.varied if key != "seed"]
+    values = {key: list(dict.fromkeys(setting[key] for setting, _ in finished)) for key in keys}
+    keys.sort(key=lambda key: -len(values[key]))
+    x = next((key for key in keys if _are_numbers(values[key])), "")
+    first, found = x or next(iter(keys), ""), list[Panel]()
+    if x:
+        numbers = [float(value) for value in values[x]]
+        log = min(numbers) > 0 and max(numbers) >= _WIDE * min(numbers)
+        second = next((key for key in keys if key != x), "")
+        found = _panels(PanelSpec("by_value", x=x, log_x=log), second, finished)
+    return [*found, *_panels(PanelSpec("by_examples"), first, finished)]
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    try:
+        return len([float(value) for value in values]) > 1
+    except ValueError:
+        return False
+
+
+def _panels(
+    spec: PanelSpec, key: str, runs: Sequence[tuple[Mapping[str, str], Measured]]
+) -> list[Panel]:
+    """The panels of each combination of the values of all other settings, with a curve for each
+    value of the setting `key`, if there is one."""
+    parts: dict[str, list[Measured]] = {}
+    for setting, run in runs:
+        label = f"{key}={setting[key]}" if key else run.config.model.family
+        rest = [f"{other}={setting[other]}" for other in setting if other not in (key, spec.x)]
+        parts.setdefault(" ".join(rest), []).append(replace(run, label=label))
+    found = []
+    for part, members in parts.items():
+        for panel in panels([spec], members):
+            if part:
+                name, title = f"{panel.name}-{file_name(part)}", f"{panel.title}, {part}"
+                panel = replace(panel, name=name, title=title)
+            found.append(panel)
+    return found[:_MOST_PANELS]
