@@ -135,14 +135,13 @@ def _published(result: Evaluation) -> list[Part]:
         "steps"
         for entry in shown
     )
-    table = Table(["beside the published, k", *map(str, ks)], rows)
+    parts: list[Part] = [Table(["beside the published, k", *map(str, ks)], rows), *notes]
     other_loops = [
         f"this model is published at {loops} loops: evaluation.loops={loops}"
         for loops in result["published_loops"]
         if loops != result["loops"]
     ]
-    parts: list[Part] = [table, *notes] if shown else []
-    return [*parts, *other_loops]
+    return [*(parts if shown else []), *other_loops]
 
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
