@@ -20,7 +20,7 @@ from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.command import ExperimentSettings, GridSettings, ReportSettings
 from looplab.experiments.runs_table import ListSettings
-from looplab.experiments.scaling_law.__main__ import ScalingSettings
+from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings

@@ -192,7 +192,7 @@ def test_another_name_means_the_setting_of_its_own_group_first() -> None:
 def test_every_other_name_is_of_a_setting_there_is() -> None:
     from looplab.conf.aliases import _NAMES
     from looplab.conf.checks.config import own_settings, task_names
-    from looplab.experiments.scaling_law.__main__ import ScalingSettings
+    from looplab.experiments.scaling_law.settings import ScalingSettings
     from looplab.openml_eval.settings import RunSettings
     from looplab.probing.settings import ProbingSettings
 

@@ -22,8 +22,9 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation import evaluate
 from looplab.evaluation.load import LoadedModel
-from looplab.experiments.scaling_law.__main__ import main, read_runs, run_folders
+from looplab.experiments.scaling_law.__main__ import main, read_runs
 from looplab.experiments.scaling_law.law import row_of
+from looplab.experiments.scaling_law.settings import run_folders
 from looplab.models import Model, ModelSpec
 from looplab.training import Run, train
 from looplab.training.run_folder.run import run_folder
