@@ -116,7 +116,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
             ["torch", "hydra", "omegaconf", "requests", "pandas", "sklearn"],
         ),
         (
-            "looplab.experiments.scaling_law.settings, "
+            "looplab.experiments.scaling_law.__main__, "
             "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "hydra", "sklearn", "matplotlib", "pandas"],
         ),
