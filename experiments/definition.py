@@ -190,11 +190,14 @@ def members_of(
 
 
 def described(members: Sequence[Member]) -> list[str]:
-    """Each member's label, with those of its words that not all members have."""
+    """Each member's label, with those of its words that not all members have and that its numbers
+    depend on."""
     common = set.intersection(*(set(member.words) for member in members)) if members else set()
     names = []
     for member in members:
-        own = [word for word in member.words if word not in {*common, *member.label.split()}]
+        known = {*common, *member.label.split()}
+        own = [word for word in member.words if word not in known]
+        own = [word for word in own if not word.startswith("training.snapshots=")]
         names.append(f"{member.label} ({' '.join(own)})" if own else member.label)
     return names
 
