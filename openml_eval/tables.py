@@ -23,6 +23,7 @@ from looplab.training.run_folder.files import read_json, write_json, write_with
 from .catalogue import IDS, TABLES
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
+_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")  # as R and pandas write
 _FEW = 5  # names that a message lists
 
 
@@ -128,6 +129,8 @@ def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float6
 
     # A column of nothing is a comma at the end of each line.
     row_names = [each for each in frame if is_unnamed(each)]
+    # Integers or texts under such a name number the rows; their order would tell the class.
+    row_names += [each for each in _ROW_NAMES if each in frame and frame[each].dtype.kind != "f"]
     filled = [each for each in row_names if frame[each].notna().any()]
     frame = frame.drop(columns=row_names)
     numeric = [each for each in frame if is_numeric_dtype(frame[each])]  # true and false are 1, 0

@@ -29,6 +29,8 @@ FILES: dict[str, tuple[str, str, Line]] = {
     "R, write.table": ("a.csv", '"a","b","y"', lambda i, row: f'"r{i}",{comma(i, row)}'),
     "pandas": ("a.csv", ",a,b,y", lambda i, row: f"{i},{comma(i, row)}"),
     "pandas, twice": ("a.csv", ",Unnamed: 0,a,b,y", lambda i, row: f"{i},{i},{comma(i, row)}"),
+    "R, rownames": ("a.csv", "rownames,a,b,y", lambda i, row: f"r{i},{comma(i, row)}"),
+    "pandas, index": ("a.csv", "index,a,b,y", lambda i, row: f"{i},{comma(i, row)}"),
     "semicolons": ("a.csv", "a;b;y", lambda _, row: ";".join(row)),
     "decimal commas": ("a.csv", "a;b;y", lambda _, row: ";".join(row).replace(".", ",")),
     "tabs": ("a.tsv", "a\tb\ty", lambda _, row: "\t".join(row)),
