@@ -372,47 +372,37 @@ for _paper, _quantity, _less, _keeps, _estimate, _published in (
         )
 
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-for _paper, _name, _figure, _sentence, _ratio, _side, _about, _found in (
-    (
-        _PAIRS,
-        "LT_worse_than_one_loop",
-        "Table 1",
-        "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-        "final error, LT at the most loops over one loop",
-        _GROWS,
-        "",
-        partial(_error_ratio, variant="LT", over="one loop"),
-    ),
-    (
-        _TEXTS,
-        "FLT_res_above_FLT",
-        "Figure 4",
-        "Adding the last loop's output at every layer (FLT_res) is worse than asking with it "
-        "(FLT).",
-        "bits per byte at the most loops, FLT_res over FLT",
-        _GROWS,
-        "FLT_res collapses",
-        partial(_bits_ratio, variant="FLT_res", over="FLT"),
-    ),
-    (
-        _TEXTS,
-        "LT_residual_grows",
-        "Figure 2",
-        "The residual stream of LT is larger the more loops it is trained with.",
-        f"{_RESIDUAL}, LT",
-        _GROWS,
-        "rises until LT-12 collapses",
-        partial(_residual_grows, variant="LT"),
-    ),
-    (
-        _TEXTS,
-        "FLT_residual_keeps",
-        "Figure 2",
-        "The residual stream of FLT stays as large whatever the number of loops.",
-        f"{_RESIDUAL}, FLT",
-        {"below": 1.5},
-        "flat",
-        partial(_residual_grows, variant="FLT"),
-    ),
-):
-    _paper.claim(_name, _sentence, _figure, _ratio, published=_about, **_side)(_found)
+_PAIRS.claim(
+    "LT_worse_than_one_loop",
+    "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
+    figure="Table 1",
+    quantity="final error, LT at the most loops over one loop",
+    **_GROWS,
+)(partial(_error_ratio, variant="LT", over="one loop"))
+
+_TEXTS.claim(
+    "FLT_res_above_FLT",
+    "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
+    figure="Figure 4",
+    quantity="bits per byte at the most loops, FLT_res over FLT",
+    published="FLT_res collapses",
+    **_GROWS,
+)(partial(_bits_ratio, variant="FLT_res", over="FLT"))
+
+_TEXTS.claim(
+    "LT_residual_grows",
+    "The residual stream of LT is larger the more loops it is trained with.",
+    figure="Figure 2",
+    quantity=f"{_RESIDUAL}, LT",
+    published="rises until LT-12 collapses",
+    **_GROWS,
+)(partial(_residual_grows, variant="LT"))
+
+_TEXTS.claim(
+    "FLT_residual_keeps",
+    "The residual stream of FLT stays as large whatever the number of loops.",
+    figure="Figure 2",
+    quantity=f"{_RESIDUAL}, FLT",
+    published="flat",
+    below=1.5,
+)(partial(_residual_grows, variant="FLT"))

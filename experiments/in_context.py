@@ -218,105 +218,199 @@ def _grows(of: Group) -> bool:
     return (min(loops.T, loops.b) if start is None else start) < loops.b
 
 
-_SIZES = {"fig05_few_prompts": "d = 10", "fig07_one_layer_is_enough": "d = 20, 256 wide"}
-# fmt: off
-for _side, _line, _name, _figure, _sentence, _quantity, _published, _estimate in (
-    ("below", NO_WORSE, "fig02_matches_standard", "Figure 2, right",
-     "On linear functions one looped layer errs no more than a standard model of many layers.",
-     _OVER_STANDARD, "1.00 (.2612 / .2601)", partial(_over_standard, task="linear")),
-    ("below", NO_WORSE, "fig10_tree_matches_standard", "Figure 10",
-     "On decision trees one looped layer errs no more than a standard model of many layers.",
-     _OVER_STANDARD, "", partial(_over_standard, task="decision_tree")),
-    ("below", NO_WORSE, "fig10_relu_matches_standard", "Figure 10",
-     "On two-layer networks one looped layer errs no more than a standard model of many layers.",
-     _OVER_STANDARD, "1.01 (.3148 / .3103)", partial(_over_standard, task="relu_network")),
-    ("below", 1.0, "fig10_sparse_below_standard", "Figure 10",
-     "On sparse functions the looped model has less error than the standard one.",
-     _OVER_STANDARD, "0.93 (.1411 / .1518); 0.36 at the last query",
-     partial(_over_standard, task="sparse_linear")),
-    # The printed ratio is 1.62 and the paper calls the two matching.
-    ("below", 2.0, "fig02_last_query", "Figure 2, right",
-     "With all examples, too, the looped model's error on linear functions is of the standard "
-     "model's size.",
-     "error of the last query, looped over standard", "1.62 (7.79e-4 / 4.82e-4)",
-     partial(_over_standard, task="linear", of=last)),
-    ("below", 1.0, "fig11_below_standard_at_every_sparsity", "Figure 11",
-     "However many coordinates matter, the looped model has less error than the standard one.",
-     f"{_OVER_STANDARD}, the greatest over sparsities", "", _over_standard_at_every_sparsity),
-    ("below", 1.0, "fig05_few_prompts", "Figures 5 and 14",
-     "Trained on few distinct prompts, a looped model has less error than a standard one trained "
-     "on the same number.",
-     "error of the last query, looped over standard, geometric mean over the numbers of distinct "
-     "prompts", "", _few_prompts),
-    ("below", 1.0, "fig10_sparse_below_least_squares", "Figure 10",
-     "With fewer examples than dimensions the looped model beats least squares on sparse "
-     "functions: it uses that they are sparse.",
-     "error after d/2 examples, looped over least squares", "0.05 (.0213 / .457)",
-     partial(_over_solvers, task="sparse_linear", solvers=["least_squares"], part=_halfway)),
-    # Lasso's penalty alone, chosen from a grid, moves its own error by more.
-    ("below", 1.25, "fig10_sparse_near_lasso", "Figure 10",
-     "On sparse functions the looped model is about as good as Lasso.",
-     "mean error over all numbers of examples, looped over Lasso", "0.86 (.1411 / .1632)",
-     partial(_over_solvers, task="sparse_linear", solvers=["lasso"], part=lambda e: e.mean(-1))),
-    # A hundredth of predicting zero: not seen on the figure's axis.
-    ("below", 0.01, "fig02_near_least_squares", "Figure 2, right",
-     "The looped model comes close to least squares, the best predictor of linear functions.",
-     "error of the last query, looped less least squares (1: predicting zero)", "0.0008",
-     _less_least_squares),
-    ("below", STAYS, "fig02_stays_beyond_b", "Figure 2, left",
-     "Run for five times the loops of its training, a looped model is still about as good.",
-     "error of the last query after 5 b loops over that after b", "",
-     partial(_growth, family="looped", times=_FARTHER)),
-    ("above", 2.0, "fig03_tied_grows", "Figure 3",  # beyond what a loop that stays may do
-     "Without injection of the prompt the error grows when the loop runs on beyond its training.",
-     "error of the last query after 3 b loops over that after b, without injection", "",
-     partial(_growth, family="tied")),
-    ("below", STAYS, "fig03_injected_stays", "Figure 3",
-     "With injection of the prompt the error stays when the loop runs on beyond its training.",
-     "error of the last query after 3 b loops over that after b, with injection", "",
-     partial(_growth, family="looped")),
-    ("above", 1.0, "fig03_injection_decides", "Figure 3",
-     "Beyond the loops of training the error grows more without injection of the prompt than with "
-     "it.",
-     "growth of the error from b to 3 b loops, without injection over with it", "",
-     _injection_decides),
-    ("below", STAYS, "fig04_large_T_stays", "Figures 4 and 12",
-     "With a large window of the loss a loop stays converged beyond its training.",
-     "error of the last query after 3 b loops over that after b, at each b's largest T", "",
-     lambda e: within([found[-1:] for found in _by(e, "T")], _after(_FAR), at_b)),
-    ("above", 1.0, "fig04_small_T_grows", "Figures 4 and 12",
-     "With a small window of the loss the error grows more beyond the training's loops than with a "
-     "large one.",
-     "growth of the error from b to 3 b loops, at each b's smallest T over its largest", "",
-     lambda e: within([(f[0], f[-1]) for f in _by(e, "T")], _after(_FAR), at_b)),
-    # Errors of two seeds of one model differ by a fourth.
-    ("below", 1.25, "fig07_one_layer_is_enough", "Figure 7",
-     "A looped block of one layer is as good as one of more layers.",
-     "error of the last query after b loops, one layer over the most", "",
-     lambda e: ratio([(found[0], found[-1]) for found in _by(e, "n_layer")], at_b)),
-    ("below", 1.0, "fig07_width_helps", "Figure 7",
-     "A wider looped block has less error.",
-     "error of the last query after b loops, the widest over the narrowest", "",
-     lambda e: ratio([(found[-1], found[0]) for found in _by(e, "n_embd")], at_b)),
-    ("above", _FLAT, "fig07_width_saturates", "Figure 7",
-     "Beyond some width a looped block gains little.",
-     "error of the last query after b loops, the widest over the next to it", "saturates at 256",
-     lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_embd", 3)], at_b)),
-    ("below", 1.0, "fig09_more_loops_help", "Figure 9",
-     "Trained with more loops a model ends with less error.",
-     "error of the last query after b loops, at the largest b over the smallest", "",
-     lambda e: ratio([(found[-1], found[0]) for found in _by(e, "b")], at_b)),
-    ("above", _FLAT, "fig09_flattens", "Figure 9",
-     "With enough loops the error is flat before the last one: the loop has converged.",
-     "error of the last query after b loops over that after 3/4 b, at the largest b", "",
-     lambda e: within([found[-1:] for found in _by(e, "b")], at_b, _three_quarters)),
-    ("below", NO_WORSE, "fig17_schedule_is_no_worse", "Figure 17",
-     "A number of loops that grows in training costs no accuracy.",
-     "mean error over all numbers of examples, with the schedule of b over without it", "",
-     lambda e: ratio([(found[-1], found[0]) for found in _by(e, "schedule")], over_examples)),
-):
-    of_paper(
-        _name, _sentence, _figure, _quantity, published=_published, **{_side: _line},
-        published_size=_SIZES.get(_name, "d = 20"),
-    )(_estimate)
-# fmt: on
+of_paper(
+    "fig02_matches_standard",
+    "On linear functions one looped layer errs no more than a standard model of many layers.",
+    figure="Figure 2, right",
+    quantity=_OVER_STANDARD,
+    published="1.00 (.2612 / .2601)",
+    below=NO_WORSE,
+)(partial(_over_standard, task="linear"))
+
+of_paper(
+    "fig10_tree_matches_standard",
+    "On decision trees one looped layer errs no more than a standard model of many layers.",
+    figure="Figure 10",
+    quantity=_OVER_STANDARD,
+    below=NO_WORSE,
+)(partial(_over_standard, task="decision_tree"))
+
+of_paper(
+    "fig10_relu_matches_standard",
+    "On two-layer networks one looped layer errs no more than a standard model of many layers.",
+    figure="Figure 10",
+    quantity=_OVER_STANDARD,
+    published="1.01 (.3148 / .3103)",
+    below=NO_WORSE,
+)(partial(_over_standard, task="relu_network"))
+
+of_paper(
+    "fig10_sparse_below_standard",
+    "On sparse functions the looped model has less error than the standard one.",
+    figure="Figure 10",
+    quantity=_OVER_STANDARD,
+    published="0.93 (.1411 / .1518); 0.36 at the last query",
+    below=1.0,
+)(partial(_over_standard, task="sparse_linear"))
+
+# The printed ratio is 1.62 and the paper calls the two matching.
+of_paper(
+    "fig02_last_query",
+    "With all examples, too, the looped model's error on linear functions is of the standard "
+    "model's size.",
+    figure="Figure 2, right",
+    quantity="error of the last query, looped over standard",
+    published="1.62 (7.79e-4 / 4.82e-4)",
+    below=2.0,
+)(partial(_over_standard, task="linear", of=last))
+
+of_paper(
+    "fig11_below_standard_at_every_sparsity",
+    "However many coordinates matter, the looped model has less error than the standard one.",
+    figure="Figure 11",
+    quantity=f"{_OVER_STANDARD}, the greatest over sparsities",
+    below=1.0,
+)(_over_standard_at_every_sparsity)
+
+of_paper(
+    "fig05_few_prompts",
+    "Trained on few distinct prompts, a looped model has less error than a standard one trained "
+    "on the same number.",
+    figure="Figures 5 and 14",
+    quantity="error of the last query, looped over standard, geometric mean over the numbers of "
+    "distinct prompts",
+    published_size="d = 10",
+    below=1.0,
+)(_few_prompts)
+
+of_paper(
+    "fig10_sparse_below_least_squares",
+    "With fewer examples than dimensions the looped model beats least squares on sparse "
+    "functions: it uses that they are sparse.",
+    figure="Figure 10",
+    quantity="error after d/2 examples, looped over least squares",
+    published="0.05 (.0213 / .457)",
+    below=1.0,
+)(partial(_over_solvers, task="sparse_linear", solvers=["least_squares"], part=_halfway))
+
+# Lasso's penalty alone, chosen from a grid, moves its own error by more.
+of_paper(
+    "fig10_sparse_near_lasso",
+    "On sparse functions the looped model is about as good as Lasso.",
+    figure="Figure 10",
+    quantity="mean error over all numbers of examples, looped over Lasso",
+    published="0.86 (.1411 / .1632)",
+    below=1.25,
+)(partial(_over_solvers, task="sparse_linear", solvers=["lasso"], part=lambda e: e.mean(-1)))
+
+# A hundredth of predicting zero: not seen on the figure's axis.
+of_paper(
+    "fig02_near_least_squares",
+    "The looped model comes close to least squares, the best predictor of linear functions.",
+    figure="Figure 2, right",
+    quantity="error of the last query, looped less least squares (1: predicting zero)",
+    published="0.0008",
+    below=0.01,
+)(_less_least_squares)
+
+of_paper(
+    "fig02_stays_beyond_b",
+    "Run for five times the loops of its training, a looped model is still about as good.",
+    figure="Figure 2, left",
+    quantity="error of the last query after 5 b loops over that after b",
+    below=STAYS,
+)(partial(_growth, family="looped", times=_FARTHER))
+
+# Beyond what a loop that stays may do.
+of_paper(
+    "fig03_tied_grows",
+    "Without injection of the prompt the error grows when the loop runs on beyond its training.",
+    figure="Figure 3",
+    quantity="error of the last query after 3 b loops over that after b, without injection",
+    above=2.0,
+)(partial(_growth, family="tied"))
+
+of_paper(
+    "fig03_injected_stays",
+    "With injection of the prompt the error stays when the loop runs on beyond its training.",
+    figure="Figure 3",
+    quantity="error of the last query after 3 b loops over that after b, with injection",
+    below=STAYS,
+)(partial(_growth, family="looped"))
+
+of_paper(
+    "fig03_injection_decides",
+    "Beyond the loops of training the error grows more without injection of the prompt than with "
+    "it.",
+    figure="Figure 3",
+    quantity="growth of the error from b to 3 b loops, without injection over with it",
+    above=1.0,
+)(_injection_decides)
+
+of_paper(
+    "fig04_large_T_stays",
+    "With a large window of the loss a loop stays converged beyond its training.",
+    figure="Figures 4 and 12",
+    quantity="error of the last query after 3 b loops over that after b, at each b's largest T",
+    below=STAYS,
+)(lambda e: within([found[-1:] for found in _by(e, "T")], _after(_FAR), at_b))
+
+of_paper(
+    "fig04_small_T_grows",
+    "With a small window of the loss the error grows more beyond the training's loops than with a "
+    "large one.",
+    figure="Figures 4 and 12",
+    quantity="growth of the error from b to 3 b loops, at each b's smallest T over its largest",
+    above=1.0,
+)(lambda e: within([(f[0], f[-1]) for f in _by(e, "T")], _after(_FAR), at_b))
+
+# Errors of two seeds of one model differ by a fourth.
+of_paper(
+    "fig07_one_layer_is_enough",
+    "A looped block of one layer is as good as one of more layers.",
+    figure="Figure 7",
+    quantity="error of the last query after b loops, one layer over the most",
+    published_size="d = 20, 256 wide",
+    below=1.25,
+)(lambda e: ratio([(found[0], found[-1]) for found in _by(e, "n_layer")], at_b))
+
+of_paper(
+    "fig07_width_helps",
+    "A wider looped block has less error.",
+    figure="Figure 7",
+    quantity="error of the last query after b loops, the widest over the narrowest",
+    below=1.0,
+)(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "n_embd")], at_b))
+
+of_paper(
+    "fig07_width_saturates",
+    "Beyond some width a looped block gains little.",
+    figure="Figure 7",
+    quantity="error of the last query after b loops, the widest over the next to it",
+    published="saturates at 256",
+    above=_FLAT,
+)(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_embd", 3)], at_b))
+
+of_paper(
+    "fig09_more_loops_help",
+    "Trained with more loops a model ends with less error.",
+    figure="Figure 9",
+    quantity="error of the last query after b loops, at the largest b over the smallest",
+    below=1.0,
+)(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "b")], at_b))
+
+of_paper(
+    "fig09_flattens",
+    "With enough loops the error is flat before the last one: the loop has converged.",
+    figure="Figure 9",
+    quantity="error of the last query after b loops over that after 3/4 b, at the largest b",
+    above=_FLAT,
+)(lambda e: within([found[-1:] for found in _by(e, "b")], at_b, _three_quarters))
+
+of_paper(
+    "fig17_schedule_is_no_worse",
+    "A number of loops that grows in training costs no accuracy.",
+    figure="Figure 17",
+    quantity="mean error over all numbers of examples, with the schedule of b over without it",
+    below=NO_WORSE,
+)(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "schedule")], over_examples))

@@ -214,57 +214,43 @@ def _name(evidence: Evidence, optimizer: str) -> str:
 
 
 _AT = "when a tenth of the error's fall is"
-for _claim, _sentence, _source, _quantity, _side, _published, _size, _estimate in (
-    (
-        "attention_rises_on_the_plateau",
-        "Attention to the previous token, which binds x and y to a pair, rises before the error "
-        "falls.",
-        "arXiv 2506.13688, on the attention that a task needs",
-        f"share of the attention's rise that is done {_AT}, with Adam",
-        {"above": 0.1},  # both at the same time
-        "attention makes progress during the plateau",
-        "one layer, other tasks",
-        lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]),
-    ),
-    (
-        "states_are_parallel_on_the_plateau",
-        "On the plateau the states of different queries are nearly parallel.",
-        "arXiv 2506.13688, on the collapse of representations",
-        f"mean cosine between the states of different queries {_AT} done, with Adam",
-        {"above": 0.9},
-        "nearly parallel",
-        "one layer, other tasks",
-        lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]),
-    ),
-    (
-        "muon_leaves_the_plateau_first",
-        "Muon leaves the plateau after fewer steps than Adam.",
-        "arXiv 2601.13474 (proved for linear attention)",
-        "step at which half of the error's fall is done, Muon over Adam",
-        {"below": 1.0},
-        "fewer steps than Adam",
-        "",
-        _muon_leaves_first,
-    ),
-    (
-        "muon_suffers_more_from_shifts",
-        "Inputs unlike those of training raise the error of a model trained by Muon by a larger "
-        "factor than that of one trained by Adam for as many steps.",
-        "arXiv 2603.00742: Muon lacks the bias to simple solutions",
-        "error on shifted inputs over that on inputs of training, Muon over Adam, geometric mean "
-        "over four shifts",
-        {"above": 1.0},
-        "more prone to spurious features (other tasks)",
-        "",
-        _muon_suffers_more,
-    ),
-):
-    claim(
-        _claim,
-        _sentence,
-        source=_source,
-        quantity=_quantity,
-        published=_published,
-        published_size=_size,
-        **_side,
-    )(_estimate)
+# At the line both would rise at the same time.
+claim(
+    "attention_rises_on_the_plateau",
+    "Attention to the previous token, which binds x and y to a pair, rises before the error falls.",
+    source="arXiv 2506.13688, on the attention that a task needs",
+    quantity=f"share of the attention's rise that is done {_AT}, with Adam",
+    published="attention makes progress during the plateau",
+    published_size="one layer, other tasks",
+    above=0.1,
+)(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
+
+claim(
+    "states_are_parallel_on_the_plateau",
+    "On the plateau the states of different queries are nearly parallel.",
+    source="arXiv 2506.13688, on the collapse of representations",
+    quantity=f"mean cosine between the states of different queries {_AT} done, with Adam",
+    published="nearly parallel",
+    published_size="one layer, other tasks",
+    above=0.9,
+)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
+
+claim(
+    "muon_leaves_the_plateau_first",
+    "Muon leaves the plateau after fewer steps than Adam.",
+    source="arXiv 2601.13474 (proved for linear attention)",
+    quantity="step at which half of the error's fall is done, Muon over Adam",
+    published="fewer steps than Adam",
+    below=1.0,
+)(_muon_leaves_first)
+
+claim(
+    "muon_suffers_more_from_shifts",
+    "Inputs unlike those of training raise the error of a model trained by Muon by a larger "
+    "factor than that of one trained by Adam for as many steps.",
+    source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
+    quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
+    "mean over four shifts",
+    published="more prone to spurious features (other tasks)",
+    above=1.0,
+)(_muon_suffers_more)
