@@ -412,7 +412,7 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
 # Figure 2: a normed stream grows like the square root of the loops at least where it grows, over 64
 # loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
 # the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
-_BOUNDED = {"below": 1.25}  # a norm within a quarter, from the fewest loops to the most
+_BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
 _NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
 _COSINE = "mean cosine of two different increments"
 _of_paper(
@@ -440,7 +440,7 @@ _of_paper(
     quantity=_NORM,
     published="flat",
     published_steps=10,
-    **_BOUNDED,
+    below=_BOUNDED,
 )(partial(_norm_ratio, sharing="looped", scaling="linear"))
 
 _of_paper(
@@ -451,7 +451,7 @@ _of_paper(
     quantity=_NORM,
     published="flat",
     published_steps=10,
-    **_BOUNDED,
+    below=_BOUNDED,
 )(partial(_norm_ratio, sharing="non_shared", scaling="sqrt"))
 
 _of_paper(
