@@ -56,6 +56,7 @@ _NOT_SHOWN = (
     *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
+_DRAWN_BY = ("prompts", "seed", "tokens")  # of an evaluation: what errors are measured on
 _STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
 _CURVES = {"by_k": ("k", "by_examples", "model_at_b"), "by_loop": ("loop", "by_loop", "model")}
 Row = dict[str, Any]
@@ -137,17 +138,25 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": last.get("loss"),
         "error": last_error,
-        "remarks": problem or record.problem or _remarks(path, evaluation),
+        "remarks": problem or record.problem or _remarks(path, evaluation, settings),
         "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,
     }
 
 
-def _remarks(path: Path, evaluation: Mapping[str, Any]) -> str:
+def _remarks(path: Path, evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """What an evaluation says of the run, as that its training was unfinished; not that it is of
-    other code, where an edit was taken back since."""
+    other code, where an edit was taken back since. And on what it was made, where that is not what
+    the run's own settings say."""
     lines = list(map(str, evaluation.get("remarks", ())))
+    asked = {f"evaluation.{key}": evaluation.get("settings", {}).get(key) for key in _DRAWN_BY}
+    own = [
+        f"{key}={as_word(value)}"
+        for key, value in asked.items()
+        if value not in (None, settings.get(key))
+    ]
+    lines += [f"evaluated with {' '.join(own)}"] if own else []
     if any(line.startswith("trained by other code") for line in lines):
         content = read_record(path / "environment.json", "environment").content or {}
         parts = [content, *content.get("continued", [])]
