@@ -101,7 +101,7 @@ def test_runs_without_a_row_are_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         f"left out: {damaged}: ",
         f"left out: {young}: looped, finished at step 3; curriculum unfinished: loops 2 of 4",
         f"left out: {untold}: looped, finished at step 2, not evaluated",
-        f"{run.path.name}: evaluated with evaluation.prompts=",  # others than the run's own settings
+        f"{run.path.name}: evaluated with evaluation.prompts=",
     ]
     for line, start in zip(left_out, starts, strict=True):
         assert line.startswith(start)
