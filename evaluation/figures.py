@@ -19,12 +19,12 @@ from .results import (
     Evaluation,
     by_loop_name,
     examples_name,
+    levels_of,
     of_loops,
     unit,
 )
 
 FORMAT = 4  # of evaluation.json; an older one is computed again
-_LEVELS = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _CHANGES = {
@@ -243,7 +243,7 @@ def _by_examples(error: str, k: Sequence[float], drawn: Sequence[Curve]) -> Pane
     """Errors by examples, with the level of guessing or of predicting zero."""
     return _errors(
         "error_by_examples", "Error by number of examples", error, (examples_name(error), error),
-        k, drawn, _LEVELS.get(error, {"predicting zero": 1.0}),
+        k, drawn, levels_of(error),
     )  # fmt: skip
 
 

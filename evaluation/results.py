@@ -37,6 +37,12 @@ def error_name(task: Task) -> str:
     return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
 
 
+def levels_of(error: str) -> dict[str, float]:
+    """The error of a model that knows nothing, by what the errors are, as levels of a panel."""
+    known = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
+    return known.get(error, {"predicting zero": 1.0})
+
+
 def examples_name(error: str) -> str:
     """The name of the axis of errors by examples, by what the errors are."""
     return "tokens before" if error == NATS else "in-context examples k"

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import error_name, examples_name, levels_of
 from looplab.tasks import SHIFTS
-from looplab.training.assemble import trained_loops
+from looplab.training.assemble import build_task, trained_loops
 
 from .claims import Measured
 from .definition import PanelSpec, setting_of
 
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
-_LEVELS = {"predicting zero": 1.0}
 
 
 def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
@@ -56,8 +56,9 @@ def _by_examples(runs: Sequence[Measured], name: str, title: str, shift: str = "
         if (errors := runs[0].arrays.get(f"{prefix}{solver}")) is not None:
             interval = _interval([errors])
             curves.append(Curve.of(label, solver, interval, name=solver, solver=True))
-    axes, ks = ("in-context examples k", "squared error"), range(len(curves[0].mean))
-    return Panel(name, title, *axes, ks, curves, log="y", levels=_LEVELS)
+    error, ks = _error_name(runs), range(len(curves[0].mean))
+    levels = levels_of(error)
+    return Panel(name, title, examples_name(error), error, ks, curves, log="y", levels=levels)
 
 
 def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> Panel:
@@ -74,7 +75,13 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
         curves = _over_values(spec, runs, x)
     axes = (spec.x or "loop", "bits per byte" if is_text else "error of the last query")
     log = ("x" if spec.log_x else "") + ("" if is_text else "y")
-    return Panel(name, title, *axes, x, curves, log=log, levels={} if is_text else _LEVELS)
+    return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(_error_name(runs)))
+
+
+def _error_name(runs: Sequence[Measured]) -> str:
+    """What the errors of runs of one task are; each is over its own divisor."""
+    names = dict.fromkeys(error_name(build_task(run.config)) for run in runs)
+    return next(iter(names)) if len(names) == 1 else "squared error over the task's divisor"
 
 
 def _curves(runs: Sequence[Measured], key: str) -> list[Curve]:
