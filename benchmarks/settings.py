@@ -1,5 +1,4 @@
-"""The settings of the benchmarks, and the configurations that they name. No torch and no Hydra
-here."""
+"""The settings of the benchmarks, and the configurations that they name. No torch here."""
 
 from __future__ import annotations
 

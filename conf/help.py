@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .command import described
-from .groups import choices
+from .compose import choices
 from .saved import shipped_names
 from .schema import Config
 

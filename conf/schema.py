@@ -1,4 +1,4 @@
-"""Every setting of a run, typed and frozen. Plain dataclasses: no torch and no Hydra here.
+"""Every setting of a run, typed and frozen. Plain dataclasses, without torch.
 
     Config(task=TaskConfig(name="linear", dims=5, points=11), training=TrainingConfig(steps=100))
 

@@ -19,8 +19,7 @@ import yaml
 
 from looplab.conf.build import build, config_to_mapping, flatten
 from looplab.conf.command import as_word
-from looplab.conf.compose import command_of
-from looplab.conf.groups import choices, read_values
+from looplab.conf.compose import choices, command_of, read_values
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
 from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config

@@ -18,9 +18,10 @@ def main(words: list[str]) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from looplab.evaluation.text import command as generate
     from looplab.experiments import command as experiments
-    from looplab.experiments import runs_table
 
     if "action=list" in words:
+        from looplab.experiments import runs_table  # with NumPy, which takes a while
+
         return runs_table.main(words)
     if generate.is_for_generate(words):
         return generate.main(words)

@@ -14,7 +14,7 @@ from looplab.benchmarks.settings import (
 )
 from looplab.conf.checks.config import own_settings, task_names
 from looplab.conf.command import as_word
-from looplab.conf.groups import choices
+from looplab.conf.compose import choices
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings

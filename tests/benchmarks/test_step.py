@@ -59,10 +59,9 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_it_needs_neither_hydra_nor_matplotlib(tmp_path: Path) -> None:
-    """Machines that lend a GPU do not have them."""
-    for name in ("hydra", "omegaconf", "matplotlib"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError", encoding="utf-8")
+def test_it_needs_no_matplotlib(tmp_path: Path) -> None:
+    """Not every machine with a GPU has it."""
+    (tmp_path / "matplotlib.py").write_text("raise ImportError", encoding="utf-8")
     code = "from looplab.benchmarks import kernels, parity, samplers"
     for words in (["-c", code], ["-m", "benchmarks.step", *SMALL, "precision=fp32"]):
         done = subprocess.run(

@@ -110,10 +110,9 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
 @pytest.mark.parametrize(
     ("entry", "words", "module"),
     [
-        ("run.py", ["task=linear"], "hydra"),
         ("run.py", ["task=linear"], "torch"),
         ("run.py", ["task=linear"], "torch.nn"),
-        ("openml_eval", [], "hydra"),
+        ("openml_eval", [], "torch"),
         ("experiments.scaling_law", ["table=minima"], "scipy"),
     ],
 )

@@ -83,7 +83,7 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
         (["a"], "'a' is not of the form key=value"),
         (["--run=a"], "'--run=a' is not of the form key=value"),
         (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; quote lists"),
-        (["run=a", "loops=${x"], "cannot be read"),
+        (["run=a", "loops={x"], "cannot be read"),
         (["run=a", "loops.b=3"], r"loops\.b is not a setting; loops is one"),
         (["run=1", "run.x=2"], r"run\.x is not a setting; run is one"),
         (["run=a", "how.x=paper"], r"how\.x is not a setting; how is one"),

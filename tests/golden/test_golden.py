@@ -14,7 +14,7 @@ import pytest
 from looplab.conf.schema import Config
 from looplab.conf.setting import all_settings, names_of
 from tests.conftest import HOME
-from tests.golden import claims, predictions
+from tests.golden import claims, commands, predictions
 from tests.golden.__main__ import STORED
 from tests.golden.configurations import GOLDEN, config_of
 
@@ -45,6 +45,13 @@ def test_the_numbers_are_the_frozen_ones() -> None:
             assert ours[kind]["norms"] == pytest.approx(norms, rel=1e-4, abs=1e-7), name
             near = pytest.approx(numbers, rel=1e-4, abs=1e-4 * max(map(abs, numbers)))
             assert ours[kind]["numbers"] == near, name
+
+
+def test_words_compose_to_the_frozen_settings_and_names() -> None:
+    """80 commands, and the more than a thousand runs of the experiments."""
+    frozen = json.loads(commands.STORED.read_text(encoding="utf-8"))
+    assert len(frozen["commands"]) == 80
+    assert commands.frozen_of_today() == frozen
 
 
 def test_every_name_of_the_schema_is_in_a_golden_run(tmp_path: Path) -> None:

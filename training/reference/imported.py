@@ -27,7 +27,7 @@ from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
-from looplab.conf.words import merge, nested
+from looplab.conf.words import nested
 from looplab.models.reference import Reference, read_reference
 from looplab.tasks import task_class
 
@@ -162,10 +162,7 @@ def _merge_settings(
     for key in task_settings(values["task"]):
         values[f"task.settings.{key}"] = values.pop(f"task.{key}")
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
-    mapping: dict[str, Any] = {"folder": folder}
-    for key, value in values.items():
-        merge(mapping, nested(key, value))
-    return config_from_mapping(mapping)
+    return config_from_mapping(nested({"folder": folder, **values}))
 
 
 def _check_read_out(source: ReferenceFile, task: str) -> None:

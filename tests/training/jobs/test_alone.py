@@ -20,7 +20,7 @@ from tests.training.tiny import saved_tensors, tiny
 
 _ALONE = """
 import sys
-for name in ("hydra", "omegaconf", "wandb", "openml", "sklearn", "matplotlib"):
+for name in ("wandb", "requests", "sklearn", "matplotlib"):
     sys.modules[name] = None
 from pathlib import Path
 from tests.training.tiny import tiny
