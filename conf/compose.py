@@ -40,16 +40,31 @@ _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  #
 def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
-    check_words(words, "; --help shows some")
-    given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
+    given = _texts(words)
     if not multirun and "together" in given:
         raise ConfigError("together", "is for the members of a grid: run.py -m …")
-    if "plugins" in given:  # first, for they have settings of their own
-        load_plugins(read_value("plugins", given["plugins"], tuple[str, ...]))
     several = {key: _values(key, text, multirun) for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command({key: _read(key, text, each) for key, text in each.items()}, each)
             for each in grid]  # fmt: skip
+
+
+def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
+    """Each value of the run of these words, by key, and the file that it comes from, as `settled`
+    has it. Raises ConfigError as `commands` does."""
+    commands(words)
+    given = _texts(words)
+    values, origins = settled({key: _read(key, text, given) for key, text in given.items()})
+    return {key: (values[key], origins[key]) for key in origins if key in values}
+
+
+def _texts(words: Sequence[str]) -> dict[str, str]:
+    """What was typed, by key; its plugins are loaded, for they have settings of their own."""
+    check_words(words, "; --help shows some")
+    given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
+    if "plugins" in given:
+        load_plugins(read_value("plugins", given["plugins"], tuple[str, ...]))
+    return given
 
 
 def _values(key: str, text: str, multirun: bool) -> list[str]:

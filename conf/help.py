@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from .command import described
-from .compose import choices
+from collections.abc import Sequence
+
+from .command import as_word, described
+from .compose import choices, origins_of
 from .saved import shipped_names
 from .schema import Config
 
@@ -36,6 +38,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py experiment=fig03                            a published figure; add --help for all
   python run.py action=list state=running                   a table of runs
 
+python run.py task=linear scale=paper --settings prints every value with the file that it is from.
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
 
 Choices
@@ -65,3 +68,12 @@ def help_text() -> str:
     }
     settings = described(Config, _SETTINGS, defaults=False)
     return _TEXT.format(settings=settings, shipped="  ".join(shipped_names()), **groups)
+
+
+def settings_text(words: Sequence[str]) -> str:
+    """Every setting of the run of these words as a word, a line each, and the file of its value.
+    Raises ConfigError for a mistake in the words."""
+    found = origins_of(words)
+    lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in found.items()]
+    width = max(len(word) for word, _ in lines if len(word) < 50)
+    return "\n".join(f"{word:{width}}  {origin}" for word, origin in lines)

@@ -75,25 +75,39 @@ class ModelConfig:
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
         "full", "kind of attention"
     )
-    n_kv: int = setting(0, "grouped attention: heads of keys and values", at_least=0)
+    n_kv: int = setting(
+        0, "grouped attention: heads of keys and values", at_least=0, needs="attention=grouped"
+    )
     rank: int = setting(
-        0, "latent attention: numbers a token that keys and values are read from", at_least=0
+        0,
+        "latent attention: numbers a token that keys and values are read from",
+        at_least=0,
+        needs="attention=latent",
     )
     pattern: str = setting(
-        "", "sliding attention: the layers' windows in turn, S (a quarter) or L (all)"
+        "",
+        "sliding attention: the layers' windows in turn, S (a quarter) or L (all)",
+        needs="attention=sliding",
     )
     connectivity: Literal["LT", "LT_i", "LT_ai", "FLT", "FLT_res"] | None = setting(
         None,
         "how a loop reads the one before it, by the names of arXiv 2605.18797; null: by injection",
+        needs="family=looped",
     )
-    norm: Literal["in_loop", "at_readout"] = setting("in_loop", "where the stream is normed")
-    prelude: int = setting(0, "layers before the loop", at_least=0)
-    coda: int = setting(0, "layers after the loop", at_least=0)
-    lanes: int = setting(0, "lanes of hyper-connections; 0: none", at_least=0)
+    norm: Literal["in_loop", "at_readout"] = setting(
+        "in_loop", "where the stream is normed", needs="family=looped"
+    )
+    prelude: int = setting(0, "layers before the loop", at_least=0, needs="family=looped")
+    coda: int = setting(0, "layers after the loop", at_least=0, needs="family=looped")
+    lanes: int = setting(
+        0, "lanes of hyper-connections; 0: none", at_least=0, needs="family=looped"
+    )
     residual_scaling: Literal["none", "sqrt", "linear", "factored"] = setting(
         "none", "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U)"
     )
-    residual_factor: float = setting(1.0, "the λ of residual_scaling=factored", above=0)
+    residual_factor: float = setting(
+        1.0, "the λ of residual_scaling=factored", above=0, needs="residual_scaling=factored"
+    )
     tied_head: bool = setting(False, "of a text: whether the head is the embedding's matrix")
     softcap: float = setting(
         0.0, "of a text: c limits logits to c · tanh(logit / c); 0: no limit", at_least=0
@@ -118,7 +132,9 @@ class LoopsConfig:
         "loops drawn for each step: uniform from least to 2b - least, or Poisson with a log-normal "
         "mean; none: as curriculum.loops says",
     )
-    least: int = setting(1, "the fewest loops that sampling=uniform draws", at_least=1)
+    least: int = setting(
+        1, "the fewest loops that sampling=uniform draws", at_least=1, needs="sampling=uniform"
+    )
     stop_at: float = setting(
         0.0,
         "training: the loops without gradients end early, for the whole batch (each shard), once "
@@ -161,9 +177,11 @@ class TrainingConfig:
         "adamw", "muon: Muon for the matrices of blocks, AdamW for the rest"
     )
     learning_rate: float = setting(1e-4, "Adam's rate", above=0)
-    muon_rate: float = setting(0.02, "Muon's rate", above=0)
+    muon_rate: float = setting(0.02, "Muon's rate", above=0, needs="optimizer=muon")
     muon_norm: Literal["free", "kept"] = setting(
-        "free", "of Muon's matrices; kept: each keeps the Frobenius norm that it began with"
+        "free",
+        "of Muon's matrices; kept: each keeps the Frobenius norm that it began with",
+        needs="optimizer=muon",
     )
     embedding_rate: float = setting(
         0.0, "Adam's rate of a text's embedding; 0: learning_rate", at_least=0

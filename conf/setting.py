@@ -22,8 +22,9 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 @dataclass(frozen=True)
 class Setting:
     """A setting's facts besides type and default: its `meaning` in a few words, the range of its
-    value, or of each of its values (None is in every range), and an additional `check`, which is
-    called with key and value."""
+    value, or of each of its values (None is in every range), an additional `check`, which is called
+    with key and value, and what it `needs` to have a meaning: `optimizer=muon`, another setting of
+    its dataclass."""
 
     meaning: str
     at_least: float | None = None
@@ -31,6 +32,7 @@ class Setting:
     at_most: float | None = None
     below: float | None = None
     check: Callable[[str, Any], None] | None = None
+    needs: str = ""
 
     @property
     def range(self) -> str:
@@ -48,9 +50,10 @@ def setting(
     at_most: float | None = None,
     below: float | None = None,
     check: Callable[[str, Any], None] | None = None,
+    needs: str = "",
 ) -> Any:
     """A field of a frozen dataclass with the facts of a `Setting`; a default dict is copied."""
-    info = Setting(meaning, at_least, above, at_most, below, check)
+    info = Setting(meaning, at_least, above, at_most, below, check, needs)
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata={_KEY: info})
     return field(default=default, metadata={_KEY: info})
@@ -77,22 +80,26 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
 
 
 def check_settings(prefix: str, settings: Any) -> None:
-    """Raises ConfigError for the first setting of a dataclass that is out of its range, or none of
-    its names; combinations are not checked."""
+    """Raises ConfigError for the first setting of a dataclass that is out of its range, none of its
+    names, or not at its default without what it needs."""
     hints = get_type_hints(type(settings))
-    for name, info in ((item.name, item.metadata.get(_KEY)) for item in fields(settings)):
-        if info is None:  # a group of settings
+    for item in fields(settings):
+        if (info := item.metadata.get(_KEY)) is None:  # a group of settings
             continue
-        key, value = f"{prefix}{name}", getattr(settings, name)
-        names = names_of(hints[name])
+        key, value = f"{prefix}{item.name}", getattr(settings, item.name)
+        names = names_of(hints[item.name])
         names += added_names(key) if names else []
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, str) and names:
-                check_choice(key, item, names)
-            elif isinstance(item, int | float) and not isinstance(item, bool):
-                _check_range(key, item, info)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, str) and names:
+                check_choice(key, each, names)
+            elif isinstance(each, int | float) and not isinstance(each, bool):
+                _check_range(key, each, info)
         if info.check is not None and value is not None:
             info.check(key, value)
+        needed, _, wanted = info.needs.partition("=")
+        if needed and value != item.default and (got := getattr(settings, needed)) != wanted:
+            other = "model" if needed == "family" else f"{prefix}{needed}"
+            raise ConfigError(key, f"has no meaning with {other}={got}")
 
 
 def names_of(hint: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
 from looplab.conf.command import answered
 from looplab.conf.compose import commands
-from looplab.conf.help import help_text
+from looplab.conf.help import help_text, settings_text
 
 
 def main(words: list[str]) -> int:
@@ -36,6 +36,9 @@ def main(words: list[str]) -> int:
         return 0
 
     def run() -> int:
+        if "--settings" in words:
+            print(settings_text([word for word in words if word != "--settings"]))
+            return 0
         experiments.check_single(words)
         return _run(words)
 

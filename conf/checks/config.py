@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import yaml
 
 from ..mistakes import ConfigError, check_count, check_path, nearest
 from ..plugins import added_tasks
-from ..schema import Config, GrowthConfig, TrainingConfig
+from ..schema import Config, GrowthConfig, TaskConfig
 from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
-from .model import check_model, check_prompts_fit
+from .model import check_model, prompt_mistakes
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
@@ -40,143 +41,98 @@ def check_setting(key: str, value: Any) -> None:
 
 
 def check_config(config: Config) -> None:
-    """Ranges and combinations; raises ConfigError for the first that cannot run."""
-    _check_task(config)
-    check_model(config.model)
-    check_prompts_fit(config.model, config.task)
-    _check_text(config)
-    _check_curriculum(config)
-    _check_training(config)
-    check_settings("evaluation.", config.evaluation)
-    if "bayes" in (config.evaluation.baselines or ()):
-        _check_bayes(config)
-    check_settings("", config)
-
-
-def _check_task(config: Config) -> None:
-    task = config.task
+    """Raises ConfigError for the first value out of its range, and for the first combination that
+    cannot run."""
+    task, loops = config.task, config.loops
     typed_settings(task.name, task.settings)
     check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
-    if task.distinct_functions and (task.distinct_prompts or task.name == "tables"):
-        other = "task.distinct_prompts" if task.distinct_prompts else "task=tables"
-        raise ConfigError("task.distinct_functions", f"has no meaning with {other}")
-    if task.settings.get("condition", 1) < 1:
-        raise ConfigError("task.condition", f"must be at least 1, got {task.settings['condition']}")
-    if task.settings.get("sparsity", 1) > task.dims:
-        sparsity = task.settings["sparsity"]
-        raise ConfigError("task.sparsity", f"is {sparsity}, but there are {task.dims} dims")
-
-
-def _check_text(config: Config) -> None:
-    """Raises ConfigError for a setting of texts with another task, and the other way round."""
-    if config.task.is_text:
-        _check_settings_of_text(config)
-        return
-    for group, names in _OF_TEXTS.items():
-        settings = getattr(config, group)
-        for name in names:
-            if getattr(settings, name) != getattr(type(settings), name):
-                raise ConfigError(f"{group}.{name}", f"has no meaning with task={config.task.name}")
-
-
-def _check_settings_of_text(config: Config) -> None:
-    if config.task.dims != 1:
-        raise ConfigError("task.dims", "has no meaning with task=language: tokens are one number")
-    if config.curriculum.dims.start not in (None, 1):
-        raise ConfigError("curriculum.dims.start", "has no meaning with task=language")
-    if config.model.injection == "linear_attention":
-        raise ConfigError("model.injection", "cannot be linear_attention for a text")
-    if config.model.tied_head and config.training.head_rate:
-        raise ConfigError(
-            "training.head_rate", "has no meaning with model.tied_head: the head is the embedding"
-        )
-    if config.evaluation.shifts:
-        raise ConfigError("evaluation.shifts", "must be empty: a text has no shifted inputs")
-
-
-def _check_curriculum(config: Config) -> None:
-    check_settings("loops.", config.loops)
-    ends = {"dims": config.task.dims, "points": config.task.points, "loops": config.loops.b}
+    check_model(config.model)
+    check_settings("loops.", loops)
+    ends = {"dims": task.dims, "points": task.points, "loops": loops.b}
     for name, end in ends.items():
         growth: GrowthConfig = getattr(config.curriculum, name)
-        key = f"curriculum.{name}"
+        check_settings(f"curriculum.{name}.", growth)
         if not growth.intervals:
-            raise ConfigError(f"{key}.intervals", "must hold at least one number of steps")
-        check_settings(f"{key}.", growth)
+            raise ConfigError(f"curriculum.{name}.intervals", "must hold a number of steps")
         if growth.start is not None and growth.start > end:
-            raise ConfigError(f"{key}.start", f"is {growth.start}, beyond the end of {end}")
-    if mistake := next(loop_mistakes(config), None):
-        raise ConfigError(*mistake)
+            beyond = f"is {growth.start}, beyond the end of {end}"
+            raise ConfigError(f"curriculum.{name}.start", beyond)
+    check_settings("training.", config.training)
+    check_settings("evaluation.", config.evaluation)
+    check_settings("", config)
+    for key, problem in chain(
+        _task_mistakes(task), prompt_mistakes(config.model, task), _text_mistakes(config),
+        loop_mistakes(config), _training_mistakes(config), _bayes_mistakes(config),
+    ):  # fmt: skip
+        raise ConfigError(key, problem)
 
 
-def _check_training(config: Config) -> None:
-    training = config.training
-    check_settings("training.", training)
-    if training.muon_rate != TrainingConfig.muon_rate and training.optimizer != "muon":
-        raise ConfigError(
-            "training.muon_rate", f"has no meaning with training.optimizer={training.optimizer}"
-        )
-    if training.muon_norm == "kept":
-        if training.optimizer != "muon":
-            raise ConfigError(
-                "training.muon_norm", f"has no meaning with training.optimizer={training.optimizer}"
-            )
-        if config.model.block == "flt":
-            raise ConfigError(
-                "training.muon_norm",
-                "cannot be kept: matrices of model.block=flt begin as zero, and would stay it "
-                "(relu2 is like it, without zeros)",
-            )
-        if training.weight_decay:
-            raise ConfigError(
-                "training.weight_decay", "has no meaning with training.muon_norm=kept"
-            )
+def _task_mistakes(task: TaskConfig) -> Iterator[tuple[str, str]]:
+    if task.distinct_functions and (task.distinct_prompts or task.name == "tables"):
+        other = "task.distinct_prompts" if task.distinct_prompts else "task=tables"
+        yield "task.distinct_functions", f"has no meaning with {other}"
+    if (condition := task.settings.get("condition", 1)) < 1:
+        yield "task.condition", f"must be at least 1, got {condition}"
+    if (sparsity := task.settings.get("sparsity", 1)) > task.dims:
+        yield "task.sparsity", f"is {sparsity}, but there are {task.dims} dims"
+
+
+def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    """Settings of texts with another task, and the other way round."""
+    if not config.task.is_text:
+        for group, names in _OF_TEXTS.items():
+            settings = getattr(config, group)
+            for name in names:
+                if getattr(settings, name) != getattr(type(settings), name):
+                    yield f"{group}.{name}", f"has no meaning with task={config.task.name}"
+        return
+    if config.task.dims != 1:
+        yield "task.dims", "has no meaning with task=language: tokens are one number"
+    if config.curriculum.dims.start not in (None, 1):
+        yield "curriculum.dims.start", "has no meaning with task=language"
+    if config.model.injection == "linear_attention":
+        yield "model.injection", "cannot be linear_attention for a text"
+    if config.model.tied_head and config.training.head_rate:
+        yield "training.head_rate", "has no meaning with model.tied_head: it is the embedding's"
+    if config.evaluation.shifts:
+        yield "evaluation.shifts", "must be empty: a text has no shifted inputs"
+
+
+def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    training, model = config.training, config.model
+    if training.muon_norm == "kept" and model.block == "flt":
+        problem = "matrices of model.block=flt begin as zero, and would stay it"
+        yield "training.muon_norm", f"cannot be kept: {problem} (relu2 is like it, without zeros)"
+    if training.muon_norm == "kept" and training.weight_decay:
+        yield "training.weight_decay", "has no meaning with training.muon_norm=kept"
     if training.decay_to and not training.decay:
-        raise ConfigError(
-            "training.decay_to",
-            f"is {training.decay_to}, but the rate does not fall with training.decay=0",
-        )
+        yield "training.decay_to", "has no meaning with training.decay=0: the rate does not fall"
     if training.batch_size % training.shards:
-        raise ConfigError(
-            "training.shards",
-            f"must divide training.batch_size={training.batch_size}, got {training.shards}",
-        )
-    if training.jacobian_penalty and (reason := _no_jacobian(config)):
-        raise ConfigError("training.jacobian_penalty", reason)
-    if beyond := [step for step in training.snapshots if step > training.steps]:
-        raise ConfigError(
-            "training.snapshots", f"cannot hold {beyond[0]}: there are {training.steps:,} steps"
-        )
+        problem = f"must divide training.batch_size={training.batch_size}, got {training.shards}"
+        yield "training.shards", problem
+    if training.jacobian_penalty and model.family == "standard":
+        problem = "has no meaning with model=standard: no layer is applied to its own output"
+        yield "training.jacobian_penalty", problem
+    several = model.connectivity or model.lanes or model.injection == "linear_attention"
+    if training.jacobian_penalty and several:
+        problem = "cannot be used here: the state of this loop is more than one stream"
+        yield "training.jacobian_penalty", problem
+    for step in (step for step in training.snapshots if step > training.steps):
+        yield "training.snapshots", f"cannot hold {step}: there are {training.steps:,} steps"
 
 
-def _no_jacobian(config: Config) -> str:
-    """Why no penalty on the loop's Jacobian can be computed; empty where it can."""
-    model = config.model
-    if model.family == "standard":
-        return "has no meaning with model=standard: no layer is applied to its own output"
-    if model.connectivity is not None or model.lanes or model.injection == "linear_attention":
-        return "cannot be used here: the state of this loop is more than one stream"
-    return ""
-
-
-def _check_bayes(config: Config) -> None:
-    task = config.task
+def _bayes_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    task, key = config.task, "evaluation.baselines"
+    if "bayes" not in (config.evaluation.baselines or ()):
+        return
     if task.name not in _BAYES:
-        raise ConfigError(
-            "evaluation.baselines", f"cannot hold bayes: for task={task.name} it is not known"
-        )
-    sparsity = task.settings.get("sparsity", task.dims)
-    size = min(sparsity, task.dims - sparsity)  # above 20, there are billions
-    supports = math.comb(task.dims, size) if size <= 20 else math.inf
+        yield key, f"cannot hold bayes: for task={task.name} it is not known"
+    supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
     if supports > MOST_SUPPORTS:
-        number = f"{supports:,}" if size <= 20 else "billions of"
-        raise ConfigError(
-            "evaluation.baselines",
-            f"cannot hold bayes: it would go through {number} supports, more than "
-            f"{MOST_SUPPORTS:,}",
-        )
+        number = f"{supports:,}" if supports < 10**9 else "billions of"
+        yield key, f"cannot hold bayes: {number} supports are more than {MOST_SUPPORTS:,}"
 
 
 def task_names() -> list[str]:

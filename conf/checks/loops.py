@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..schema import Config, LoopsConfig, ModelConfig
+from ..schema import Config, LoopsConfig
 
 _CUT = 4  # times b: the most loops of a Poisson-lognormal draw, which bounds memory
 
@@ -20,71 +20,43 @@ def most_loops(sampling: str, b: int, least: int = 1) -> int:
 def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     """Key and problem of each combination that cannot run; b and T are at least 1."""
     model, loops, start = config.model, config.loops, config.curriculum.loops.start
-    if model.family != "looped" or _reach_all(loops):
-        every = "gradients reach back through every loop of this model"
-        if config.precision == "mixed":
-            yield "precision", f"cannot be mixed: {every}"
-        if loops.stop_at:
-            yield "loops.stop_at", f"has no meaning here: {every}"
+    reaches_all = model.family != "looped" or _reach_all(loops)
+    every = "gradients reach back through every loop of this model"
+    if reaches_all and config.precision == "mixed":
+        yield "precision", f"cannot be mixed: {every}"
+    if reaches_all and loops.stop_at:
+        yield "loops.stop_at", f"has no meaning here: {every}"
     if model.family != "looped":
-        for name, value in (("sampling", "none"), ("grad_loops", "window"), ("least", 1)):
-            if getattr(loops, name) != value:
+        for name in ("sampling", "grad_loops", "least"):
+            if getattr(loops, name) != getattr(LoopsConfig, name):
                 yield f"loops.{name}", f"has no meaning with model={model.family}"
         return
     if loops.sampling != "none" and start not in (None, loops.b):  # at b, nothing grows
-        yield (
-            "curriculum.loops.start",
-            f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn",
-        )
+        problem = f"must be null with loops.sampling={loops.sampling}, got {start}: loops are drawn"
+        yield "curriculum.loops.start", problem
     if loops.least > loops.b:
         yield "loops.least", f"must be at most loops.b={loops.b}, got {loops.least}"
-    if loops.least > 1 and loops.sampling != "uniform":
-        yield "loops.least", f"has no meaning with loops.sampling={loops.sampling}"
     yield from _short_gradients(loops)
-    if _starts_once(model) and not _reach_all(loops):
-        yield (
-            "loops.grad_loops",
-            f"must be all, got {loops.grad_loops}: this loop reads the prompt at its start alone, "
-            "and gradients that stop before would never train the read-in",
-        )
-    if not model.lanes:
-        return
-    if most_loops(loops.sampling, loops.b, loops.least) > loops.b:
-        yield (
-            "model.lanes",
-            f"cannot be {model.lanes} with loops.sampling={loops.sampling}: lanes have parameters "
-            f"for loops.b={loops.b} loops, and more would be drawn",
-        )
-    if not _reach_all(loops):
-        yield (
-            "model.lanes",
-            f"cannot be {model.lanes} with loops.grad_loops={loops.grad_loops}, only with all: "
-            "each loop mixes lanes by parameters of its own, and those of the first loops would "
-            "get no gradient",
-        )
-
-
-def _starts_once(model: ModelConfig) -> bool:
-    """Whether only the first loop reads the prompt (lanes, which carry it, excepted)."""
-    plain = model.connectivity is None and model.injection == "none" and not model.lanes
-    return plain or model.connectivity == "LT"
+    reads_once = model.connectivity is None and model.injection == "none"
+    if (reads_once or model.connectivity == "LT") and not reaches_all:
+        problem = "gradients must reach the first loop, which alone reads the prompt"
+        yield "loops.grad_loops", f"must be all, got {loops.grad_loops}: {problem}"
+    if model.lanes and most_loops(loops.sampling, loops.b, loops.least) > loops.b:
+        problem = f"lanes have parameters for loops.b={loops.b} loops, and more would be drawn"
+        yield "model.lanes", f"cannot be used with loops.sampling={loops.sampling}: {problem}"
 
 
 def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
     """The mistake of a `grad_loops` that is shorter than the window."""
     key, reach = "loops.grad_loops", loops.grad_loops
+    half = (loops.b + 1) // 2
     if isinstance(reach, int):
         window = min(loops.T, most_loops(loops.sampling, loops.b, loops.least))
         if reach < window:
             yield key, f"must be at least {window}, the loops that count in the loss, got {reach}"
-    elif reach == "half":
-        half, window = (loops.b + 1) // 2, min(loops.T, loops.b)
-        if half < window:
-            yield (
-                key,
-                f"cannot be half: that is {half} of loops.b={loops.b}, but {window} loops count in "
-                "the loss",
-            )
+    elif reach == "half" and half < (window := min(loops.T, loops.b)):
+        counted = f"but {window} loops count in the loss"
+        yield key, f"cannot be half: that is {half} of loops.b={loops.b}, {counted}"
 
 
 def _reach_all(loops: LoopsConfig) -> bool:

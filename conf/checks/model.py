@@ -1,202 +1,109 @@
-"""Checks of a model's settings and of their combinations, without torch."""
+"""Combinations of a model's settings that are impossible: key and problem of each. No torch here.
+
+for key, problem in model_mistakes(config.model): ...
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import cycle, islice
 
 from ..mistakes import ConfigError
 from ..schema import ModelConfig, TaskConfig
 from ..setting import check_settings
 
-_LOOPED = (  # settings of looped models alone, with the value that means none
-    ("connectivity", None),
-    ("norm", "in_loop"),
-    ("prelude", 0),
-    ("coda", 0),
-    ("lanes", 0),
-)
+# Settings of blocks and of other loops, which a loop of linear attention does not have.
+_OF_BLOCKS = (
+    "n_layer", "n_head", "block", "attention", "norm", "prelude", "coda", "residual_scaling",
+)  # fmt: skip
+_SPECIAL = ("norm", "prelude", "coda", "lanes")  # not of a loop with a connectivity
+_OWN = (("grouped", "n_kv"), ("latent", "rank"), ("sliding", "pattern"))  # settings by attention
 
 
 def check_model(model: ModelConfig) -> None:
-    """Ranges and combinations; raises ConfigError for the first that is impossible."""
+    """Raises ConfigError for the first setting out of its range and the first combination that is
+    impossible."""
     check_settings("model.", model)
-    _check_heads(model)
-    _check_attention(model)
-    _check_family(model)
-    _check_connectivity(model)
-    _check_linear_attention(model)
-    _check_norm(model)
-    _check_scaling(model)
+    for name, problem in model_mistakes(model):
+        raise ConfigError(f"model.{name}", problem)
 
 
-def check_prompts_fit(model: ModelConfig, task: TaskConfig) -> None:
-    """Raises ConfigError where the model cannot read the task's prompts."""
+def model_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
+    """The setting and the problem of each impossible combination."""
+    if model.n_embd % model.n_head:
+        yield "n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
+    if model.block != "gpt2" and (size := model.n_embd // model.n_head) % 2:
+        yield "n_head", f"leaves heads of {size} numbers: model.block={model.block} rotates pairs"
+    yield from _attention_mistakes(model)
+    if model.family != "looped" and model.injection != "none":
+        yield (
+            "injection",
+            f"cannot be {model.injection!r} with model={model.family}: only looped models inject "
+            "the prompt anew",
+        )
+    if model.injection != "none" and (model.connectivity or model.lanes):
+        other = f"connectivity={model.connectivity}" if model.connectivity else "lanes"
+        problem = "which says itself how prompt and last loop meet; it must be none"
+        yield "injection", f"cannot be {model.injection!r} with model.{other}, {problem}"
+    if model.connectivity:
+        for name in _SPECIAL:
+            if getattr(model, name) != getattr(ModelConfig, name):
+                yield name, f"has no meaning with model.connectivity={model.connectivity}"
+    if model.injection == "linear_attention":
+        for name in _OF_BLOCKS:
+            plain = 1 if name == "n_head" else getattr(ModelConfig, name)
+            if getattr(model, name) != plain:
+                yield name, f"must be {plain} with model.injection=linear_attention, without blocks"
+    if model.norm == "at_readout":
+        yield from _unnormed_mistakes(model)
+
+
+def prompt_mistakes(model: ModelConfig, task: TaskConfig) -> Iterator[tuple[str, str]]:
+    """Key and problem where the model cannot read the task's prompts."""
     if model.injection == "linear_attention" and model.n_embd != task.dims:
-        raise ConfigError(
-            "model.n_embd",
-            f"must be task.dims={task.dims} with model.injection=linear_attention, "
-            f"got {model.n_embd}",
-        )
+        needed = f"must be task.dims={task.dims} with model.injection=linear_attention"
+        yield "model.n_embd", f"{needed}, got {model.n_embd}"
     if task.points > model.n_positions:
-        raise ConfigError(
-            "task.points",
-            f"is {task.points}, more than the model has positions "
-            f"(model.n_positions={model.n_positions})",
-        )
-    text = task.is_text
-    length, tokens = (
-        (model.n_positions, task.points)
-        if text
-        else (2 * model.n_positions + 1, 2 * task.points - 1)
-    )
-    window = length // 4
-    if model.attention == "sliding" and window >= tokens:
-        raise ConfigError(
-            "model.attention",
-            f"cannot be sliding: a window of {window} tokens, a quarter of what "
-            f"model.n_positions={model.n_positions} can hold, hides none of {tokens}",
-        )
+        has = f"more than the model has positions (model.n_positions={model.n_positions})"
+        yield "task.points", f"is {task.points}, {has}"
+    longest, tokens = (n if task.is_text else 2 * n - 1 for n in (model.n_positions, task.points))
+    if not task.is_text:
+        longest += 2
+    if model.attention == "sliding" and (window := longest // 4) >= tokens:
+        problem = f"a window of {window} tokens, a quarter of the longest prompt, hides none of"
+        yield "model.attention", f"cannot be sliding: {problem} {tokens}"
 
 
 def check_has_states(model: ModelConfig) -> None:
     """Raises ConfigError for a model without hidden states, which cannot be probed."""
     if model.injection == "linear_attention":
-        raise ConfigError(
-            "run",
-            "is a loop of linear attention, whose states are the labels themselves: there "
-            "is nothing hidden to be measured",
-        )
+        raise ConfigError("run", "is a loop of linear attention: its states are the labels")
 
 
-def _check_heads(model: ModelConfig) -> None:
-    if model.n_embd % model.n_head:
-        raise ConfigError(
-            "model.n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
-        )
-    size = model.n_embd // model.n_head
-    if model.block != "gpt2" and size % 2:
-        raise ConfigError(
-            "model.n_head",
-            f"leaves heads of {size} numbers: model.block={model.block} rotates pairs of them",
-        )
-
-
-def _check_attention(model: ModelConfig) -> None:
-    """Each kind of attention has its own setting, which no other kind has."""
-    kinds = (("grouped", "n_kv", 0), ("latent", "rank", 0), ("sliding", "pattern", ""))
-    for attention, name, default in kinds:
-        value = getattr(model, name)
-        if model.attention == attention and value == default:
-            raise ConfigError(f"model.{name}", f"must be given with model.attention={attention}")
-        if model.attention != attention and value != default:
-            raise ConfigError(
-                f"model.{name}", f"has no meaning with model.attention={model.attention}"
-            )
+def _attention_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
+    for attention, name in _OWN:
+        if model.attention == attention and not getattr(model, name):
+            yield name, f"must be given with model.attention={attention}"
     if model.n_kv and model.n_head % model.n_kv:
-        raise ConfigError(
-            "model.n_kv", f"must divide model.n_head={model.n_head}, got {model.n_kv}"
-        )
+        yield "n_kv", f"must divide model.n_head={model.n_head}, got {model.n_kv}"
     if set(model.pattern) - {"S", "L"}:
-        raise ConfigError(
-            "model.pattern",
-            "must be made of the letters S (a quarter of the tokens) and L (all of them), "
-            f"got {model.pattern!r}",
-        )
-    if not model.pattern:
-        return
-    if "S" not in islice(cycle(model.pattern), model.n_layer - 1):
-        raise ConfigError(
-            "model.pattern",
-            f"{model.pattern} makes no layer of {model.n_layer} short: the last sees all tokens",
-        )
-    if model.n_positions < 2:
-        raise ConfigError("model.n_positions", "must be at least 2 with model.attention=sliding")
-
-
-def _check_family(model: ModelConfig) -> None:
-    if model.family == "looped":
-        return
-    if model.injection != "none":
-        raise ConfigError(
-            "model.injection",
-            f"cannot be {model.injection!r} with model={model.family}: only looped models inject "
-            "the prompt anew",
-        )
-    for name, default in _LOOPED:
-        if getattr(model, name) != default:
-            raise ConfigError(
-                f"model.{name}", f"has no meaning with model={model.family}: of looped models alone"
-            )
-
-
-def _check_connectivity(model: ModelConfig) -> None:
-    """Settings that contradict a connectivity or the lanes."""
-    if model.connectivity is not None:
-        if model.injection != "none":
-            raise ConfigError(
-                "model.injection",
-                f"cannot be {model.injection!r} with model.connectivity={model.connectivity}, "
-                "which says itself how prompt and last loop meet; it must be none",
-            )
-        for name, default in _LOOPED[1:]:
-            if getattr(model, name) != default:
-                raise ConfigError(
-                    f"model.{name}",
-                    f"has no meaning with model.connectivity={model.connectivity}, whose loop is "
-                    "normed and stands alone",
-                )
-    if model.lanes and model.injection != "none":
-        raise ConfigError(
-            "model.injection",
-            f"cannot be {model.injection!r} with model.lanes: the lanes carry the prompt; it must "
-            "be none",
+        letters = "must be made of the letters S (a quarter of the tokens) and L (all of them)"
+        yield "pattern", f"{letters}, got {model.pattern!r}"
+    elif model.pattern and "S" not in islice(cycle(model.pattern), model.n_layer - 1):
+        yield (
+            "pattern",
+            f"{model.pattern} makes no layer of {model.n_layer} short: the last is long",
         )
 
 
-def _check_linear_attention(model: ModelConfig) -> None:
-    """Settings of blocks and loops that a loop of linear attention does not have."""
-    if model.injection != "linear_attention":
-        return
-    for name in ("n_layer", "n_head", "block", "attention", "norm", "prelude", "coda",
-                 "residual_scaling"):  # fmt: skip
-        default = 1 if name == "n_head" else getattr(ModelConfig, name)
-        if getattr(model, name) != default:
-            raise ConfigError(
-                f"model.{name}",
-                f"must be {default} with model.injection=linear_attention, which has no block",
-            )
-
-
-def _check_norm(model: ModelConfig) -> None:
+def _unnormed_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
     """A stream without a norm must be bounded by what is added to it."""
-    if model.norm == "in_loop":
-        return
     if model.lanes:
-        raise ConfigError("model.norm", "must be in_loop with model.lanes, which add up otherwise")
-    if model.injection == "multiply":
-        raise ConfigError(
-            "model.injection",
-            "cannot be 'multiply' with model.norm=at_readout: a stream that is multiplied at each "
-            "loop and never normed grows beyond bounds",
-        )
-    if model.injection == "concat":
-        raise ConfigError(
-            "model.injection",
-            "cannot be 'concat' with model.norm=at_readout: a projection that starts as the prompt "
-            "forgets the stream at each loop",
-        )
+        yield "norm", "must be in_loop with model.lanes, which add up otherwise"
+    if model.injection in ("multiply", "concat"):
+        problem = "a stream that is never normed grows beyond bounds, or is forgotten at each loop"
+        yield "injection", f"cannot be {model.injection!r} with model.norm=at_readout: {problem}"
     if model.injection == "add" and model.residual_scaling != "linear":
-        raise ConfigError(
-            "model.residual_scaling",
-            f"must be linear with model.norm=at_readout and model.injection=add, got "
-            f"{model.residual_scaling!r}: a prompt added at each of R loops to a stream that is "
-            "never normed must be scaled by 1/R",
-        )
-
-
-def _check_scaling(model: ModelConfig) -> None:
-    if model.residual_factor != 1 and model.residual_scaling != "factored":
-        raise ConfigError(
-            "model.residual_factor",
-            f"is the λ of model.residual_scaling=factored, not of {model.residual_scaling}",
-        )
+        problem = "a prompt added at each of R loops to a stream that is never normed needs 1/R"
+        got = f"and model.injection=add, got {model.residual_scaling!r}: {problem}"
+        yield "residual_scaling", f"must be linear with model.norm=at_readout {got}"

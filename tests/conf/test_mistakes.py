@@ -44,7 +44,7 @@ MISTAKES = [
     ("training.decay_to=-1", "training.decay_to must be at least 0"),
     (
         "training.decay=0 training.decay_to=0.1",
-        "training.decay_to is 0.1, but the rate does not fall with",
+        "training.decay_to has no meaning with training.decay=0",
     ),
     ("training.epsilon=0", "training.epsilon must be above 0"),
     ("training.muon_rate=0", "training.muon_rate must be above 0"),
@@ -73,7 +73,7 @@ MISTAKES = [
     ("model=FLT model.connectivity=FTL", "model.connectivity cannot be 'FTL'; did you mean 'FLT'"),
     ("model.lanes=2", "model.injection cannot be 'add' with model.lanes"),
     ("model=unnormed model.injection=concat", "model.injection cannot be 'concat' with model.norm"),
-    ("model=unnormed loops.grad_loops=half", "loops.grad_loops must be all, got half: this loop"),
+    ("model=unnormed loops.grad_loops=half", "loops.grad_loops must be all, got half: gradients must"),
     ("loops.grad_loops=null", "loops.grad_loops must be a whole number or window"),
     (
         "recipe=paper training.muon_rate=0.1",
@@ -94,7 +94,10 @@ MISTAKES = [
     ("model=unnormed model.lanes=2", "model.norm must be in_loop with model.lanes"),
     ("model=unnormed model.injection=multiply", "model.injection cannot be 'multiply' with model"),
     ("model=unnormed model.injection=add", "model.residual_scaling must be linear with model.norm"),
-    ("model.residual_factor=2", "model.residual_factor is the λ of model.residual_scaling"),
+    (
+        "model.residual_factor=2",
+        "model.residual_factor has no meaning with model.residual_scaling=none",
+    ),
     (
         "model.residual_scaling=factored model.residual_factor=0",
         "model.residual_factor must be above 0 and finite",
@@ -132,11 +135,11 @@ MISTAKES = [
     ),
     (
         "model.lanes=2 model.injection=none loops.b=12 loops.T=4",
-        "model.lanes cannot be 2 with loops.grad_loops=window, only with all: each loop mixes",
+        "loops.grad_loops must be all, got window",
     ),
     (
         "model.lanes=2 model.injection=none loops.grad_loops=all loops.sampling=uniform",
-        "model.lanes cannot be 2 with loops.sampling=uniform: lanes have parameters for loops.b=6",
+        "model.lanes cannot be used with loops.sampling=uniform: lanes have parameters",
     ),
     ("evaluation.loops=0", "evaluation.loops must be at least 1"),
     ("evaluation.loops=atuo", "evaluation.loops must be a whole number or auto, got 'atuo'"),
