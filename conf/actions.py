@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from .mistakes import ConfigError
 from .schema import Action, Config
@@ -26,48 +26,34 @@ class Command:
     together: bool | Literal["auto"] = False
 
 
-class _ActionRule(NamedTuple):
-    """The key that names an action's subject, the message where it is missing, the settings that
-    the action uses (groups with all their settings), and why it uses no others."""
-
-    key: str
-    missing_message: str
-    settings: tuple[str, ...]
-    reason: str
-
-
 # Where the data of a run are today.
 DATA = ("task.text", "task.held_out_text", "task.data_dir")
-_ACTIONS = {
-    "evaluate": _ActionRule(
-        "run",
-        "must name the run folder to evaluate: run=runs/<name>",
-        ("device", "plugins", "evaluation", "figures", "tables", "task.eval", *DATA),
+# The keys of what actions work on, with their empty values.
+SUBJECTS: dict[str, Any] = {"run": "", "runs": [], "checkpoint": ""}
+_EXAMPLES = {  # by action: how its subject is named
+    "evaluate": "run=runs/<name>",
+    "compare": "'runs=[runs/<name>,runs/<name>]'",
+    "import": "checkpoint=…/state.pt",
+}
+_COMPARED = (
+    "prompts", "seed", "batch_size", "resamples", "loops", "halt_on", "tolerance", "halt_by",
+    "max_loops", "baselines",
+)  # fmt: skip
+_USED = {  # by action: the settings that it uses, groups whole, and why it uses no others
+    "evaluate": (
+        {"device", "plugins", "evaluation", "figures", "tables", "task.eval", *DATA},
         "it measures a run as it was trained, in fp32",
     ),
-    "compare": _ActionRule(
-        "runs",
-        "must name the run folders to compare: 'runs=[runs/<name>,runs/<name>]'",
-        (
-            *("device", "plugins", "folder"),
-            *(f"evaluation.{name}" for name in ("prompts", "seed", "batch_size", "resamples")),
-            *(
-                f"evaluation.{name}"
-                for name in ("loops", "halt_on", "tolerance", "halt_by", "max_loops")
-            ),
-            *("evaluation.baselines", "figures", "tables"),
-        ),
+    "compare": (
+        {"device", "plugins", "folder", "figures", "tables"}
+        | {f"evaluation.{name}" for name in _COMPARED},
         "it measures runs as they were trained, on the prompts of their task",
     ),
-    "import": _ActionRule(
-        "checkpoint",
-        "must name the file to import: checkpoint=…/state.pt",
-        ("folder", "task", "model", "loops.b", "loops.T", "training.steps"),
+    "import": (
+        {"folder", "task", "model", "loops.b", "loops.T", "training.steps"},
         "the checkpoint is as it was trained",
     ),
 }
-# The subjects' keys with their empty values.
-SUBJECTS: dict[str, Any] = {"run": "", "runs": [], "checkpoint": ""}
 
 
 def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
@@ -77,22 +63,20 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
     ConfigError where the subject is missing, for another action's subject and for a setting that
     the action does not use.
     """
-    rule = _ACTIONS.get(action)
-    for key in keys:
-        if key in SUBJECTS and (rule is None or key != rule.key):
-            other = next(name for name, other_rule in _ACTIONS.items() if other_rule.key == key)
+    example = _EXAMPLES.get(action, "")
+    own = example.strip("'").partition("=")[0]
+    for other, text in _EXAMPLES.items():
+        key = text.strip("'").partition("=")[0]
+        if key in keys and key != own:
             raise ConfigError(key, f"is for action={other}")
-    if rule is None:
+    if not example:
         return ()
-    allowed = {"action", rule.key, *rule.settings}
+    allowed, reason = _USED[action]
     for key in keys:
-        if key not in allowed and key.partition(".")[0] not in allowed:
-            raise ConfigError(key, f"has no meaning with action={action}: {rule.reason}")
-    value = values[rule.key]
-    if not value:
-        raise ConfigError(rule.key, rule.missing_message)
-    if action != "compare" and not isinstance(value, str | int):
-        raise ConfigError(rule.key, f"must name one path, got {value}")
+        if key not in ("action", own) and key not in allowed and key.split(".")[0] not in allowed:
+            raise ConfigError(key, f"has no meaning with action={action}: {reason}")
+    if not (value := values[own]):
+        raise ConfigError(own, f"must name what to {action}: {example}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(paths)}")

@@ -17,6 +17,9 @@ from .setting import convert_scalar as convert_scalar
 
 _T = TypeVar("_T")
 
+# Settings of earlier versions, in the config.yaml of old runs, with the only value there is now.
+_REMOVED: dict[tuple[str, str], Any] = {}
+
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
     """Build and check a Config; keys left out take their default.
@@ -30,6 +33,11 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
         raise ConfigError(
             "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
         )
+    for (group, name), only in _REMOVED.items():
+        if name in (settings := values.get(group) or {}):
+            if settings[name] != only:
+                raise ConfigError(f"{group}.{name}", f"is not supported any more, only {only}")
+            values[group] = {key: value for key, value in settings.items() if key != name}
     plugins = values.get("plugins", ())
     load_plugins(_convert(tuple[str, ...], plugins, "plugins"))
     config = build(Config, values)

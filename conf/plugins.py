@@ -5,10 +5,9 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with default
 
 def load_plugins(paths: Iterable[str]) -> None:
     """Import files, each name once in a process: a file that has moved since its first import is
-    not imported again. One that is named as another module is says so.
+    not imported again.
 
     Raises ConfigError for a file that does not exist, or cannot be imported.
     """
@@ -31,7 +30,6 @@ def load_plugins(paths: Iterable[str]) -> None:
     for path in files:
         if names.count(path.stem) > 1:
             raise ConfigError("plugins", f"names two files {path.name}: rename one")
-    for path in files:
         if PREFIX + path.stem not in sys.modules:
             _load(path)
 
@@ -45,9 +43,8 @@ def failure(error: BaseException) -> str:
     if path or not files:
         return f"{path}, line {line}: {what}" if path else ""
     path, line = _place(error, "")
-    return (
-        f"{what} ({path}, line {line}); see what the code in {', '.join(map(str, files))} returns"
-    )
+    code = ", ".join(map(str, files))
+    return f"{what} ({path}, line {line}); see what the code in {code} returns"
 
 
 def add_name(key: str, name: str) -> None:
@@ -76,11 +73,6 @@ def _load(path: Path) -> None:
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
-    if _imports_reloop(path):
-        raise ConfigError("plugins", f"names {path}, which imports reloop: that is looplab now")
-    if _is_another(path):
-        line = f"plugins: {path} is named as another module; import {path.stem} gets that one"
-        print(line, file=sys.stderr, flush=True)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -91,36 +83,10 @@ def _load(path: Path) -> None:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        message = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            "plugins", f"names {path}, which fails{_line(error)} with {message}"
-        ) from error
-
-
-def _imports_reloop(path: Path) -> bool:
-    """Whether a file imports the project by its former name, which is another package's."""
-    try:
-        nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError):  # its import says so
-        return False
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return any(name.partition(".")[0] == "reloop" for name in names)
-
-
-def _is_another(path: Path) -> bool:
-    """Whether an import of a file's name would get another module."""
-    try:
-        spec = find_spec(path.stem)
-    except (ImportError, ValueError):  # a part of no package, the module of a shell
-        return path.stem in sys.modules
-    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
-
-
-def _line(error: BaseException) -> str:
-    """The line of the file that failed, as text; empty where unknown."""
-    line = error.lineno if isinstance(error, SyntaxError) else _place(error, PREFIX)[1]
-    return f" in line {line}" if line else ""
+        line = error.lineno if isinstance(error, SyntaxError) else _place(error, PREFIX)[1]
+        place = f" in line {line}" if line else ""
+        problem = f"fails{place} with {type(error).__name__}: {error}"
+        raise ConfigError("plugins", f"names {path}, which {problem}") from error
 
 
 def _place(error: BaseException, prefix: str) -> tuple[str, int]:

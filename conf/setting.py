@@ -41,22 +41,12 @@ class Setting:
         return ", ".join(f"{sign} {bound:,}" for bound, sign in signs if bound is not None)
 
 
-def setting(
-    default: Any,
-    meaning: str,
-    *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-    check: Callable[[str, Any], None] | None = None,
-    needs: str = "",
-) -> Any:
-    """A field of a frozen dataclass with the facts of a `Setting`; a default dict is copied."""
-    info = Setting(meaning, at_least, above, at_most, below, check, needs)
+def setting(default: Any, meaning: str, **facts: Any) -> Any:
+    """A field of a frozen dataclass with the `facts` of a `Setting`; a default dict is copied."""
+    metadata = {_KEY: Setting(meaning, **facts)}
     if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata={_KEY: info})
-    return field(default=default, metadata={_KEY: info})
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 class Item(NamedTuple):

@@ -21,13 +21,11 @@ MISTAKES = {
     "plugins=broken.py": "names broken.py, which fails in line 2 with ZeroDivisionError: division",
     "plugins=unclosed.py": "names unclosed.py, which fails in line 1 with SyntaxError: ",
     "plugins=missing.py": "names missing.py, which does not exist",
-    "plugins=former.py": "names former.py, which imports reloop: that is looplab now",
     "plugins=words.txt": "names words.txt, which is no Python file",
     "plugins=[own.py,there/own.py]": "names two files own.py: rename one",
     "plugins=typed.py": "names typed.py, which fails in line 6 with TypeError: T.a needs a default",
 }
 FILES = {
-    "former.py": "from reloop.tasks import Task\n\nprint('this is not run')\n",
     "broken.py": "x = 1\ny = 1 / 0\n",
     "unclosed.py": "def f(:\n",
     "words.txt": "",
