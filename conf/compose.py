@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from itertools import product
 from os.path import normpath
@@ -16,10 +15,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
-from .aliases import resolve_alias
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.config import own_settings
-from .mistakes import ConfigError, check_choice, nearest
+from .mistakes import ConfigError, check_choice, nearest, nearest_key
 from .plugins import added_tasks, load_plugins
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
@@ -232,22 +230,10 @@ def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         if key not in settings and key not in GROUPS:
             if any(name.startswith(f"{key}.") for name in settings):
                 raise ConfigError(key, f"is a group of settings{nearest(key, settings)}")
-            raise ConfigError(key, f"is not a setting{_nearest_key(key, settings)}")
+            options = [name for name in [*settings, *GROUPS] if name not in _HIDDEN]
+            raise ConfigError(key, f"is not a setting{nearest_key(key, options)}")
         if isinstance(value, Mapping):
             raise ConfigError(key, f"cannot be {value!r}")
-
-
-def _nearest_key(key: str, settings: Mapping[str, Any]) -> str:
-    """A hint with the setting that `key` is an alias of, or that is nearest as a whole or by its
-    last part."""
-    options = [name for name in [*settings, *GROUPS] if name not in _HIDDEN]
-    match = resolve_alias(key, options)
-    matches = [match] if match else get_close_matches(key, options, n=1, cutoff=0.75)
-    if not matches:
-        by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
-        last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
-        matches = [by_last[name] for name in last]
-    return f"; did you mean {matches[0]!r}?" if matches else "; --help and conf/schema.py list them"
 
 
 def _without_references(values: Mapping[str, Any]) -> dict[str, Any]:

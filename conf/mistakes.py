@@ -64,11 +64,17 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
-    """As `nearest`, for the name of a setting, aliases included (conf/aliases.py)."""
+    """'; did you mean …?' with the setting among `names` that `key` is an alias of
+    (conf/aliases.py), or that is nearest as a whole or by its last part; else a list of them, or
+    where there is one."""
     options = list(names)
-    if match := resolve_alias(key, options):
+    by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
+    found = [resolve_alias(key, options), *get_close_matches(key, options, n=1, cutoff=0.75)]
+    last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
+    for match in filter(None, [*found, *(by_last[name] for name in last)]):
         return f"; did you mean {match!r}?"
-    return nearest(key, options)
+    many = "; --help and docs/reference.md list them"
+    return many if len(options) > 30 else nearest(key, options)
 
 
 def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
