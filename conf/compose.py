@@ -53,7 +53,12 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
     commands(words)
     given = _texts(words)
     values, origins = settled({key: _read(key, text, given) for key, text in given.items()})
-    return {key: (values[key], origins[key]) for key in origins if key in values}
+    of_run = config_to_mapping(Config()).keys() - {"schema_version"}
+    return {
+        key: (values[key], origins[key])
+        for key in origins
+        if key in values and key.partition(".")[0] in of_run
+    }
 
 
 def _texts(words: Sequence[str]) -> dict[str, str]:

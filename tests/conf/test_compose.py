@@ -14,6 +14,7 @@ from looplab.conf.compose import choices, commands
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, LoopsConfig
 from looplab.curricula import Curriculum
+from looplab.main import main
 from looplab.tasks import task_class
 from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.run_folder.run import run_folder
@@ -180,6 +181,30 @@ def test_a_setting_may_name_another() -> None:
     for word in ("folder=${nothing}", "folder=${folder}", "folder=a/${seed}", "loops.b=${loops.T}"):
         with pytest.raises(ConfigError, match="names no other setting"):
             config(word, "loops.T=${loops.b}")
+
+
+def test_each_value_is_shown_with_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "task=sparse_linear model=LT scale=medium training.optimizer=adamw --settings"
+    assert main(words.split()) == 0
+    rows = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    origins = {word.partition("=")[0]: (word.partition("=")[2], file) for word, file in rows}
+    assert origins["training.optimizer"] == ("adamw", "given")
+    assert origins["training.muon_rate"] == ("0.02", "fitted")
+    assert origins["model.n_embd"] == ("64", "conf/scale/medium.yaml")
+    assert origins["loops.b"] == ("8", "conf/scale/medium.yaml, task=sparse_linear")
+    assert origins["loops.T"] == ("1", "conf/model/LT.yaml")
+    assert origins["training.epsilon"][1] == "conf/schema.py"
+    assert "action" not in origins
+    assert main(["task=linear", "training.clip=-1", "--settings"]) == 2
+
+
+def test_the_values_of_a_list_stand_between_commas_or_make_a_grid() -> None:
+    word = "evaluation.shifts=noise,scaled_x_2"
+    assert config(word).evaluation.shifts == ("noise", "scaled_x_2")
+    grid = commands([word], multirun=True)
+    assert [each.config.evaluation.shifts for each in grid] == [("noise",), ("scaled_x_2",)]
+    grid = commands(["curriculum.dims.intervals=[1,2],[3]"], multirun=True)
+    assert [each.config.curriculum.dims.intervals for each in grid] == [(1, 2), (3,)]
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
