@@ -11,17 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from looplab.evaluation import load_run
+from looplab.probing.probe import probe
+from looplab.probing.settings import ProbingSettings
 from looplab.probing.targets import TARGETS
 from looplab.training import Run
 from tests.conftest import HOME, printed, python
 
 TEXTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
-GUIDE = (HOME / "docs" / "guide.md").read_text(encoding="utf-8")
+GUIDE, CLUSTERS = (
+    (HOME / "docs" / f"{name}.md").read_text("utf-8") for name in ("guide", "clusters")
+)
 
 
-def blocks(language: str) -> list[str]:
-    """The guide's code blocks in a language."""
-    return re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
+def blocks(language: str, text: str = GUIDE) -> list[str]:
+    """The code blocks of a text in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
 SMALL = (
@@ -122,11 +127,11 @@ def test_every_file_that_a_text_links_to_is_there(path: Path) -> None:
 
 def test_the_target_of_the_guide_is_probed(tiny_run: Run) -> None:
     (code,) = [block for block in blocks("python") if '@register_target("total")' in block]
-    code = code.replace("runs/NAME", str(tiny_run.path))
-    code = code.replace('("total",)', '("total",), steps=3, prompts=20, batch_size=8, resamples=5')
+    settings = ProbingSettings(targets=("total",), steps=3, prompts=20, batch_size=8, resamples=5)
     known = dict(TARGETS)
     try:
         exec(code, {"__name__": "of_a_user"})
+        probe(load_run(tiny_run.path), settings)
     finally:
         TARGETS.clear()
         TARGETS.update(known)
@@ -171,7 +176,7 @@ def test_a_question_in_one_file(tmp_path: Path) -> None:
 def test_a_search_for_settings(tmp_path: Path) -> None:
     """A second start goes on with the trials of the first."""
     pytest.importorskip("optuna")
-    (code,) = [block for block in blocks("python") if "import optuna" in block]
+    (code,) = [block for block in blocks("python", CLUSTERS) if "import optuna" in block]
     short = code.replace("training.steps=1000", "training.steps=20").replace("16)", "2)")
     (tmp_path / "search.py").write_text(short, encoding="utf-8")
     for trials in (2, 4):
