@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -113,31 +112,6 @@ def test_sigterm_ends_what_is_measured_and_is_said(capsys: pytest.CaptureFixture
     assert ended == [True]
 
 
-def test_an_exit_that_is_no_stop_is_not_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        run_command("name", Settings, [], str, lambda _: sys.exit(3))
-    assert exit_.value.code == 3
-    assert run_command("name", Settings, [], str, lambda _: sys.exit(130)) == 130
-    assert capsys.readouterr().out == "\nstopped\n"
-
-
-def test_settings_are_described_by_their_own_meaning() -> None:
-    @dataclass(frozen=True)
-    class Few:
-        steps: int = setting(5, "how long", at_least=1)
-        rate: float | None = setting(None, "how fast")
-
-    assert [line.split() for line in described(Few).splitlines()] == [
-        ["steps=5", "how", "long", "(≥", "1)"],
-        ["rate=null", "how", "fast"],
-    ]
-
-
-def test_nothing_is_printed_where_there_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command("name", Settings, [], str, lambda _: None) == 0
-    assert capsys.readouterr().out == ""
-
-
 def _refuse(_: Settings) -> str:
     raise AssertionError("measured")
 
@@ -158,19 +132,6 @@ def test_defaults_are_shown_as_words_that_mean_them(capsys: pytest.CaptureFixtur
     assert words == ["loops=null", "rate=0.001", "control=false", "targets=[a,b]"]
     run_command("name", Described, words, str, str)
     assert capsys.readouterr().out == f"{Described()}\n"
-
-
-@pytest.mark.parametrize(
-    "module", ["looplab.probing.__main__", "looplab.probing.dynamics.__main__"]
-)
-def test_mistakes_are_answered_without_torch(module: str, tmp_path: Path) -> None:
-    code = (
-        f"import sys; from {module} import main\n"
-        f"assert [main(words) for words in ([], ['lops=3'], ['sede=1'])] == [2, 2, 2]\n"
-        f"assert main(['run={tmp_path}', 'prompts=1']) == 2\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    assert printed("-c", code) == ""
 
 
 def test_waiting_threads_spin_briefly_unless_told_otherwise(

@@ -12,12 +12,11 @@ import yaml
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.conf.compose import choices, commands
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, LoopsConfig
+from looplab.conf.schema import Config
 from looplab.curricula import Curriculum
 from looplab.main import main
 from looplab.tasks import task_class
 from looplab.training.assemble import build_curriculum, build_task
-from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
 
 FOLDER = HOME / "conf" / "task"
@@ -25,34 +24,6 @@ FOLDER = HOME / "conf" / "task"
 
 def config(*words: str) -> Config:
     return commands(list(words))[0].config
-
-
-def test_the_command_line_wins_over_scale_and_scale_over_task() -> None:
-    assert config("task=sparse_linear", "scale=paper").task.settings == {"sparsity": 3}
-    small = config("task=sparse_linear", "scale=small")
-    assert small.task.settings["sparsity"] != 3
-    given = config("task=sparse_linear", "task.sparsity=1", "scale=small")
-    assert given.task.settings == {"sparsity": 1}
-
-
-@pytest.mark.parametrize(
-    ("task", "model", "scale"),
-    [
-        (task, model, scale)
-        for scale in choices("scale")
-        for model in choices("model")
-        for task in choices("task")
-        # Models' own files and tasks' meet in no file but for these two families.
-        if task == "linear" or model in ("looped", "standard")
-    ],
-)
-def test_every_choice_composes(task: str, model: str, scale: str) -> None:
-    # Gradients through 70 loops of two layers at 101 points take 60 GB: a GPU's.
-    composed = config(f"task={task}", f"model={model}", f"scale={scale}")
-    assert (composed.task.name, composed.scale) == (task, scale)
-    family = model if model in ("tied", "standard") else "looped"
-    named = model if model.startswith(("LT", "FLT")) else None
-    assert (composed.model.family, composed.model.connectivity) == (family, named)
 
 
 # The reference's best (b, T), dims and points with their growth, at the paper's scale.
@@ -83,14 +54,6 @@ def test_the_paper_scale_holds_the_reference_values(task: str) -> None:
     assert paper.evaluation.loops == (200 if task == "decision_tree" else 500)
 
 
-def test_noise_is_the_reference_s_at_the_paper_scale() -> None:
-    paper = config("task=noisy_linear", "scale=paper").task.settings
-    assert paper == {"noise_std": 0.1, "renormalize": False}
-    given = config("task=noisy_linear", "scale=paper", "task.noise_std=1").task.settings
-    assert given["noise_std"] == 1.0
-    assert config("task=noisy_linear", "scale=small").task.settings["noise_std"] == 0.25
-
-
 def test_posterior_means_of_a_recipe_give_way_to_finitely_many_prompts() -> None:
     """No task knows theirs; those that were asked for are refused when the task is built."""
     words = ["task=noisy_linear", "scale=small"]
@@ -109,9 +72,7 @@ LAST_LOOP = ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
         (model, task, scale)
         for scale in choices("scale")
         for model in LAST_LOOP
-        for task in choices("task")
-        # What their files say is the same of each task, and over what a task's file says.
-        if task == "linear" or model == "FLT"
+        for task in ("linear", "language")
     ],
 )
 def test_the_loss_of_these_models_is_their_papers_at_every_scale(
@@ -128,14 +89,6 @@ def test_the_loss_of_these_models_is_their_papers_at_every_scale(
     looped = config(f"task={task}", f"scale={scale}")
     assert (looped.loops.T > 1, looped.loops.grad_loops) == (True, "window")
     assert composed.curriculum.dims == looped.curriculum.dims
-
-
-def test_the_command_line_wins_over_a_model_s_loss() -> None:
-    given = config("model=FLT", "loops.T=3", "loops.grad_loops=half", "curriculum.loops.start=2")
-    assert (given.loops.T, given.loops.grad_loops) == (3, "half")
-    assert given.curriculum.loops.start == 2
-    drawn = config("model=recurrent", "loops.sampling=uniform", "loops.b=5")
-    assert drawn.loops == LoopsConfig(5, 1, "all", "uniform")
 
 
 def test_the_paper_scale_of_tables() -> None:
@@ -212,7 +165,7 @@ def test_a_grid_is_every_combination_in_order() -> None:
     assert [(c.config.seed, c.config.loops.b) for c in grid] == [(0, 4), (0, 6), (1, 4), (1, 6)]
 
 
-@pytest.mark.parametrize("name", ["state.pt", "LR_ends{20}_T{15}, a=b.pt", "it's $x.pt"])
+@pytest.mark.parametrize("name", ["LR_ends{20}_T{15}, a=b.pt"])
 def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.touch()
@@ -225,12 +178,6 @@ def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path
         **{"task": "noisy_linear", "task.noise_std": 0.5, "task.renormalize": False},
         **{"model": "tied", "loops.b": 5},
     }
-
-
-def test_a_grid_takes_parentheses_in_a_path_as_they_are() -> None:
-    words = ["task=tables", "task.held_out=beta", "task.data_dir=data(1)", "seed=0,1"]
-    grid = commands([*words, "task.tables=[beta,gamma]"], multirun=True)
-    assert [c.config.task.settings["data_dir"] for c in grid] == ["data(1)"] * 2
 
 
 def test_a_grid_imports_several_checkpoints(tmp_path: Path) -> None:
@@ -315,11 +262,6 @@ def test_a_shorter_or_longer_run_stands_where_the_full_one_does(steps: int) -> N
     assert (end.dims, end.loops) == (5, 12)
 
 
-def test_without_it_the_same_run_ends_early() -> None:
-    end = curriculum(of_recipe("task=linear", "training.steps=400"))(399)
-    assert (end.dims, end.loops) == (2, 4)
-
-
 @pytest.mark.parametrize("task", choices("task"))
 @pytest.mark.parametrize("scale", choices("scale"))
 def test_every_task_ends_where_it_should(task: str, scale: str) -> None:
@@ -327,14 +269,6 @@ def test_every_task_ends_where_it_should(task: str, scale: str) -> None:
     end = curriculum(ours)(499)
     assert (end.dims, end.points) == (ours.task.dims, ours.task.points)
     assert end.loops == ours.loops.b
-
-
-def test_as_many_steps_as_configured_are_the_same_run(tmp_path: Path) -> None:
-    folder = f"folder={tmp_path}"
-    for words in ("", "training.steps=7000"):
-        full, ours = of_recipe("task=linear", folder), of_recipe("task=linear", folder, words, ALL)
-        assert ours == full
-        assert run_folder(ours).path == run_folder(full).path
 
 
 def test_what_does_not_grow_keeps_its_intervals() -> None:
@@ -347,21 +281,3 @@ def test_what_does_not_grow_keeps_its_intervals() -> None:
     assert ours.curriculum.points == plain.curriculum.points
     assert ours.curriculum.dims.intervals == (13, 6, 5)
     assert ours.training.warmup == plain.training.warmup
-
-
-def test_an_interval_is_at_least_one_step() -> None:
-    assert of_recipe("task=linear", "training.steps=0", ALL).curriculum.dims.intervals == (1, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("curriculum.dims.intervals=[3]", "cannot be true beside curriculum.dims.intervals="),
-        ("training.steps=many", "training.steps must be a whole number"),
-    ],
-)
-def test_mistakes(words: str, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        of_recipe("task=linear", words, ALL)
-    with pytest.raises(ConfigError, match=r"curriculum\.proportional must be true or false"):
-        of_recipe("task=linear", "curriculum.proportional=yes_please")

@@ -5,28 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from looplab import main as run
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments.scaling_law import __main__ as scaling_law
-from looplab.openml_eval.__main__ import main as openml_eval
 from tests.conftest import HOME, python
 
 RUN = str(HOME / "run.py")
-MODULES = [
-    *("probing", "probing.dynamics", "openml_eval"),
-    *("experiments.scaling_law", "looplab.benchmarks.parity"),
-]
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
     *("model.n_embd=8", "model.n_head=1", "training.steps=20", "training.batch_size=2"),
@@ -61,21 +51,16 @@ def test_a_training_goes_on_when_nobody_reads_it(tmp_path: Path) -> None:
     assert state(tmp_path) == "finished"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict"])
-def test_what_a_terminal_cannot_show_is_replaced(encoding: str, tmp_path: Path) -> None:
-    done = shell(f'"$@" {RUN} --help', tmp_path, PYTHONIOENCODING=encoding)
-    assert done.returncode == 0
-    assert "task.noise_std, ?" in done.stdout
+def test_what_a_terminal_cannot_show_is_replaced(tmp_path: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = shell(f'"$@" {RUN} --help', tmp_path, **plain)
     assert done.returncode == 0
     assert "task.noise_std, ?" in done.stdout
 
 
-@pytest.mark.parametrize("command", [f"{RUN} task=linear", "-m openml_eval"])
-def test_a_working_directory_that_is_gone_is_one_line(command: str, tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    done = shell(f'cd gone; rmdir "$PWD"; "$@" {command}', tmp_path)
+    done = shell(f'cd gone; rmdir "$PWD"; "$@" {RUN} task=linear', tmp_path)
     assert done.returncode == 2
     assert done.stderr.endswith(": the working directory does not exist any more\n")
     assert done.stderr.count("\n") == 1
@@ -100,7 +85,7 @@ def interrupted(
     return python("-c", code, cwd=folder, PYTHONPATH=str(HOME))
 
 
-@pytest.mark.parametrize("entry", ["run.py", *MODULES])
+@pytest.mark.parametrize("entry", ["run.py", "probing"])
 def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: Path) -> None:
     done = interrupted(entry, [], "looplab.conf.schema", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
@@ -111,8 +96,6 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
     ("entry", "words", "module"),
     [
         ("run.py", ["task=linear"], "torch"),
-        ("run.py", ["task=linear"], "torch.nn"),
-        ("openml_eval", [], "torch"),
         ("experiments.scaling_law", ["table=minima"], "scipy"),
     ],
 )
@@ -139,17 +122,6 @@ def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "\nstopped\n", "")
 
 
-def test_a_sigint_that_is_ignored_stays_so(tmp_path: Path) -> None:
-    code = (
-        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from looplab.conf.entry import begin; begin()\n"
-        "from looplab.conf.command import answered\n"
-        "def do(): os.kill(os.getpid(), signal.SIGINT); return 7\n"
-        "os.kill(os.getpid(), signal.SIGINT); raise SystemExit(answered('name', do, ''))\n"
-    )
-    assert shell(f'"$@" -c "{code}"', tmp_path).returncode == 7
-
-
 def test_a_notebooks_backend_that_is_not_installed_is_not_ours(tmp_path: Path) -> None:
     """What a cell's `!python` hands on: a command draws in memory, a script as matplotlib likes."""
     backend = {"MPLBACKEND": "module://not_here.backend_inline"}
@@ -170,28 +142,7 @@ def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     assert done.stderr == "run.py: wandb needs wandb, which is not installed (pip install wandb)\n"
 
 
-NOBODY = 65534
-TRAIN = ["task=linear", "training.steps=1"]
-
-
-@pytest.fixture
-def nobodys() -> Iterator[Path]:
-    """A folder that only its owner may write to, and a process that is somebody else's."""
-    folder = Path(tempfile.mkdtemp())  # where others may look, unlike in tmp_path
-    folder.chmod(0o555)
-    is_root = os.geteuid() == 0
-    try:
-        if is_root:
-            os.seteuid(NOBODY)
-        yield folder
-    finally:
-        if is_root:
-            os.seteuid(0)
-        folder.chmod(0o755)
-        shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("name", ["there", "new", "new/and/newer", "there/new", "x/../new", "."])
+@pytest.mark.parametrize("name", ["there", "new/and/newer", "."])
 def test_a_folder_that_can_be_made_is_not_made_yet(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,14 +157,10 @@ def test_a_folder_that_can_be_made_is_not_made_yet(
     ("name", "said"),
     [
         ("", "must be a folder or a new one's path, got ''"),
-        ("file", "must be a folder or a new one's path, got 'file'"),
         ("file/a/b", "must be a folder or a new one's path, got 'file/a/b'"),
         ("to_nowhere", "must be a folder or a new one's path, got 'to_nowhere'"),
-        ("to_itself/a", "must be a folder or a new one's path, got 'to_itself/a'"),
         ("/proc/x", "cannot be '/proc/x': nothing can be written in /proc (No such file or dir"),
         ("a" * 256, "nothing can be written in . (File name too long)"),
-        ("a/b/" + "c" * 256, "nothing can be written in . (File name too long)"),
-        ("a/" * 2500, "nothing can be written in . (File name too long)"),
     ],
 )
 def test_one_that_cannot_is_refused(
@@ -222,47 +169,9 @@ def test_one_that_cannot_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     (tmp_path / "to_nowhere").symlink_to("nowhere")
-    (tmp_path / "to_itself").symlink_to("to_itself")
     before = set(tmp_path.iterdir())
     with pytest.raises(ConfigError) as error:
         check_folder("data_dir", name)
     assert str(error.value).startswith("data_dir ")
     assert said in str(error.value)
     assert set(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize("name", ["", "new", "new/newer"])
-def test_one_that_may_only_be_read_is_refused(name: str, nobodys: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nothing can be written in .* \(Permission denied\)"):
-        check_folder("folder", str(nobodys / name))
-
-
-@pytest.mark.parametrize(
-    ("main", "words", "name", "key"),
-    [
-        (run.main, TRAIN, "run.py", "folder"),
-        (run.main, ["-m", *TRAIN, "seed=0,1"], "run.py", "folder"),
-        (run.main, ["action=import", f"checkpoint={__file__}"], "run.py", "folder"),
-        (scaling_law.main, ["table=minima"], "experiments.scaling_law", "folder"),
-        (openml_eval, [], "openml_eval", "folder"),
-        (openml_eval, ["action=fetch"], "openml_eval", "data_dir"),
-    ],
-)
-@pytest.mark.parametrize("folder", ["/proc/x", f"{__file__}/x"])
-def test_every_command_refuses_it_in_a_line(
-    main: Callable[[list[str]], int],
-    words: list[str],
-    name: str,
-    key: str,
-    folder: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main([*words, f"{key}={folder}"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"{name}: {key} ")
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []

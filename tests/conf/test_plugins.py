@@ -185,23 +185,10 @@ def test_numbers_that_mislead_are_warned_of(
 @pytest.mark.slow
 def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -> None:
     """Each process imports the file again."""
-    code = (
-        "from dataclasses import replace\n"
-        "from pathlib import Path\n"
-        "from looplab import Config\n"
-        "from looplab.experiments.population import Population, measured\n"
-        "if __name__ == '__main__':\n"
-        "    config = Config.of('plugins=own.py', 'task=own', 'task.dims=2',\n"
-        "        'task.points=5', 'model.n_embd=8', 'model.n_head=2', 'loops.b=2', 'loops.T=1',\n"
-        "        'training.steps=2', 'training.batch_size=4', 'device=cpu',\n"
-        "        'evaluation.prompts=4',\n"
-        f"        'folder={tmp_path}')\n"
-        "    members = [Population(str(s), config, (1e-3,), (s,)) for s in (0, 1)]\n"
-        "    print(len(measured(members, 2, Path(config.folder) / 'logs')))\n"
-    )
-    script = folder / "script.py"
-    script.write_text(f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", encoding="utf-8")
-    assert printed(script, cwd=folder).splitlines()[-1] == "2"
+    words = [word for word in WORDS if not word.startswith(("task=", "evaluation.baselines"))]
+    grid = ["-m", f"plugins={folder / 'own.py'}", "task=own", "seed=0,1", "jobs=2", "device=cpu"]
+    printed(HOME / "run.py", *grid, *words, cwd=tmp_path)
+    assert len(list((tmp_path / "runs").glob("own-*/evaluation.json"))) == 2
 
 
 @pytest.mark.parametrize(
