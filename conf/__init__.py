@@ -1,4 +1,4 @@
-"""What can be run: YAML files, the typed schema they fill, and how they are composed."""
+"""conf/ says what can be run: YAML files, the typed schema they fill, and how they are composed."""
 
 if "." not in __name__:
     raise ImportError("conf is a part of looplab: from looplab.conf import …")

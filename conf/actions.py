@@ -1,4 +1,4 @@
-"""What each action works on, and which settings it uses. No torch here."""
+"""The actions of run.py: what each works on, and which settings it uses. No torch here."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _is_group(kind: Any) -> bool:
-    """Whether values of this annotated type are groups of settings, or may be."""
+    """Says whether values of this annotated type are groups of settings, or may be."""
     kinds = get_args(kind) if get_origin(kind) in (types.UnionType, Union) else [kind]
     return any(is_dataclass(each) or get_origin(each) is Mapping for each in kinds)
 

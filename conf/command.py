@@ -150,7 +150,7 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported. An exception raised there may be swallowed, become
+    """Says whether a module is being imported. An exception raised there may be swallowed, become
     another exception, or abort the process within a module's C code."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

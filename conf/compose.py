@@ -62,7 +62,7 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
 
 
 def _texts(words: Sequence[str]) -> dict[str, str]:
-    """What was typed, by key; its plugins are loaded, for they have settings of their own."""
+    """The texts that were typed, by key. Loads their plugins, which have settings of their own."""
     check_words(words, "; --help shows some")
     given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
     if "plugins" in given:

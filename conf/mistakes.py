@@ -1,5 +1,4 @@
-"""How a mistake is reported: one line with the key, what was expected, and the nearest right
-spelling."""
+"""Mistakes are reported in one line: the key, what was expected, and the nearest right spelling."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class ConfigError(ValueError):
 
 
 class RunError(RuntimeError):
-    """Why a run cannot go on, or a file cannot be used. One line for the user."""
+    """A run cannot go on, or a file cannot be used. One line for the user."""
 
 
 class CheckpointError(RuntimeError):
@@ -127,8 +126,8 @@ def one_line(error: BaseException) -> str:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether this error says that memory ran out: Python's, the CPU allocator's of PyTorch, CUDA's
-    or that of its libraries."""
+    """Says whether this error says that memory ran out: Python's, the CPU allocator's of PyTorch,
+    CUDA's or that of its libraries."""
     signs = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
     if isinstance(error, RuntimeError) and not isinstance(error, RunError):
         return any(sign in str(error) for sign in signs)

@@ -86,8 +86,8 @@ def read_config(folder: Path) -> Config:
 
 
 def read_mapping(folder: Path) -> Mapping[str, Any]:
-    """The same as plain values, as written: absent keys take their default. Raises ConfigError
-    where there is no configuration."""
+    """The configuration as plain values, as written: absent keys take their default. Raises
+    ConfigError where there is no configuration."""
     path = unpacked(folder) / "config.yaml"
     try:
         mapping = yaml.load(path.read_text(encoding="utf-8"), _LOADER)

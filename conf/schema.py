@@ -53,7 +53,7 @@ class TaskConfig:
 
     @property
     def is_text(self) -> bool:
-        """Whether prompts are tokens of a text, not pairs of numbers."""
+        """Says whether prompts are tokens of a text, not pairs of numbers."""
         return self.name == "language"
 
 
@@ -147,7 +147,7 @@ class LoopsConfig:
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """How a number grows to its end: from `start` by `inc`, each value kept for some steps."""
+    """A number grows to its end: from `start` by `inc`, each value kept for some steps."""
 
     start: int | None = setting(
         None, "the first value; null: the end from the first step (loops: T)", at_least=1
@@ -160,7 +160,7 @@ class GrowthConfig:
 
 @dataclass(frozen=True)
 class CurriculumConfig:
-    """What grows with the step: visible dimensions, pairs in a prompt, loops."""
+    """The numbers that grow with the step: visible dimensions, pairs in a prompt, loops."""
 
     dims: GrowthConfig = GrowthConfig()
     points: GrowthConfig = GrowthConfig(inc=2)
@@ -232,7 +232,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How a trained model is evaluated."""
+    """The evaluation of a trained model."""
 
     prompts: int = setting(1280, "prompts", at_least=2)
     seed: int = setting(2024, "of the prompts", at_least=0)
@@ -344,7 +344,7 @@ class Config:
 
     @classmethod
     def of(cls, *words: str) -> Config:
-        """What `python run.py` would train with these words: `Config.of("task=linear", "seed=1")`.
+        """The run that `python run.py` would train: `Config.of("task=linear", "seed=1")`.
 
         Raises ConfigError, naming the key, for any mistake.
         """

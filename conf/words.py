@@ -108,14 +108,14 @@ def alternatives(text: str) -> list[str]:
 
 
 def is_text(hint: Any) -> bool:
-    """Whether values of this type, or the items of its lists, may be any text."""
+    """Says whether values of this type, or the items of its lists, may be any text."""
     if get_origin(hint) is Literal:
         return False
     return hint is str or any(is_text(part) for part in get_args(hint))
 
 
 def is_list(hint: Any) -> bool:
-    """Whether values of this type are lists, or may be."""
+    """Says whether values of this type are lists, or may be."""
     return get_origin(hint) is tuple or any(is_list(part) for part in get_args(hint))
 
 

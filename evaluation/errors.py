@@ -108,7 +108,7 @@ class Halted:
 
     @property
     def all(self) -> bool:
-        """Whether every prediction has halted."""
+        """Says whether every prediction has halted."""
         return not bool(self._active.any())
 
     def update(self, loop: int, values: Tensor, changes: Mapping[str, Tensor]) -> None:

@@ -116,8 +116,8 @@ class Measure:
         )
 
     def _reads_the_answer(self, solve: AnySolver) -> bool:
-        """Whether a user's solver of pairs answers query k otherwise when outputs from the k-th on
-        are changed."""
+        """Says whether a user's solver of pairs answers query k otherwise when outputs from the
+        k-th on are changed."""
         if self.task.is_text or solver_module(solve).startswith("looplab."):
             return False
         xs, ys = (part[:_FEW].double().numpy() for part in (self.prompts.xs, self.prompts.ys))
@@ -154,7 +154,7 @@ class Measure:
         compute: Callable[[slice], Arrays],
         modules: Sequence[str],
     ) -> Arrays:
-        """What `compute` returns for rows of the model's inputs, stored under `content`, the
+        """Return what `compute` returns for rows of the model's inputs, stored under `content`, the
         model's weights and the code of these modules."""
         sources = _sources(self.task, *modules)
         content = {**content, "sources": sources, "weights": weights_digest(self.run.model)}

@@ -49,18 +49,18 @@ def examples_name(error: str) -> str:
 
 
 def of_loops(error: str) -> str:
-    """What errors by loop are, in a sentence."""
+    """A sentence that says what errors by loop are."""
     return "the mean error of all tokens" if error == NATS else "the last query's error"
 
 
 def by_loop_name(error: str, k: int) -> str:
-    """What errors by loop are: those of the last query, after `k` examples; of a text those of all
-    tokens."""
+    """The name of errors by loop: those of the last query, after `k` examples; of a text those of
+    all tokens."""
     return f"{error}, mean" if error == NATS else f"{error} at k = {k}"
 
 
 def unit(family: str) -> str:
-    """What the model runs one after another: "layer" or "loop"."""
+    """The name of what the model runs one after another: "layer" or "loop"."""
     return "layer" if family == "standard" else "loop"
 
 

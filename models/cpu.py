@@ -89,7 +89,8 @@ def keep_memory() -> None:
 
 @cache
 def has_bf16_products() -> bool:
-    """Whether oneDNN multiplies in bfloat16 on this processor, tried once: not with AVX2 alone."""
+    """Says whether oneDNN multiplies in bfloat16 on this processor, tried once: not with AVX2
+    alone."""
     if not _HAS_ONEDNN:
         return False
     one = torch.ones(1, 1, dtype=torch.bfloat16, device="cpu")
@@ -113,7 +114,7 @@ def _dtype(x: Tensor) -> torch.dtype | None:
 
 
 def _is_exact(*tensors: Tensor | None) -> bool:
-    """Whether these are float32 on a CPU, or float64."""
+    """Says whether these are float32 on a CPU, or float64."""
     dtypes = {tensor.dtype for tensor in tensors if tensor is not None}
     on_cpu = all(tensor is None or tensor.device.type == "cpu" for tensor in tensors)
     return on_cpu and len(dtypes) == 1 and dtypes <= {torch.float32, torch.float64}

@@ -95,7 +95,7 @@ def _backward(heads: Tensor, mixed: Tensor, kept: list[Tensor], gradient: Tensor
 
 
 def _matrices(part: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Of [prompts, heads, S, size] a contiguous [prompts · heads, S, size]."""
+    """A contiguous [prompts · heads, S, size] of [prompts, heads, S, size]."""
     return part.to(dtype or part.dtype, memory_format=torch.contiguous_format).flatten(0, 1)
 
 

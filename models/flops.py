@@ -21,13 +21,13 @@ class PassCosts(NamedTuple):
     read_out: float
 
     def forward(self, loops: int) -> float:
-        """Of a prediction, which reads the last loop."""
+        """FLOPs of a prediction, which reads the last loop."""
         return self.start + loops * self.loop + self.read_out
 
     def of_step(self, loops: int, grad_loops: int, window: int) -> float:
-        """Of a training step whose loss is that of the last `window` loops: a backward pass costs
-        twice the forward pass, and goes through the last `grad_loops` loops and all that is outside
-        the loops."""
+        """FLOPs of a training step whose loss is that of the last `window` loops: a backward pass
+        costs twice the forward pass, and goes through the last `grad_loops` loops and all that is
+        outside the loops."""
         outside = self.start + window * self.read_out
         return (loops + 2 * grad_loops) * self.loop + 3 * outside
 

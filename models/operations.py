@@ -58,8 +58,8 @@ class Operations:
 
 
 class VmapOperations(Operations):
-    """The same for torch.func.vmap, which has no rule for the fused attention and takes it apart
-    model by model."""
+    """The operations for torch.func.vmap, which has no rule for the fused attention and takes it
+    apart model by model."""
 
     def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
         return attend_by_products(heads, mask)

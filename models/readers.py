@@ -1,5 +1,5 @@
-"""What a model's tokens are, how they are read in, and how predictions are read out: pairs of
-numbers, or the tokens of a text.
+"""Readers say what a model's tokens are, how they are read in, and how predictions are read out:
+pairs of numbers, or the tokens of a text.
 
 reader = make_reader(spec)
 tokens, layout = reader.tokens(prompts, queries), reader.layout(prompts, queries)

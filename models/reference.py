@@ -30,8 +30,9 @@ _FIRST = "_read_in.weight"
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a code names and stores its backbone: `transposed` matrices are [in, out]; the table of
-    positions has 2 n_positions + `extra` rows; the read-out has one of the numbers of `outputs`."""
+    """The way in which a code names and stores its backbone: `transposed` matrices are [in, out];
+    the table of positions has 2 n_positions + `extra` rows; the read-out has one of the numbers of
+    `outputs`."""
 
     code: str
     prefix: str
@@ -61,7 +62,7 @@ class Reference:
     weights: Mapping[str, Tensor]
 
     def as_classifier(self) -> Reference:
-        """The same model where its output z is the log odds of class 1, as in dtsip's linear
+        """The model where its output z is the log odds of class 1, as in dtsip's linear
         classification: the two logits are 0 and z."""
         read_out = {
             name: torch.cat((torch.zeros_like(self.weights[name]), self.weights[name]))

@@ -60,8 +60,9 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
 
 
 def tables_digest(folder: str, names: tuple[str, ...], needed: str) -> str:
-    """The same for the same files of these tables, of which one is needed and others may be absent,
-    as an evaluation on the held-out one has it; RunError as for `load_rows`."""
+    """A digest that is the same for the same files of these tables, of which one is needed and
+    others may be absent, as an evaluation on the held-out one has it; RunError as for
+    `load_rows`."""
     paths = [Path(folder) / f"{name}.npz" for name in names if name != needed]
     paths = [_path(folder, needed), *(path for path in paths if path.is_file())]
     digests = [(path.name, _file_digest(path, path.stat().st_mtime_ns)) for path in paths]

@@ -91,9 +91,9 @@ class _TableTask(Classification):
 
 @dataclass(frozen=True)
 class _Choice:
-    """Of each prompt: its table [B]; the order of the columns, and their signs [B, width]; the kind
-    of class [B]; a halfspace's weights [B, width]; whether labels are swapped [B]; the column in
-    each dimension [B, dims]."""
+    """The choices of each prompt: its table [B]; the order of the columns, and their signs [B,
+    width]; the kind of class [B]; a halfspace's weights [B, width]; whether labels are swapped [B];
+    the column in each dimension [B, dims]."""
 
     table: Tensor
     order: Tensor

@@ -56,7 +56,7 @@ class Prompts:
         return Prompts(self.xs[index], self.ys[index])
 
     def to(self, device: object) -> Prompts:
-        """The same prompts on another device."""
+        """Return the same prompts on another device."""
         return Prompts(self.xs.to(device), self.ys.to(device))  # type: ignore[call-overload]
 
 
@@ -153,8 +153,8 @@ class Task(ABC):
         return replace(self, **elsewhere)
 
     def data_identity(self) -> dict[str, str]:
-        """What prompts depend on beside settings and code: digests of files, by what they are of;
-        empty for a task that reads none."""
+        """Everything that prompts depend on beside settings and code: digests of files, by what
+        they are of; empty for a task that reads none."""
         return {}
 
     def check_data(self, points: int = 2) -> None:  # noqa: B027 (most need nothing)
@@ -171,7 +171,7 @@ class Task(ABC):
         return replace(self, distinct_prompts=0, distinct_functions=0)
 
     def no_distinct_functions(self) -> str:
-        """Why this task cannot have finitely many functions; empty if it can."""
+        """The reason why this task cannot have finitely many functions; empty if it can."""
         return ""
 
     def functions(self) -> Any:
@@ -191,7 +191,7 @@ class Task(ABC):
         raise NotImplementedError(self.no_posterior_mean())
 
     def no_posterior_mean(self) -> str:
-        """Why this task has no posterior means; empty for one that has."""
+        """The reason why this task has no posterior means; empty for one that has."""
         return f"task {self.name} does not know its posterior mean"
 
     def sample(
@@ -232,7 +232,8 @@ class Task(ABC):
         return Prompts(xs, self._checked(xs, "noise", self.noise(ys, random, dims)))
 
     def _checked(self, xs: Tensor, method: str, ys: Tensor) -> Tensor:
-        """What a method of a subclass returned for xs [B, n, d], if that can be their outputs."""
+        """Return what a method of a subclass returned for xs [B, n, d], if that can be their
+        outputs."""
         if isinstance(ys, Tensor) and ys.shape == xs.shape[:2] and ys.dtype == xs.dtype:
             return ys
         cls = type(self)

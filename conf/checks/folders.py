@@ -1,5 +1,5 @@
-"""Whether a folder that a user names can be written to, before anything is computed, and which
-files in it are his."""
+"""Checks of a folder that a user names: it can be written to, before anything is computed; and
+which files in it are his."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def check_folder(key: str, folder: str) -> None:
 
 
 def is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a path in a folder is none of the user's: what begins with a dot, as editors' copies
-    do, and what macOS adds to archives."""
+    """Says whether a path in a folder is none of the user's: what begins with a dot, as editors'
+    copies do, and what macOS adds to archives."""
     return any(
         part.startswith(".") or part == "__MACOSX" for part in path.relative_to(folder).parts
     )

@@ -60,8 +60,8 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
 
 
 def _reach_all(loops: LoopsConfig) -> bool:
-    """Whether gradients reach back through every loop of every step: of the most loops that can be
-    drawn, of the last loops of a schedule."""
+    """Says whether gradients reach back through every loop of every step: of the most loops that
+    can be drawn, of the last loops of a schedule."""
     reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b, loops.least)
     through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
     return (reach if isinstance(reach, int) else through[reach]) >= most

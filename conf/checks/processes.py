@@ -27,7 +27,7 @@ class Launch:
 
 
 def launched() -> Launch | None:
-    """How torchrun started this process; None where it did not, or as the only one."""
+    """Return how torchrun started this process; None where it did not, or as the only one."""
     values = [os.environ.get(variable, "") for variable in _VARIABLES]
     if not all(values) or not all(map(str.isdecimal, values[:3])):
         return None
@@ -36,7 +36,8 @@ def launched() -> Launch | None:
 
 
 def is_follower() -> bool:
-    """Whether this is one of several processes, but not the one that prints and writes (rank 0)."""
+    """Says whether this is one of several processes, but not the one that prints and writes (rank
+    0)."""
     launch = launched()
     return launch is not None and launch.rank > 0
 

@@ -114,7 +114,7 @@ def predictions(queries: Floats, weights: Iterator[Floats], steps: Collection[in
 
 
 def best_rates(equations: Equations) -> Floats:
-    """Of each prefix [B, n], the rate at which gradient descent converges fastest in the worst
+    """The rate for each prefix [B, n] at which gradient descent converges fastest in the worst
     case: 2 over the sum of the largest and the least eigenvalue (that is not zero)."""
     values = np.linalg.eigvalsh(equations.matrix)
     largest = values[..., -1]

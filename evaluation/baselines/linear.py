@@ -115,7 +115,7 @@ def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
-    """The same from d + 1 … m pairs, [B, m − d, d]."""
+    """Predictions from d + 1 … m pairs, [B, m − d, d]."""
     dims = xs.shape[2]
     pairs = torch.cat([xs, ys[:, :, None]], dim=2)
     norms = xs.square().sum(2).cumsum(1)
@@ -140,7 +140,7 @@ def _with_row(factor: Tensor, row: Tensor) -> Tensor:
 
 
 def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
-    """Whether the squared Frobenius norms of a matrix and its inverse prove that its smallest
+    """Says whether the squared Frobenius norms of a matrix and its inverse prove that its smallest
     singular value is above the cut-off; false if they are infinite."""
     return norm * inverse_norm < (size * _EPS) ** -2
 

@@ -1,1 +1,1 @@
-"""What a language model is worth: bits per byte of texts, questions, and what it writes."""
+"""Measures of a language model: bits per byte of texts, questions, and what it writes."""

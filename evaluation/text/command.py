@@ -47,7 +47,7 @@ class GenerateSettings:
 
 
 def is_for_generate(words: Sequence[str]) -> bool:
-    """Whether run.py's words are for this command."""
+    """Says whether run.py's words are for this command."""
     return _ACTION in words
 
 

@@ -22,9 +22,9 @@ from looplab.training.run_folder.run import Run
 
 @dataclass(frozen=True)
 class Generation:
-    """How a text is continued: by how many tokens, drawn at which temperature (0: always the
-    likeliest) from the `top` likeliest (0: from all), with which seed, after how many loops (None:
-    b), and on which device."""
+    """The way in which a text is continued: by how many tokens, drawn at which temperature (0:
+    always the likeliest) from the `top` likeliest (0: from all), with which seed, after how many
+    loops (None: b), and on which device."""
 
     tokens: int = 200
     temperature: float = 0.8

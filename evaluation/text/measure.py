@@ -133,7 +133,7 @@ class _Text:
         return self._nats(f"running-{self.name}", prompts, everything), self.length
 
     def bits_per_byte(self) -> Floats:
-        """Of each block by loop, [blocks, loops]."""
+        """Bits per byte of each block by loop, [blocks, loops]."""
         return bits_per_byte(self.nats, self.prompts, self.tokenizer)
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:

@@ -236,6 +236,6 @@ def _rows(
 
 
 def _shared(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with alike."""
+    """The number of tokens that all rows begin with alike."""
     columns = zip(*rows, strict=False)
     return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, columns))

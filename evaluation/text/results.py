@@ -10,13 +10,13 @@ Kind = Literal["choice", "schema", "cloze"]
 
 
 class TextResult(TypedDict):
-    """Of one text: how much of it was read, and by loop (from 1) the bits per byte, the nats and
-    the perplexity of a token, and the perplexity of a word, the whole text's nats being those of
-    its words and line ends (as WikiText's perplexity is counted). Means with 90 % intervals over
-    blocks; special tokens have no bytes and no part in it. Of a text of `task.eval` also
-    `running_perplexity`: of a token, special ones too, in blocks without start tokens of their own
-    (the protocol of the code of arXiv 2605.18797 for WikiText-2). `solvers`, by label: the bits per
-    byte of each solver on the same blocks, one number."""
+    """Results of one text: how much of it was read, and by loop (from 1) the bits per byte, the
+    nats and the perplexity of a token, and the perplexity of a word, the whole text's nats being
+    those of its words and line ends (as WikiText's perplexity is counted). Means with 90 %
+    intervals over blocks; special tokens have no bytes and no part in it. Of a text of `task.eval`
+    also `running_perplexity`: of a token, special ones too, in blocks without start tokens of their
+    own (the protocol of the code of arXiv 2605.18797 for WikiText-2). `solvers`, by label: the bits
+    per byte of each solver on the same blocks, one number."""
 
     tokens: int
     bytes: int
@@ -31,9 +31,9 @@ class TextResult(TypedDict):
 
 
 class QuestionsResult(TypedDict):
-    """Of one file: the kind of its questions, how many were asked, with how many examples before
-    each, how many were cut to fit, and by loop (from 1) the accuracy, and the centred one: 0 for
-    guessing, 1 for all."""
+    """Results of one file: the kind of its questions, how many were asked, with how many examples
+    before each, how many were cut to fit, and by loop (from 1) the accuracy, and the centred one: 0
+    for guessing, 1 for all."""
 
     kind: Kind
     questions: int
@@ -46,10 +46,9 @@ class QuestionsResult(TypedDict):
 
 
 class Size(TypedDict):
-    """Of a model: its parameters without embedding and head, those of embedding and head, and the
-    FLOPs of training on one token of a whole sequence, with every loop of the last step counted
-    and, as the code of
-    arXiv 2605.18797 estimates them, with one."""
+    """The size of a model: its parameters without embedding and head, those of embedding and head,
+    and the FLOPs of training on one token of a whole sequence, with every loop of the last step
+    counted and, as the code of arXiv 2605.18797 estimates them, with one."""
 
     backbone: int
     embedding: int

@@ -49,7 +49,7 @@ def blocks(
 def running_blocks(
     documents: Sequence[str], tokenizer: Tokenizer, length: int, most: int
 ) -> Prompts:
-    """The same tokens as the code of arXiv 2605.18797 reads WikiText-2: in blocks without start
+    """Tokens as the code of arXiv 2605.18797 reads WikiText-2: in blocks without start
     tokens of their own, each of which predicts the `length` tokens after its first. Empty for a
     text that fills none."""
     stream = _stream(documents, tokenizer, max(most, length) + 1)
@@ -88,8 +88,8 @@ def solver_nats(solve: TextSolver, task: Task, prompts: Prompts, counted: torch.
 
 
 def bits_per_byte(nats: Floats, prompts: Prompts, tokenizer: Tokenizer) -> Floats:
-    """Of each block by loop, [blocks, loops], over the mean bytes of a block, so that their mean is
-    that of the text."""
+    """Bits of each block by loop, [blocks, loops], over the mean bytes of a block, so that their
+    mean is that of the text."""
     size = tokenizer.lengths()[prompts.ys.numpy()].sum()
     return nats * (len(nats) / (max(size, 1) * math.log(2)))
 

@@ -63,8 +63,8 @@ class PreNormBlock(nn.Module):
         scale: float = 1.0,
         tokens: slice = ALL_TOKENS,
     ) -> Tensor:
-        """As `forward` of the GPT-2 block. `positions` [S], int64, are those of the tokens for
-        rotation and window; without them, 0 .. S - 1."""
+        """Does what `forward` of the GPT-2 block does. `positions` [S], int64, are those of the
+        tokens for rotation and window; without them, 0 .. S - 1."""
         normed_memory = None if memory is None else self.norm_1(memory)
         mixed = self.attention(self.norm_1(x), normed_memory, positions, mask, tokens)
         x = torch.add(x[:, tokens], mixed, alpha=scale)

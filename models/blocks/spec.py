@@ -36,17 +36,18 @@ class BlockSpec:
 
     @property
     def biased(self) -> bool:
-        """Whether its products add a bias."""
+        """Says whether its products add a bias."""
         return self.kind == "gpt2"
 
     @property
     def rotary(self) -> bool:
-        """Whether queries and keys are rotated by their positions."""
+        """Says whether queries and keys are rotated by their positions."""
         return self.kind != "gpt2"
 
     @property
     def normed_heads(self) -> bool:
-        """Whether queries and keys are normed after their rotation, and the MLP squares a ReLU."""
+        """Says whether queries and keys are normed after their rotation, and the MLP squares a
+        ReLU."""
         return self.kind in ("flt", "relu2")
 
     @property

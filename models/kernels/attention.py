@@ -23,7 +23,7 @@ _LOG2_E = 1 / math.log(2)
 
 
 def reference(qkv: Tensor, heads: int) -> Tensor:
-    """The same in PyTorch: qkv [B, S, 3 D] to [B, S, D]."""
+    """Does the same in PyTorch: qkv [B, S, 3 D] to [B, S, D]."""
     prompts, length, _ = qkv.shape
     query, key, value = qkv.view(prompts, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
     mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)

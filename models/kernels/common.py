@@ -26,9 +26,10 @@ _TF32_MASK = tl.constexpr(-0x2000)
 
 @dataclass(frozen=True)
 class Compute:
-    """How products are computed: operands of `dtype` (float32 or bfloat16), and for float32 whether
-    they are rounded to TF32. `casts` holds the weights that were cast, so that each is cast once a
-    step: it must not outlive the step, since a replayed CUDA graph changes weights unseen."""
+    """The arithmetic of products: operands of `dtype` (float32 or bfloat16), and for float32
+    whether they are rounded to TF32. `casts` holds the weights that were cast, so that each is cast
+    once a step: it must not outlive the step, since a replayed CUDA graph changes weights
+    unseen."""
 
     dtype: torch.dtype
     tf32: bool = False

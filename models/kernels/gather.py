@@ -26,9 +26,9 @@ class Uses(NamedTuple):
 
     @classmethod
     def of(cls, number: int, rows: int, n_embd: int, compute: Compute) -> Uses:
-        """As few groups as memory allows, of equal size. A use stores 15 matrices [rows, n_embd]:
-        the gradients of q, k and v and of the two branches' outputs, the inputs of two products,
-        and four each for the hidden layer and its gradient."""
+        """Make as few groups as memory allows, of equal size. A use stores 15 matrices [rows,
+        n_embd]: the gradients of q, k and v and of the two branches' outputs, the inputs of two
+        products, and four each for the hidden layer and its gradient."""
         most = max(1, _MOST_BYTES // (15 * rows * n_embd * compute.dtype.itemsize))
         groups = -(-number // most)
         return cls(number, -(-number // groups))

@@ -45,7 +45,7 @@ _BACKWARD = TileTable(
 
 
 def reference(x: Tensor, block: Block, scale: float) -> Tensor:
-    """The same in PyTorch, [B, S, D]."""
+    """Does the same in PyTorch, [B, S, D]."""
     hidden = F.linear(block.norm_2(x), block.expand.weight, block.expand.bias)
     hidden = F.gelu(hidden, approximate="tanh")
     return torch.add(x, F.linear(hidden, block.contract.weight, block.contract.bias), alpha=scale)

@@ -15,7 +15,7 @@ from .gather import Operation, Uses
 
 
 def reference(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """The same in PyTorch."""
+    """Does the same in PyTorch."""
     return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 

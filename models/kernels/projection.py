@@ -16,7 +16,7 @@ from .gather import Operation, Uses, weight_product
 
 
 def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> Tensor:
-    """The same in PyTorch; all [B, S, D]."""
+    """Does the same in PyTorch; all [B, S, D]."""
     return torch.add(x, F.linear(mixed, projection.weight, projection.bias), alpha=scale)
 
 

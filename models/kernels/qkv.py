@@ -48,7 +48,8 @@ def reference(
     norm_1: nn.LayerNorm,
     qkv: nn.Linear,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same in PyTorch: y, x [B, S, D] and qkv [B, S, 3 D]. Both e and positions: multiply."""
+    """Does the same in PyTorch: y, x [B, S, D] and qkv [B, S, 3 D]. Both e and positions:
+    multiply."""
     y = source if norm_f is None else norm_f(source)
     if e is None:
         x = y if positions is None else y + positions

@@ -62,8 +62,8 @@ class _Layer(NamedTuple):
 def run_segment(
     loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
 ) -> tuple[LoopState, Tensor]:
-    """As `models.segment.run_segment`, to which it falls back, with a printed line, where there is
-    no kernel."""
+    """Does what `models.segment.run_segment` does, to which it falls back, with a printed line,
+    where there is no kernel."""
     compute, before = _compute(e.device), _COMPUTES.get(state.stream)
     if before == compute:
         compute = before
@@ -198,7 +198,7 @@ def _token(layers: list[_Layer], *operations: Operation) -> Tensor | None:
 
 
 def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> str | None:
-    """Why the kernels do not support this case, or None."""
+    """The reason why the kernels do not support this case, or None."""
     if layout is not None:
         return "no kernels for queries beside a prompt"
     width, block = e.shape[-1], loop.blocks[0]
@@ -223,7 +223,7 @@ def why_not(loop: Loop, e: Tensor, compute: Compute, layout: Layout | None) -> s
 
 
 def _is_unnormed(loop: Loop) -> bool:
-    """Whether a step is the layers alone, without injection and without norm."""
+    """Says whether a step is the layers alone, without injection and without norm."""
     plain = type(loop) is RecurrentLoop and loop.injection == "none" and not loop.normed
     return plain and not (loop.prelude or loop.coda)
 
@@ -239,7 +239,8 @@ def _say(reason: str) -> None:
 
 
 def _compute(device: torch.device) -> Compute:
-    """How `eager` would multiply here: autocast's dtype, and whether TF32 is allowed."""
+    """The arithmetic by which `eager` would multiply here: autocast's dtype, and whether TF32 is
+    allowed."""
     if torch.is_autocast_enabled(device.type):
         return Compute(torch.get_autocast_dtype(device.type))
     return Compute(torch.float32, torch.backends.cuda.matmul.allow_tf32)

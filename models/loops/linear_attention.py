@@ -86,7 +86,7 @@ class LinearAttentionLoop(Loop):
         return torch.cat([earlier.detach(), last], dim=-2)
 
     def _parts(self, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What `prepare` has put together: numbers, labels, weights."""
+        """The parts that `prepare` has put together: numbers, labels, weights."""
         dims = self.spec.n_embd
         pairs = (e.shape[2] - dims) // 2
         inputs, labels, weights = e.split((dims, pairs, pairs), dim=2)

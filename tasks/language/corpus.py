@@ -30,7 +30,7 @@ SHIPPED = Path(__file__).with_name("novels.txt.gz")
 
 
 class Source(NamedTuple):
-    """Where a text comes from and how it is made tokens: the settings of task=language, see there.
+    """The origin of a text and the way it is made tokens: the settings of task=language, see there.
     `held_out` is a fraction, `held_out_text` a text in its place."""
 
     text: str
@@ -69,7 +69,7 @@ class Corpus:
         return self._tokens[key]
 
     def identity(self) -> dict[str, str]:
-        """What the tokens of both parts depend on: sha256 of the texts, and the tokeniser's."""
+        """The identity of the tokens of both parts: sha256 of the texts, and the tokeniser's."""
         digests = {
             part: sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:16]
             for part, texts in self.texts.items()

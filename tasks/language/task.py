@@ -115,7 +115,7 @@ class Language(Task):
         return HeldOutLanguage(**settings | {"distinct_prompts": 0, "distinct_functions": 0})
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
-        """Where each prompt is in the text, from 0 to 1, float64 [B]: 48 random bits."""
+        """The place of each prompt in the text, from 0 to 1, float64 [B]: 48 random bits."""
         draws = random.uniform(2).double()
         return draws[:, 0] + draws[:, 1] * 2.0**-24
 

@@ -68,7 +68,7 @@ class Tokenizer(ABC):
         """The tokeniser as the text of its file; empty for bytes, which need none."""
 
     def identity(self) -> str:
-        """The same for tokenisers with the same tokens."""
+        """A text that is the same for tokenisers with the same tokens."""
         content = self.content()
         return f"bpe {sha256(content.encode()).hexdigest()[:16]}" if content else "bytes"
 
@@ -169,8 +169,8 @@ class BytePairs(Tokenizer):
         return _joined(self._tokenizer.decode(each, skip_special_tokens=False) for each in parts)
 
     def lengths(self) -> NDArray[np.int64]:
-        """Those of a token within a text: a space that the tokeniser puts before each document
-        counts, too."""
+        """The lengths of each token within a text: a space that the tokeniser puts before each
+        document counts, too."""
         added = self._tokenizer.get_added_tokens_decoder()
         decoder = self._decoder()
         lengths = np.zeros(self.vocabulary, np.int64)
