@@ -17,6 +17,7 @@ from typing import Any, get_args
 from .actions import DATA, SUBJECTS, Command, subject
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.config import own_settings
+from .command import as_word
 from .mistakes import ConfigError, check_choice, nearest, nearest_key
 from .plugins import added_tasks, load_plugins
 from .saved import read_config
@@ -113,7 +114,10 @@ def _hints() -> dict[str, Any]:
 
 
 def _command(given: dict[str, Any], typed: Mapping[str, str]) -> Command:
-    words = [f"{key}={text}" for key, text in typed.items()]
+    words = [  # a number has one spelling
+        f"{key}={text if isinstance(given[key], str | list) else as_word(given[key])}"
+        for key, text in typed.items()
+    ]
     return _import(given, words) if given.get("action") == "import" else command_of(given, words)
 
 

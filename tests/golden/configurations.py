@@ -117,8 +117,13 @@ def numbers(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _of(weights: dict[str, Tensor]) -> dict[str, Any]:
-    """Each tensor's norm, and 32 numbers spread over all of them."""
+    """Each tensor's norm, and 32 numbers spread over all of them; 0 for the bias of a key, which
+    attention's softmax does not see: its gradient is rounding, of which Adam makes whole steps."""
     ordered = [weights[name].double().flatten() for name in sorted(weights)]
+    for name, values in zip(sorted(weights), ordered, strict=True):
+        if name.endswith("qkv.bias"):
+            third = len(values) // 3
+            values[third : 2 * third] = 0
     every = torch.cat(ordered)
     places = torch.linspace(0, len(every) - 1, 32).long()
     norms = {name: float(weights[name].double().norm()) for name in sorted(weights)}
