@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import product
 from os.path import normpath
 from pathlib import Path
@@ -16,17 +16,16 @@ from typing import Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
-from .checks.config import own_settings
 from .command import as_word
+from .files import choices, own_settings, read_values
 from .mistakes import ConfigError, check_choice, nearest, nearest_key
 from .plugins import added_tasks, load_plugins
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .setting import all_settings
-from .words import alternatives, check_words, nested, read_value, read_yaml
+from .words import alternatives, check_words, nested, read_value
 
 GROUPS = ("task", "model", "scale", "recipe")
-_FOLDER = Path(__file__).parent
 _DEFAULTS = {"task": "sparse_linear", "model": "looped", "scale": "small"}
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
@@ -199,20 +198,6 @@ def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             conditions = [word.split("=") for word in words.split()]
             if all(names[key] in allowed.split(",") for key, allowed in conditions):
                 yield f"conf/{group}/{names[group]}.yaml, {words}", flatten(section)
-
-
-def choices(group: str) -> list[str]:
-    """The names that `task`, `model`, `scale` or `recipe` may take: the files of conf/<group>/, and
-    the tasks that were registered outside the project."""
-    files = [path.stem for path in (_FOLDER / group).glob("*.yaml")]
-    return sorted({*files, *(added_tasks() if group == "task" else ())})
-
-
-@lru_cache
-def read_values(name: str) -> Mapping[str, Any]:
-    """The values in a file of conf/; none where it does not exist."""
-    path = _FOLDER / f"{name}.yaml"
-    return read_yaml(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
 
 
 def _all_tasks() -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .command import as_word, described
-from .compose import choices, origins_of
+from .compose import origins_of
+from .files import choices
 from .saved import shipped_names
 from .schema import Config
 

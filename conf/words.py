@@ -14,26 +14,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import yaml
 
 from .build import build
+from .files import read_yaml
 from .mistakes import ConfigError
 from .setting import all_settings
 
 _T = TypeVar("_T")
 
 
-class Loader(yaml.SafeLoader):
-    """Plain values; 1e-3, nan and inf are numbers although they have no point, a date is a text."""
-
-
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?([0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|inf)$|nan$"),
-    list("-+0123456789in"),
-)
-Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
-Loader.add_constructor(
-    "tag:yaml.org,2002:float",
-    lambda _, node: float(re.sub(r"_|\.(?=inf|nan)", "", node.value.lower())),
-)
 _ITEM = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\}|[^,])*?)\s*(?:,|$)""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 
@@ -84,11 +71,6 @@ def read_value(key: str, text: str, hint: Any) -> Any:
         return [_text(hint, each) for each in items(text)] if is_list(hint) else _text(hint, text)
     except (yaml.YAMLError, ValueError):
         raise ConfigError(f"'{key}={text}'", "cannot be read; quote lists: 'key=[1,2]'") from None
-
-
-def read_yaml(text: str) -> Any:
-    """The value of a YAML text; raises yaml.YAMLError or ValueError."""
-    return yaml.load(text, Loader)
 
 
 def items(text: str) -> list[str]:

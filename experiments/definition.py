@@ -19,11 +19,11 @@ import yaml
 
 from looplab.conf.build import build, config_to_mapping, flatten
 from looplab.conf.command import as_word
-from looplab.conf.compose import choices, command_of, read_values
+from looplab.conf.compose import command_of
+from looplab.conf.files import choices, read_values, read_yaml
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
 from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
-from looplab.conf.words import read_yaml
 
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
 OF_EVERY_RUN = ("residual_scaling", "fully_looped")

@@ -12,9 +12,8 @@ from looplab.benchmarks.settings import (
     SamplerSettings,
     StepSettings,
 )
-from looplab.conf.checks.config import own_settings, task_names
 from looplab.conf.command import as_word
-from looplab.conf.compose import choices
+from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
@@ -85,7 +84,7 @@ def _config_tables() -> list[str]:
 
 def _task_table() -> str:
     lines = ["### Settings of single tasks", "", "| task | setting | default |", "|---|---|---|"]
-    for task in task_names():
+    for task in choices("task"):
         for name, default in (own_settings(task) or {}).items():
             lines.append(f"| {task} | `task.{name}` | {_default_text(default)} |")
     return "\n".join(lines) + "\n"

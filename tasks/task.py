@@ -17,7 +17,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Generator, Tensor
 
-from looplab.conf.checks.config import check_setting, task_names
+from looplab.conf.checks.config import check_setting
+from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.plugins import add_task
 
@@ -252,7 +253,7 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
     def add(cls: _AnyTask) -> _AnyTask:
         cls.name = name
         _REGISTRY[name] = cls
-        if name not in task_names():
+        if not read_values(f"task/{name}"):
             add_task(name, _defaults(cls))
         return cls
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
-from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ..files import own_settings
 from ..mistakes import ConfigError, check_count, check_path, nearest
-from ..plugins import added_tasks
 from ..schema import Config, GrowthConfig, TaskConfig
 from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
@@ -25,7 +20,6 @@ _OF_TEXTS = {  # settings of texts alone
     "model": ("tied_head", "softcap"),
     "training": ("embedding_std", "head_std", "embedding_rate", "head_rate"),
 }
-_TASKS = Path(__file__).parents[1] / "task"  # a file each
 
 
 def check_setting(key: str, value: Any) -> None:
@@ -135,18 +129,6 @@ def _bayes_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield key, f"cannot hold bayes: {number} supports are more than {MOST_SUPPORTS:,}"
 
 
-def task_names() -> list[str]:
-    """The tasks that have a file."""
-    return sorted(path.stem for path in _TASKS.glob("*.yaml"))
-
-
-def own_settings(name: str) -> dict[str, Any] | None:
-    """A task's own settings with their defaults: from its file, or from its class where it was
-    registered outside the project; None for an unknown task."""
-    defaults = _read(name) if name in task_names() else added_tasks().get(name)
-    return deepcopy(defaults)
-
-
 def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """A task's settings, each with the type of its default; settings left out stay out. Those of
     an unknown task are returned unchanged. ConfigError for an unknown setting and a value of
@@ -167,9 +149,3 @@ def _typed(default: Any, value: Any, key: str) -> Any:
         return convert_scalar(type(default), value, key)
     items = value if isinstance(value, list | tuple) else [value]
     return tuple(convert_scalar(type(default[0]), item, key) for item in items)
-
-
-@lru_cache
-def _read(name: str) -> dict[str, Any]:
-    values = yaml.safe_load((_TASKS / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: default for key, default in values.items() if key != "name"}

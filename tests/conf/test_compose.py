@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
-from looplab.conf.compose import choices, commands
+from looplab.conf.compose import commands
+from looplab.conf.files import choices
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum

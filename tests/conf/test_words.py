@@ -184,13 +184,13 @@ def test_another_name_means_the_setting_of_its_own_group_first() -> None:
 
 def test_every_other_name_is_of_a_setting_there_is() -> None:
     from looplab.conf.aliases import _NAMES
-    from looplab.conf.checks.config import own_settings, task_names
+    from looplab.conf.files import choices, own_settings
     from looplab.experiments.scaling_law.settings import ScalingSettings
     from looplab.openml_eval.settings import RunSettings
     from looplab.probing.settings import ProbingSettings
 
     known = {*flatten(config_to_mapping(Config())), "task", "model"}
-    known |= {f"task.{key}" for task in task_names() for key in own_settings(task) or {}}
+    known |= {f"task.{key}" for task in choices("task") for key in own_settings(task) or {}}
     for cls in (RunSettings, ProbingSettings, ScalingSettings):
         known |= set(cls.__dataclass_fields__)
     assert {name for names in _NAMES for name in names} <= known

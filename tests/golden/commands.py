@@ -16,7 +16,8 @@ from typing import Any
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
-from looplab.conf.compose import choices, commands
+from looplab.conf.compose import commands
+from looplab.conf.files import choices
 from looplab.conf.schema import Config
 from looplab.experiments.definition import load, members_of, names
 from looplab.training.run_folder.run import run_folder

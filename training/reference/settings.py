@@ -13,8 +13,8 @@ import numpy as np
 import yaml
 
 from looplab.conf.build import flatten
+from looplab.conf.files import Loader
 from looplab.conf.mistakes import one_line
-from looplab.conf.words import Loader
 from looplab.tasks.tables import TEN
 
 from ..run_folder.run import RunError

@@ -1,0 +1,63 @@
+"""The YAML files of conf/: how they are read, and the names that they give. No torch here.
+
+read_values("scale/small")["loops"]          # {"b": 12, "T": 4}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .plugins import added_tasks
+
+_FOLDER = Path(__file__).parent
+
+
+class Loader(yaml.SafeLoader):
+    """Plain values; 1e-3, nan and inf are numbers although they have no point, a date is a text."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?([0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|inf)$|nan$"),
+    list("-+0123456789in"),
+)
+Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
+Loader.add_constructor(
+    "tag:yaml.org,2002:float",
+    lambda _, node: float(re.sub(r"_|\.(?=inf|nan)", "", node.value.lower())),
+)
+
+
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text; raises yaml.YAMLError or ValueError."""
+    return yaml.load(text, Loader)
+
+
+@lru_cache
+def read_values(name: str) -> Mapping[str, Any]:
+    """The values in a file of conf/; none where it does not exist."""
+    path = _FOLDER / f"{name}.yaml"
+    return read_yaml(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
+
+
+def choices(group: str) -> list[str]:
+    """The names that `task`, `model`, `scale`, `recipe` or `experiment` may take: the files of
+    conf/<group>/, and the tasks that were registered outside the project."""
+    files = [path.stem for path in (_FOLDER / group).glob("*.yaml")]
+    return sorted({*files, *(added_tasks() if group == "task" else ())})
+
+
+def own_settings(name: str) -> dict[str, Any] | None:
+    """A task's own settings with their defaults: from its file, or from its class where it was
+    registered outside the project; None for an unknown task."""
+    values = read_values(f"task/{name}")
+    if not values:
+        return deepcopy(added_tasks().get(name))
+    return deepcopy({key: default for key, default in values.items() if key != "name"})
