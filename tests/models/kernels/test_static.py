@@ -29,16 +29,16 @@ usages = [
 print(json.dumps(usages))
 """
 KERNELS = {
-    *("qkv.forward_kernel", "qkv.backward_kernel"),
-    *("attention.forward_kernel", "attention.backward_kernel"),
-    *("projection.forward_kernel", "projection.backward_kernel"),
-    *("mlp.forward_kernel", "mlp.backward_kernel"),
-    *("norm.forward_kernel", "norm.backward_kernel"),
+    *("qkv_forward_kernel", "qkv_backward_kernel"),
+    *("attention_forward_kernel", "attention_backward_kernel"),
+    *("projection_forward_kernel", "projection_backward_kernel"),
+    *("mlp_forward_kernel", "mlp_backward_kernel"),
+    *("norm_forward_kernel", "norm_backward_kernel"),
 }
 
 
 PRODUCTS = {
-    name for name in KERNELS if not name.startswith("norm") and name != "qkv.backward_kernel"
+    name for name in KERNELS if not name.startswith("norm") and name != "qkv_backward_kernel"
 }
 
 
