@@ -166,7 +166,7 @@ def tiles(compute: Compute) -> Tiles:
     """The tiles: as many rows of queries as of keys."""
     if compute.precision == "ieee":
         return Tiles(16, 0, 4, 1)
-    return Tiles(16, 0, 1, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
+    return Tiles(32, 0, 2, 2) if compute.tf32 else Tiles(32, 0, 1, 1)
 
 
 def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *tensors: Tensor) -> None:

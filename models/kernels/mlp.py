@@ -35,11 +35,11 @@ from .common import (
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 64, 4, 2), Tiles(64, 16, 4, 2),
+    Tiles(16, 16, 8, 1), Tiles(64, 64, 4, 2), Tiles(64, 32, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 32, 4, 2),
 )  # fmt: skip
 _BACKWARD = TileTable(
-    Tiles(32, 16, 8, 2), Tiles(64, 32, 4, 2), Tiles(64, 16, 4, 2),
+    Tiles(32, 16, 8, 2), Tiles(32, 64, 4, 2), Tiles(16, 64, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 16, 4, 2),
 )  # fmt: skip
 

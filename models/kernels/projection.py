@@ -75,7 +75,9 @@ def projection_backward_kernel(
 
 def tiles(compute: Compute) -> Tiles:
     """For both kernels; `columns` is the width of a program's output."""
-    return Tiles(32, 32, 4, 1) if compute.precision == "ieee" else Tiles(64, 128, 4, 3)
+    if compute.precision == "ieee":
+        return Tiles(32, 32, 4, 1)
+    return Tiles(32 if compute.tf32 else 64, 128, 4, 3)
 
 
 class ProjectionOperation(Operation):

@@ -34,10 +34,10 @@ from .common import (
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 32, 8, 2),
+    Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 64, 8, 2),
     Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2),
 )  # fmt: skip
-_BACKWARD_ROWS, _BACKWARD_WARPS = 16, 8  # of the kernel without a product
+_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 2  # of the kernel without a product
 
 
 def reference(
