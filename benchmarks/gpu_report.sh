@@ -4,7 +4,7 @@
 #     benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]
 #
 # REFERENCE is a checkout of github.com/Leiay/looped_transformer. part=1: tests of the kernels, the
-# sparse step beside the reference, its profile. part=2: the other configurations, single loops,
+# sparse step beside the reference, its profile, single loops. part=2: the other configurations,
 # parity of the losses. Without part: both in turn.
 #
 # OUT (benchmarks/results/gpu) gets two files, written anew after every part:
@@ -127,9 +127,9 @@ toy() {
     esac
 }
 
-# tests NAME LIMIT EXPRESSION FILE…: a part of tests, slow ones too.
+# tests NAME LIMIT MARKS FILE…: a part of tests.
 tests() {
-    local name=$1 limit=$2 expression=$3 marks='' jobs
+    local name=$1 limit=$2 marks=$3 jobs
     jobs=$(nproc)
     shift 3
     if [ "$device" = cpu ]; then
@@ -139,7 +139,7 @@ tests() {
     fi
     # The workspace: cuBLAS gives the same bits on every stream only with one of fixed size.
     CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHON=$python part "$name" "$limit" \
-        benchmarks/kernel_tests.sh "$results/$name" "$jobs" "$expression" "$marks" "$@"
+        benchmarks/kernel_tests.sh "$results/$name" "$jobs" '' "$marks" "$@"
     unset TRITON_INTERPRET
 }
 
@@ -149,7 +149,7 @@ import sys
 from importlib.util import find_spec
 missing = [name for name in sys.argv[1:] if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "none")
-raise SystemExit(bool(missing))' torch triton numpy yaml safetensors filelock tqdm pytest
+raise SystemExit(bool(missing))' torch triton numpy yaml safetensors sklearn filelock tqdm pytest xdist
 }
 
 # The limits of each half add up to TOTAL at most. In order of worth.
@@ -159,34 +159,32 @@ half1() {
         [ "${file##*/}" = test_static.py ] || kernel_tests+=("$file")
     done
     modules
-    tests tests_bf16 75 bf16 "${kernel_tests[@]}"
-    measure step_sparse 165 step configs=sparse "device=$device" "reference=$reference" \
-        compiled_reference=true 'backend=[triton,compile]' precision=bf16 capture=true pairs=15 limit=50
-    measure profile_bf16 30 step configs=sparse "device=$device" backend=triton precision=bf16 \
+    tests tests_kernels 100 '' "${kernel_tests[@]}"
+    tests tests_graphs 75 'not slow' tests/training/graph/test_cuda.py # slow: torch.compile
+    measure step_sparse 150 step configs=sparse "device=$device" "reference=$reference" \
+        compiled_reference=true 'backend=[eager,compile,triton]' 'precision=[tf32,bf16]' \
+        'capture=[false,true]' pairs=9 limit=100
+    measure profile_bf16 40 step configs=sparse "device=$device" backend=triton precision=bf16 \
         capture=true pairs=2 profile=true
-    tests tests_fp32 70 'not bf16' "${kernel_tests[@]}"
-    tests tests_graphs 45 '' tests/training/graph/test_cuda.py
-    measure step_sparse_ways 90 step configs=sparse "device=$device" "reference=$reference" \
-        compiled_reference=false 'backend=[triton,eager]' 'precision=[tf32,bf16]' \
-        'capture=[false,true]' pairs=7 limit=30
-    measure profile_tf32 30 step configs=sparse "device=$device" backend=triton precision=tf32 \
+    measure profile_tf32 40 step configs=sparse "device=$device" backend=triton precision=tf32 \
         capture=true pairs=2 profile=true
+    if [ "$device" = cpu ]; then
+        part kernels 60 "$python" -m benchmarks.kernels static=true precision=bf16 "json=$results/kernels.json"
+    else
+        measure kernels 60 kernels 'precision=[bf16,tf32]'
+    fi
 }
 
 half2() {
     local config
     modules
     for config in tree linear relu standard; do
-        measure "step_$config" 50 step "configs=$config" "device=$device" "reference=$reference" \
-            compiled_reference=false backend=triton precision=bf16 'capture=[false,true]' pairs=9 limit=30
+        measure "step_$config" 60 step "configs=$config" "device=$device" "reference=$reference" \
+            compiled_reference=false 'backend=[compile,triton]' 'precision=[tf32,bf16]' \
+            capture=true pairs=5 limit=60
     done
-    if [ "$device" = cpu ]; then
-        part kernels 60 "$python" -m benchmarks.kernels static=true precision=bf16 "json=$results/kernels.json"
-    else
-        measure kernels 60 kernels 'precision=[bf16,tf32]'
-    fi
     # The base, which the others are compared with, runs uncaptured.
-    measure parity 195 parity config=sparse "device=$device" seeds=3 steps=2000 'late=[1000,2000]' \
+    measure parity 240 parity config=sparse "device=$device" seeds=3 steps=2000 'late=[1000,2000]' \
         'early=[0,100]' 'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]'
 }
 

@@ -237,7 +237,7 @@ def _usage(kernel: Any, capability: int) -> Usage:
         _SHARED[capability] // (shared + _RESERVED_SHARED),
     )
     return Usage(
-        f"{Path(kernel.src.fn.fn.__code__.co_filename).stem}.{kernel.src.name}",
+        kernel.src.name,
         warps,
         usage["REG"],
         usage["STACK"],

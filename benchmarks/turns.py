@@ -141,11 +141,15 @@ class Turns:
         are built and after each turn. Whatever ends it, no process is left."""
         started: list[Contender] = []
         try:
-            for variant in variants:
-                with self._recording(variant):
+            # All at once on a GPU, which their imports and compilers leave idle most of the time.
+            at_once = len(variants) if self.device.type == "cuda" else 1
+            for first in range(0, len(variants), at_once):
+                for variant in variants[first : first + at_once]:
                     started.append(Contender(variant, self.config, self.device, self.settings))
-                    started[-1].repeats, started[-1].facts = started[-1].answer()
-                    self.contenders.append(started[-1])
+                for each in started[first:]:
+                    with self._recording(each.variant):
+                        each.repeats, each.facts = each.answer()
+                        self.contenders.append(each)
             self._done(save)
             for _ in range(self.settings.pairs):
                 turn: list[tuple[Contender, Times]] = []

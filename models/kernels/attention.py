@@ -59,7 +59,7 @@ def _store_sums(pointer, tile, H: tl.constexpr, BLOCK_H: tl.constexpr):
 
 
 @triton.jit
-def forward_kernel(
+def attention_forward_kernel(
     qkv, out, log_sums, S, scale,
     D: tl.constexpr, HEADS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr,
@@ -98,7 +98,7 @@ def _weights(query, key, log_sum, rows, keys, scale, BLOCK: tl.constexpr, PRECIS
 
 
 @triton.jit
-def backward_kernel(
+def attention_backward_kernel(
     qkv, out, log_sums, dout, dqkv, bias_sums, S, scale,
     D: tl.constexpr, HEADS: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_H: tl.constexpr, BLOCK: tl.constexpr,
@@ -166,7 +166,7 @@ def tiles(compute: Compute) -> Tiles:
     """The tiles: as many rows of queries as of keys."""
     if compute.precision == "ieee":
         return Tiles(16, 0, 4, 1)
-    return Tiles(16, 0, 1, 1) if compute.tf32 else Tiles(64, 0, 4, 2)
+    return Tiles(32, 0, 2, 2) if compute.tf32 else Tiles(32, 0, 1, 1)
 
 
 def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *tensors: Tensor) -> None:
@@ -184,7 +184,7 @@ def _launch(kernel: Any, qkv: Tensor, heads: int, compute: Compute, *tensors: Te
 def attend(qkv: Tensor, heads: int, compute: Compute, out: Tensor) -> Tensor:
     """Fill out [B, S, D] from qkv [B, S, 3 D]; the logarithms of the rows' sums, [B, heads, S]."""
     log_sums = qkv.new_empty(qkv.shape[0], heads, qkv.shape[1], dtype=torch.float32)
-    _launch(forward_kernel, qkv, heads, compute, out, log_sums)
+    _launch(attention_forward_kernel, qkv, heads, compute, out, log_sums)
     return log_sums
 
 
@@ -208,7 +208,7 @@ class Attention(torch.autograd.Function):
         count = prompts * triton.cdiv(length, tiles(operation.compute).rows)
         bias_sums = operation.slot("bias", use, (count, width_3), log_sums)
         _launch(
-            backward_kernel, qkv, ctx.heads, operation.compute,
+            attention_backward_kernel, qkv, ctx.heads, operation.compute,
             out, log_sums, dout, dqkv, bias_sums,
         )  # fmt: skip
         return dqkv, None, None, None, None

@@ -35,11 +35,11 @@ from .common import (
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 64, 4, 2), Tiles(64, 16, 4, 2),
+    Tiles(16, 16, 8, 1), Tiles(64, 64, 4, 2), Tiles(64, 32, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 32, 4, 2),
 )  # fmt: skip
 _BACKWARD = TileTable(
-    Tiles(32, 16, 8, 2), Tiles(64, 32, 4, 2), Tiles(64, 16, 4, 2),
+    Tiles(32, 16, 8, 2), Tiles(32, 64, 4, 2), Tiles(16, 64, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 16, 4, 2),
 )  # fmt: skip
 
@@ -62,7 +62,7 @@ def _chunk(weight, units, UNIT: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.const
 
 
 @triton.jit
-def forward_kernel(
+def mlp_forward_kernel(
     x, norm_w, norm_b, expand, expand_b, contract, contract_b, b_out, out, N, scale,
     D: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -85,7 +85,7 @@ def forward_kernel(
 
 
 @triton.jit
-def backward_kernel(
+def mlp_backward_kernel(
     x, norm_w, norm_b, expand, expand_b, contract, dout, b_out, scaled, hidden_out,
     dx, sums, N, scale,
     D: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
@@ -149,7 +149,7 @@ class MlpOperation(Operation):
         """The stream after the MLP, from x [B, S, D]."""
         (prompts, length, D), launch = x.shape, _FORWARD.choose(self.compute, x.shape[-1])
         rows, out, b = prompts * length, torch.empty_like(x), self.expand.new_empty(x.shape)
-        forward_kernel[(triton.cdiv(rows, launch.rows),)](
+        mlp_forward_kernel[(triton.cdiv(rows, launch.rows),)](
             x, *affine(self.norm), self.expand, self.expand_b, self.contract, self.contract_b,
             b, out, rows, self.scale, *self._constants(D, launch),
             num_warps=launch.warps, num_stages=launch.stages,
@@ -164,7 +164,7 @@ class MlpOperation(Operation):
         b, scaled = (self.slot(name, use, (rows, D), cast) for name in ("b", "scaled"))
         hidden = self.slot("hidden", use, (rows, 8 * D), cast)
         sums, dx = self.slot("sums", use, (count, 7 * D), x), torch.empty_like(x)
-        backward_kernel[(count,)](
+        mlp_backward_kernel[(count,)](
             x, *affine(self.norm), self.expand, self.expand_b, self.contract, dout,
             b, scaled, hidden, dx, sums, rows, self.scale, *self._constants(D, launch),
             num_warps=launch.warps, num_stages=launch.stages,

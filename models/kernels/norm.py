@@ -20,7 +20,7 @@ def reference(x: Tensor, norm: nn.LayerNorm) -> Tensor:
 
 
 @triton.jit
-def forward_kernel(
+def norm_forward_kernel(
     x, norm_w, norm_b, out, N,
     D: tl.constexpr, EPSILON: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -30,7 +30,7 @@ def forward_kernel(
 
 
 @triton.jit
-def backward_kernel(
+def norm_backward_kernel(
     x, norm_w, dout, dx, sums, N,
     D: tl.constexpr, EPSILON: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
@@ -56,7 +56,7 @@ class NormOperation(Operation):
         """The normed stream."""
         out = torch.empty_like(x)
         rows, D, grid = self._shape(x)
-        forward_kernel[grid](
+        norm_forward_kernel[grid](
             x, *affine(self.norm), out, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
         )
         return out
@@ -66,7 +66,7 @@ class NormOperation(Operation):
         rows, D, grid = self._shape(x)
         sums, dx = self.slot("sums", 0, (*grid, 2, D), x), torch.empty_like(x)
         weight, _ = affine(self.norm)
-        backward_kernel[grid](
+        norm_backward_kernel[grid](
             x, weight, dout, dx, sums, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
         )
         self.finish(0)

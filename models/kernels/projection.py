@@ -21,7 +21,7 @@ def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> 
 
 
 @triton.jit
-def forward_kernel(
+def projection_forward_kernel(
     x, mixed, weight, bias, out, N, scale,
     D: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -45,7 +45,7 @@ def forward_kernel(
 
 
 @triton.jit
-def backward_kernel(
+def projection_backward_kernel(
     dout, weight, scaled, dmixed, bias_sums, N, scale,
     D: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -75,7 +75,9 @@ def backward_kernel(
 
 def tiles(compute: Compute) -> Tiles:
     """For both kernels; `columns` is the width of a program's output."""
-    return Tiles(32, 32, 4, 1) if compute.precision == "ieee" else Tiles(64, 128, 4, 3)
+    if compute.precision == "ieee":
+        return Tiles(32, 32, 4, 1)
+    return Tiles(32 if compute.tf32 else 64, 128, 4, 3)
 
 
 class ProjectionOperation(Operation):
@@ -99,7 +101,7 @@ class ProjectionOperation(Operation):
     def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """The stream after attention, from x and mixed, all [B, S, D]."""
         out = torch.empty_like(x)
-        self._launch(forward_kernel, x, x, mixed, self.weight, self.bias, out)
+        self._launch(projection_forward_kernel, x, x, mixed, self.weight, self.bias, out)
         return out
 
     def backward(self, use: int, dout: Tensor) -> Tensor:
@@ -109,7 +111,7 @@ class ProjectionOperation(Operation):
         count = triton.cdiv(rows, tiles(self.compute).rows)
         bias_sums = self.slot("bias", use, (count, D), self.bias)
         dmixed = self.weight.new_empty(dout.shape)
-        self._launch(backward_kernel, dout, dout, self.weight, scaled, dmixed, bias_sums)
+        self._launch(projection_backward_kernel, dout, dout, self.weight, scaled, dmixed, bias_sums)
         self.finish(use)
         return dmixed
 

@@ -34,10 +34,10 @@ from .common import (
 from .gather import Operation, Uses, weight_product
 
 _FORWARD = TileTable(
-    Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 32, 8, 2),
+    Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 64, 8, 2),
     Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2),
 )  # fmt: skip
-_BACKWARD_ROWS, _BACKWARD_WARPS = 16, 8  # of the kernel without a product
+_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 2  # of the kernel without a product
 
 
 def reference(
@@ -65,7 +65,7 @@ def _x_rows(rows, S):
 
 
 @triton.jit
-def forward_kernel(
+def qkv_forward_kernel(
     source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, weight, bias,
     x_out, y_out, a_out, qkv, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
@@ -109,7 +109,7 @@ def forward_kernel(
 
 
 @triton.jit
-def backward_kernel(
+def qkv_backward_kernel(
     da_in, source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, dx_in, dy_out,
     a_out, dx_sum, de_sum, dsource, sums, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
@@ -200,7 +200,7 @@ class QkvOperation(Operation):
         y_out = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
         a = self.weight.new_empty(source.shape)
         launch = _FORWARD.choose(self.compute, D)
-        forward_kernel[(triton.cdiv(prompts * length, launch.rows),)](
+        qkv_forward_kernel[(triton.cdiv(prompts * length, launch.rows),)](
             source, *self._read(source), self.weight, self.bias, x, y_out, a, qkv,
             prompts * length, length, D, self.norm_1.eps, normed, self.injection, keep,
             self.compute.precision, launch.rows, width(D), launch.columns,
@@ -229,7 +229,7 @@ class QkvOperation(Operation):
         if not normed:
             sums[:, 2:] = 0
         dsource = torch.empty_like(source)
-        backward_kernel[(count,)](
+        qkv_backward_kernel[(count,)](
             da, source, *self._read(source), dx, dx if dy_out is None else dy_out,
             a, *self._sums(source), dsource, sums,
             rows, length, D, self.norm_1.eps, normed, self.injection, dy_out is not None,

@@ -7,6 +7,8 @@ assert_near(ours, partial(reference), arguments, cotangents, compute)
 from __future__ import annotations
 
 import copy
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -21,11 +23,17 @@ Function = Callable[..., Sequence[Tensor]]
 
 # PyTorch may meet the exact result by chance, or where it sums few numbers. Whatever the operands,
 # a result is summed and stored in float32: a handful of its roundings is no error of a kernel's.
-FLOOR = 4 * torch.finfo(torch.float32).eps
+FLOOR = 8 * torch.finfo(torch.float32).eps
+# cuBLAS multiplies a single row exactly even where TF32 is allowed: there a kernel's error is that
+# of operands rounded to 11 significant bits.
+FLOOR_OF_ONE_ROW = {True: 2.0**-11, False: FLOOR}  # by whether products are TF32
 
 
 def assert_each_near(
-    ours: Mapping[str, Tensor | None], eager: Sequence[Tensor], exact: Sequence[Tensor]
+    ours: Mapping[str, Tensor | None],
+    eager: Sequence[Tensor],
+    exact: Sequence[Tensor],
+    floor: float = FLOOR,
 ) -> None:
     """Relative errors in the Euclidean norm, tensor by tensor; NaN is no small error."""
     for (name, tensor), theirs, truth in zip(ours.items(), eager, exact, strict=True):
@@ -33,7 +41,16 @@ def assert_each_near(
         assert tensor.dtype == theirs.dtype, f"{name} is {tensor.dtype}, eager's {theirs.dtype}"
         assert tensor.shape == theirs.shape, f"{name} is {tensor.shape}, eager's {theirs.shape}"
         error, allowed = relative_error(tensor, truth), 2 * relative_error(theirs, truth)
-        assert error <= max(allowed, FLOOR), f"{name}: {error:.2e}, allowed {allowed:.2e}"
+        _note(name, error, allowed)
+        assert error <= max(allowed, floor), f"{name}: {error:.2e}, allowed {allowed:.2e}"
+
+
+def _note(name: str, error: float, allowed: float) -> None:
+    """Append a line to the file that KERNEL_ERRORS names, if any, for the report of a GPU."""
+    if file := os.environ.get("KERNEL_ERRORS"):
+        row = {"test": os.environ.get("PYTEST_CURRENT_TEST", ""), "tensor": name}
+        with open(file, "a", encoding="utf-8") as lines:
+            lines.write(json.dumps(row | {"error": error, "allowed": allowed}) + "\n")
 
 
 def relative_error(actual: Tensor, exact: Tensor) -> float:
@@ -59,7 +76,8 @@ def assert_near(
         [copy.deepcopy(a).double() if isinstance(a, Tensor | nn.Module) else a for a in arguments],
         [cotangent.double() for cotangent in cotangents],
     )
-    assert_each_near(ours, eager, exact)
+    is_one_row = cotangents[0].numel() == cotangents[0].shape[-1]
+    assert_each_near(ours, eager, exact, FLOOR_OF_ONE_ROW[compute.tf32 and is_one_row])
 
 
 def leaves(arguments: Sequence[Any]) -> list[Tensor]:
