@@ -42,6 +42,8 @@ def test_gradients_do_not_depend_on_the_groups(
     whole = step(kernels, 3, 3, 3)
     monkeypatch.setattr(Uses, "of", lambda number, *_: Uses(number, group))
     parts = step(kernels, 3, 3, 3)
-    for name, gradient in whole.items():  # tensor cores add in fewer bits than float32 has
-        assert relative_error(parts[name], gradient.double()) < 5e-6, name
+    # Tensor cores add in fewer bits than float32 has: 1.5e-6 on an H200.
+    most = 5e-6 if torch.cuda.is_available() else 1e-6
+    for name, gradient in whole.items():
+        assert relative_error(parts[name], gradient.double()) < most, name
     assert any(not torch.equal(parts[name], whole[name]) for name in whole)
