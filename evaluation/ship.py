@@ -23,8 +23,8 @@ a run folder.
 
   python -m evaluation.ship run=runs/NAME name=linear
 
-Into models/checkpoints/NAME go its configuration and weights, the commit and versions it was
-trained with, and its evaluation.
+Into models/checkpoints/NAME go its configuration and weights, and the commit and versions it was
+trained with.
 """
 
 
@@ -45,7 +45,6 @@ class ShipSettings:
 def ship_run(settings: ShipSettings) -> str:
     """Write models/checkpoints/<name> and return a line on it. ConfigError, before anything is
     written, for a run that is unfinished."""
-    from looplab.evaluation.evaluate_run import evaluate
     from looplab.evaluation.load import load_run
     from looplab.training.run_folder.checkpoint import ship
     from looplab.training.run_folder.files import write_record
@@ -55,7 +54,7 @@ def ship_run(settings: ShipSettings) -> str:
     steps = run.config.training.steps
     if run.step < steps:
         raise ConfigError("run", f"{run.path} is not finished: {run.step:,} of {steps:,} steps")
-    result, folder = evaluate(run), RunFolder(run.path)
+    folder = RunFolder(run.path)
     made_with, status = folder.made_with() or {}, folder.status()
 
     def add(partial: Path) -> None:
@@ -65,7 +64,6 @@ def ship_run(settings: ShipSettings) -> str:
         times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
         state = {"state": "finished", "step": run.step} | times
         write_record(partial / "status.json", "status", state)
-        write_record(partial / "evaluation_when_shipped.json", "evaluation", result)
 
     target = ship(run.path, saved.SHELF / settings.name, add)
     total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
