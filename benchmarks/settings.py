@@ -86,20 +86,11 @@ class ParitySettings(_Settings):
 
 @dataclass(frozen=True)
 class KernelSettings(_Settings):
-    """The kernels that are timed or compiled."""
+    """The kernels that are timed."""
 
-    static: bool = setting(False, "compile only, which needs no GPU")
     precision: tuple[Literal["bf16", "tf32", "ieee"], ...] = setting(
         ("bf16", "tf32", "ieee"), "of the kernels' products"
     )
-
-
-@dataclass(frozen=True)
-class SamplerSettings(_Settings):
-    """The prompts that are sampled."""
-
-    reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
-    pairs: int = setting(41, "measurements of each side", at_least=2)
 
 
 def named_config(name: Name) -> Config:

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args, get_origin
 from looplab.benchmarks.settings import (
     KernelSettings,
     ParitySettings,
-    SamplerSettings,
     StepSettings,
 )
 from looplab.conf.command import as_word
@@ -39,7 +38,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
-    "python -m benchmarks.samplers": SamplerSettings,
 }
 _HEAD = """\
 # Reference

@@ -62,7 +62,7 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_it_needs_no_matplotlib(tmp_path: Path) -> None:
     """Not every machine with a GPU has it."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError", encoding="utf-8")
-    code = "from looplab.benchmarks import kernels, parity, samplers"
+    code = "from looplab.benchmarks import kernels, parity"
     for words in (["-c", code], ["-m", "benchmarks.step", *SMALL, "precision=fp32"]):
         done = subprocess.run(
             [sys.executable, *words],
