@@ -25,12 +25,10 @@ from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
 
-_MODULES = (  # of this folder, with claims
-    *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
-    *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
-    *("plateau", "jacobian", "language_iso_depth", "language_test_loops", "stopping"),
-    "time_to_quality",
-)
+from .definition import OF_RUNS
+
+# Files of this folder with claims.
+_MODULES = ("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", *OF_RUNS)
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")

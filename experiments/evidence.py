@@ -123,9 +123,9 @@ def errors(of: Group, name: str = "model_at_b") -> Floats:
     return np.stack([member.arrays[name] for member in of.members]).astype(np.float64)
 
 
-def last(of: Group, name: str = "model_at_b") -> Floats:
+def last(of: Group) -> Floats:
     """The error of the last query, [seeds, prompts]."""
-    return errors(of, name)[..., -1]
+    return errors(of)[..., -1]
 
 
 def over_examples(of: Group, name: str = "model_at_b") -> Floats:
@@ -149,16 +149,12 @@ def at_b(of: Group) -> Floats:
     return at_loop(of, of.b)
 
 
-def ratio(
-    pairs: Sequence[tuple[Group, Group]], of: Errors, below: Errors | None = None
-) -> Estimate:
+def ratio(pairs: Sequence[tuple[Group, Group]], of: Errors) -> Estimate:
     """The ratio of two groups' mean errors, paired by prompt: the geometric mean over several
-    pairs. `of` gives the errors [seeds, prompts] of a pair's first, `below` those of its second
-    (without it, `of`)."""
-    for first, second in pairs:
-        check_same_prompts(first, second)
-    parts = [part for a, b in pairs for part in (of(a), (below or of)(b))]
-    return ratio_of(parts)
+    pairs. `of` gives the errors [seeds, prompts]."""
+    for pair in pairs:
+        check_same_prompts(*pair)
+    return ratio_of([of(each) for pair in pairs for each in pair])
 
 
 def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> Estimate:

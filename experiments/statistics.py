@@ -67,25 +67,18 @@ def hierarchical_bootstrap(
 
 @_quiet
 def hierarchical_test(
-    groups: Sequence[NDArray[np.floating]],
-    statistic: Statistic,
-    *,
-    log: bool = False,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+    groups: Sequence[Floats], statistic: Statistic, resamples: int = RESAMPLES
 ) -> float:
-    """The two-sided p-value of a statistic being 0 (with `log`: 1), by the two distributions that
+    """The two-sided p-value of a statistic being 0, by the two distributions that
     `hierarchical_bootstrap` makes its interval of: the larger of Student's t and the bootstrap's,
     which is no less than 1 / resamples. Arguments as there; nan where the statistic is not finite.
     """
-    floats = [np.asarray(group, dtype=np.float64) for group in groups]
-    scale = np.log if log else np.asarray
-    center = float(scale(statistic([group.mean((0, 1)) for group in floats])))
+    center = float(statistic([group.mean((0, 1)) for group in groups]))
     if not math.isfinite(center):
         return math.nan
-    crossed = scale(statistic(crossed_means(floats, resamples, seed)))
+    crossed = statistic(crossed_means(groups, resamples, SEED))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
-    error, freedom = _standard_error(_parts(floats, statistic, scale, resamples, seed))
+    error, freedom = _standard_error(_parts(groups, statistic, np.asarray, resamples, SEED))
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
     return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 
