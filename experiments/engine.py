@@ -29,10 +29,9 @@ from .claims import (
     Measured,
     Verdict,
     VerdictName,
-    estimate_text,
     find_claim,
     judge,
-    line_text,
+    verdict_cells,
     verdict_parts,
 )
 from .command import ALL, ExperimentSettings
@@ -83,7 +82,14 @@ def perform(settings: ExperimentSettings) -> str:
             problems.append(f"{named}{error or type(error).__name__}")
             continue
         results.append(result)
-        parts = _text(members[experiment.name], result, settings.result_folder(experiment))
+        parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+        if result["verdicts"]:
+            parts += ["", *verdict_parts(result["verdicts"])]
+        if result["missing"]:
+            parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+        if lines := remark_lines(members[experiment.name], result):
+            parts += ["", "remarks:", *(f"  {line}" for line in lines)]
+        parts += ["", f"{settings.result_folder(experiment)}: result.json, figures/"]
         text = document(parts, settings.tables.format)
         if len(experiments) > 1:
             print(f"\n{text}", flush=True)
@@ -182,18 +188,9 @@ def result_of(
             state = "finished"
         if state != "finished":
             missing.append(f"{name}: {state}, {now.step:,} of {steps:,} steps")
-        results.append(
-            {
-                "label": member.label,
-                "run": now.path,
-                "words": list(member.words),
-                "seed": member.config.seed,
-                "step": now.step,
-                "steps": steps,
-                "state": state,
-                "remarks": lines,
-            }
-        )
+        about = {"label": member.label, "run": now.path, "words": list(member.words)}
+        step = {"seed": member.config.seed, "step": now.step, "steps": steps}
+        results.append({**about, **step, "state": state, "remarks": lines})
     about = {"experiment": experiment.name, "title": experiment.title, "source": experiment.source}
     return {**about, "members": results, "missing": missing}
 
@@ -218,17 +215,6 @@ def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[s
     trainings that it is on."""
     named = zip(described(members), result["members"], strict=True)
     return shared({name: each["remarks"] for name, each in named if each["state"] == "finished"})
-
-
-def _text(members: Sequence[Member], result: Mapping[str, Any], folder: Path) -> list[Part]:
-    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
-    if result["verdicts"]:
-        parts += ["", *verdict_parts(result["verdicts"])]
-    if result["missing"]:
-        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
-    if lines := remark_lines(members, result):
-        parts += ["", "remarks:", *(f"  {line}" for line in lines)]
-    return [*parts, "", f"{folder}: result.json, figures/"]
 
 
 def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
@@ -263,20 +249,11 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
     parts: list[Part] = [count_text([verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
         rows = [
-            [
-                result["experiment"],
-                verdict["sentence"],
-                verdict["quantity"],
-                verdict["published"] or "–",
-                estimate_text(verdict),
-                line_text(verdict),
-                str(verdict["seeds"]) if verdict["mean"] is not None else "–",
-                verdict["verdict"],
-            ]
-            for result, verdict in claims
+            [result["experiment"], each["sentence"], each["quantity"], *verdict_cells(each)]
+            for result, each in claims
         ]
-        parts += ["", f"{paper}: {count_text([verdict for _, verdict in claims])}"]
-        parts.append(Table(_HEAD, rows))
+        count = f"{paper}: {count_text([verdict for _, verdict in claims])}"
+        parts += ["", count, Table(_HEAD, rows)]
     return parts
 
 

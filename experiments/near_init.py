@@ -174,7 +174,7 @@ def _description(near: Near, init: Init) -> dict[str, Any]:
     }
 
 
-def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> dict[str, Floats]:
+def first_steps(init: Init, stack: Stack, seed: int, steps: int) -> dict[str, Floats]:
     """Train a new model on its tokens with AdamW, without weight decay, so that only gradients
     change the weights. Returns root mean squares over tokens and width: of the last stream before
     the final norm, `norm`, from initialisation on, [steps + 1]; and of its change by each step
@@ -293,12 +293,9 @@ def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
 def by_distance(matrices: Floats, longest: int) -> Floats:
     """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
     nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
-    means = []
-    for distance in range(1, longest):
-        diagonal = np.diagonal(matrices, distance, 1, 2)
-        counts = np.isfinite(diagonal).sum(1)
-        means.append(np.where(counts, np.nansum(diagonal, 1) / np.maximum(counts, 1), np.nan))
-    return np.stack(means, axis=1)
+    cosines = np.ma.masked_invalid(matrices)
+    means = [cosines.diagonal(distance, 1, 2).mean(1) for distance in range(1, longest)]
+    return np.ma.stack(means, axis=1).filled(np.nan)
 
 
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter

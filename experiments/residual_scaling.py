@@ -36,7 +36,7 @@ from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .fully_looped import collapse, finite
+from .fully_looped import collapse
 from .measuring import grouped
 from .near_init import (
     LABELS,
@@ -250,7 +250,7 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
             apart.append(Curve.of(group.label, kind, interval, number=number))
             title = f"{group.label}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
-            matrices.append(matrix_panel(name, title, _mean(cosines)))
+            matrices.append(matrix_panel(name, title, _mean(cosines).tolist()))
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {PROMPTS} prompts"
     panels = [
@@ -270,8 +270,7 @@ def _followed(run: Run) -> dict[str, Any]:
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
     raw, cosine = arrays["raw"], _mean(arrays["cosines"])
-    pairs = (cosine[i][j] for i in range(b) for j in range(b) if i != j)
-    values = [value for value in pairs if value is not None]
+    apart = cosine[~np.eye(b, dtype=bool)].mean()
     curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
     first, end = curriculum(0), curriculum(max(run.step - 1, 0))
     moved = (first.dims, first.points) != (end.dims, end.points)
@@ -286,18 +285,15 @@ def _followed(run: Run) -> dict[str, Any]:
             "mean": raw.mean(0).tolist(),
             "standard_error": (raw.std(0, ddof=1) / np.sqrt(len(raw))).tolist(),
         },
-        "cosine": cosine,
-        "apart": float(np.mean(values)) if values else None,
+        "cosine": cosine.tolist(),
+        "apart": None if apart is np.ma.masked else float(apart),
         "collapsed": None if moved or not losses else collapse(losses),
     }
 
 
-def _mean(cosines: Floats) -> list[list[float | None]]:
-    """The mean of cosines [P, b, b] over the prompts that have one, None if there is none."""
-    valid = np.isfinite(cosines)
-    with np.errstate(invalid="ignore"):
-        means = np.where(valid, cosines, 0).sum(0) / valid.sum(0)
-    return [[*map(finite, row)] for row in means]
+def _mean(cosines: Floats) -> Any:
+    """The mean of cosines [P, b, b] over the prompts that have one, masked if there is none."""
+    return np.ma.masked_invalid(cosines).mean(0)
 
 
 _of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
@@ -413,46 +409,27 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
 # loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
 # the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
 _BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
-_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
 _COSINE = "mean cosine of two different increments"
-_of_paper(
-    "fig2_none_grows",
-    "With residual branches unscaled, the norm of a looped stack grows with the loops.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published_steps=10,
-    above=2.0,
-)(partial(_norm_ratio, sharing="looped", scaling="none"))
-
-_of_paper(
-    "fig2_sqrt_grows",
-    "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the loops.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published_steps=10,
-    above=1.5,
-)(partial(_norm_ratio, sharing="looped", scaling="sqrt"))
-
-_of_paper(
-    "fig2_linear_is_flat",
-    "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published="flat",
-    published_steps=10,
-    below=_BOUNDED,
-)(partial(_norm_ratio, sharing="looped", scaling="linear"))
-
-_of_paper(
-    "fig2_deep_sqrt_is_flat",
-    "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
-    "own does not grow.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published="flat",
-    published_steps=10,
-    below=_BOUNDED,
-)(partial(_norm_ratio, sharing="non_shared", scaling="sqrt"))
+_FLAT: dict[str, Any] = {"below": _BOUNDED, "published": "flat"}
+_DEEP = "an equally deep stack of layers of its own"
+_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
+for _name, _scaling, _scaled, _stack, _grows, _side in (
+    ("none_grows", "none", "unscaled", "a looped stack", "grows with the loops", {"above": 2.0}),
+    (
+        *("sqrt_grows", "sqrt", "scaled by 1/√R", "a looped stack", "still grows with the loops"),
+        {"above": 1.5},
+    ),
+    ("linear_is_flat", "linear", "scaled by 1/R", "a looped stack", "does not grow", _FLAT),
+    ("deep_sqrt_is_flat", "sqrt", "scaled by 1/√R", _DEEP, "does not grow", _FLAT),
+):
+    _of_paper(
+        f"fig2_{_name}",
+        f"With residual branches {_scaled}, the norm of {_stack} {_grows}.",
+        figure="Figure 2",
+        quantity=_NORM,
+        published_steps=10,
+        **_side,
+    )(partial(_norm_ratio, sharing="non_shared" if _stack == _DEEP else "looped", scaling=_scaling))
 
 _of_paper(
     "fig3_looped_increments_agree",

@@ -20,8 +20,8 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
-from .fully_looped import ERROR, collapse, final_error, finite, initial_error
+from .claims import Estimate, Evidence, NotMeasured, Paper, finite
+from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 from .statistics import absolute, half_width, over_seeds
