@@ -198,11 +198,6 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         """Probabilities [m, classes] of the classes at rows X [m, features]."""
         return self._probabilities(self._answers(X)[0])
 
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
-        """The probabilities after each loop, the last being `predict_proba`'s."""
-        for answers in self._answers(X, staged=True):
-            yield self._probabilities(answers)
-
     def _probabilities(self, answers: Floats) -> Floats:
         """Probabilities [m, classes] from those of label 1 in all contexts, [2 · contexts, m]:
         label 1 is class 1 in the first half of the contexts, class 0 in the second."""
