@@ -25,10 +25,10 @@ from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
 
-from .definition import OF_RUNS
+from .definition import RUN_MEASURES
 
 # Files of this folder with claims.
-_MODULES = ("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", *OF_RUNS)
+_MODULES = ("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", *RUN_MEASURES)
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")

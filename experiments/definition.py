@@ -27,12 +27,12 @@ from looplab.conf.schema import Config
 from looplab.conf.words import read_yaml
 
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
-OF_EVERY_RUN = ("residual_scaling", "fully_looped")
-OF_RUNS = (
+ALSO_UNFINISHED = ("residual_scaling", "fully_looped")
+RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
-    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *OF_EVERY_RUN),
+    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *ALSO_UNFINISHED),
 )
-MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_RUNS)
+MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 
 

@@ -35,7 +35,7 @@ from .claims import (
     verdict_parts,
 )
 from .command import ALL, ExperimentSettings
-from .definition import OF_RUNS, Experiment, Member, described
+from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .standard_panels import panels
@@ -157,7 +157,7 @@ def _measured(
     given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
     others, stored_only = [r.config for r in runs if not r.arrays], settings.action == "figure"
     request = Request(given, finished, settings.folder, settings.jobs, stored_only, others)
-    if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
+    if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
     module = import_module(f"{__package__}.{experiment.measure}")
     return module.measure(request)

@@ -36,7 +36,7 @@ from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .claims import Estimate, Measured, why_unfinished
-from .definition import OF_EVERY_RUN
+from .definition import ALSO_UNFINISHED
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
@@ -87,9 +87,9 @@ def measure_runs(name: str, request: Request) -> Measurement:
     """What the `measure` of the module of this name finds in the request's runs, as plain values:
     the stored result, or that of now. The settings of the experiment's file are its other
     arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
-    out); those of `OF_EVERY_RUN` get the configurations of unfinished runs, too. Raises ConfigError
-    for runs that it cannot measure, and for other settings."""
-    members = [run for run in request.runs if name in OF_EVERY_RUN or not why_unfinished(run)]
+    out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
+    ConfigError for runs that it cannot measure, and for other settings."""
+    members = [run for run in request.runs if name in ALSO_UNFINISHED or not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
     if not members and not given:
@@ -98,7 +98,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     module = own or import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
     files, others = f"experiments/{name}.py", {}
-    if name in OF_EVERY_RUN:
+    if name in ALSO_UNFINISHED:
         files, others = "experiments", {"unfinished": request.unfinished}
 
     try:

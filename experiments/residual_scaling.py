@@ -32,25 +32,13 @@ from looplab.evaluation.style import kind_of
 from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.training.assemble import build_curriculum, trained_loops
-from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run
 
+from . import near_init
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .fully_looped import collapse
 from .measuring import grouped
-from .near_init import (
-    LABELS,
-    Near,
-    by_distance,
-    by_seed,
-    changes,
-    cosines,
-    distance_panel,
-    loop_curves,
-    matrix_panel,
-    norms,
-    scaling_curves,
-)
+from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves
 from .residual_scaling_rates import rates
 from .statistics import over_seeds
 
@@ -65,7 +53,12 @@ def measure(
     """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
     runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
     ConfigError for other settings, RunError without a run."""
-    of_none = {"toy": toy, "norms": norms, "cosines": cosines, "changes": changes}
+    of_none = {
+        "toy": toy,
+        "norms": near_init.norms,
+        "cosines": near_init.cosines,
+        "changes": near_init.changes,
+    }
     check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
     if figure in of_none:
         near = build(Near, given)
@@ -93,11 +86,7 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     stack `cosine`, the mean over pairs of different increments of 16 loops; and `layers`, ‖h_R‖/√d
     of looped stacks of several layers, ε = 1/(R√U), by their number.
     """
-    runs = []
-    with Progress(near.seeds, "toy", "seed") as progress:
-        for seed in range(near.seeds):
-            runs.append(_one_seed(width, near.loops, seed))
-            progress.update()
+    runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
     values = {
         part: {name: np.array([run[part][name] for run in runs]) for name in curves}
         for part, curves in runs[0].items()
@@ -246,17 +235,17 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
         norms.append(Curve.of(group.label, kind, interval, number=number))
         if group.b > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
-            interval = mean_of_seeds(by_distance(cosines, longest - 1))
+            interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
             apart.append(Curve.of(group.label, kind, interval, number=number))
             title = f"{group.label}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
-            matrices.append(matrix_panel(name, title, _mean(cosines).tolist()))
+            matrices.append(near_init.matrix_panel(name, title, _mean(cosines).tolist()))
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {PROMPTS} prompts"
     panels = [
         Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
         *matrices,
-        *([distance_panel("trained-cosines", title, apart)] if apart else []),
+        *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
     ]
     return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
 
