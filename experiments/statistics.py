@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
+from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
 
@@ -23,6 +23,7 @@ from .claims import Estimate, NotMeasured
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
+Z = float(ndtri((1 + LEVEL) / 2))  # standard errors in half the interval of a normal variable
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
 # A ratio of errors is infinite where a solver is exact, and nan where both are.
 _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
