@@ -63,7 +63,7 @@ class Verdict(TypedDict):
 
 
 class NotMeasured(Exception):
-    """Why a claim cannot be judged from what there is: its message, one line."""
+    """A claim cannot be judged from what there is; the message says why, in one line."""
 
 
 class Estimate(NamedTuple):
@@ -296,7 +296,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
 
 
 def decide(claim: Claim, estimate: Estimate) -> VerdictName:
-    """Whether the interval lies on the claim's side of its line, on the other, or covers it."""
+    """The claim holds where the interval lies on its side of the line, fails on the other."""
     above, below = estimate.low > claim.line, estimate.high < claim.line
     if not above and not below:
         return "not settled"

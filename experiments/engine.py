@@ -151,7 +151,7 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
 def _measured(
     experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
 ) -> Measurement:
-    """What the experiment's own measure finds in its runs."""
+    """The experiment's own measurement of its runs."""
     if experiment.measure == "evaluation":
         return Measurement()
     given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
@@ -211,14 +211,14 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
 
 
 def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[str]:
-    """What the numbers of the finished trainings must be read with, each remark once, with the
+    """The remarks that the numbers of the finished trainings must be read with, each once, with the
     trainings that it is on."""
     named = zip(described(members), result["members"], strict=True)
     return shared({name: each["remarks"] for name, each in named if each["state"] == "finished"})
 
 
 def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
-    """How many claims of several experiments hold; those of `experiment=all` and
+    """The number of claims of several experiments by verdict; those of `experiment=all` and
     `all_language` are written as one table."""
     parts = claims_parts(results)
     found = {result["experiment"] for result in results}

@@ -145,7 +145,7 @@ def at_loop(of: Group, loop: int) -> Floats:
 
 
 def at_b(of: Group) -> Floats:
-    """The same after the loops of training."""
+    """The last query's error after the loops of training, [seeds, prompts]."""
     return at_loop(of, of.b)
 
 

@@ -79,8 +79,8 @@ def plateau_exit(losses: ArrayLike, threshold: float) -> int | None:
 
 
 def final_error(run: Run, settings: EvaluationConfig) -> float:
-    """At b: of a text its bits per byte, else the mean over prompts and numbers of examples, over
-    that of predicting zero."""
+    """The error at b: bits per byte of a text, else the mean over prompts and numbers of examples,
+    over that of predicting zero."""
     if run.task.is_text:
         _, arrays = measured(run, run.config.evaluation)
         return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
@@ -160,7 +160,7 @@ def _logged(run: Run) -> dict[str, Floats]:
 def _of_run(
     config: Config, log: Mapping[str, Floats] | None, error: float | None, plain: float | None
 ) -> dict[str, Any]:
-    """What `measure` has of a run; `plain` is the mean error of one loop, if known."""
+    """One run's part of a variant; `plain` is the mean error of one loop, if known."""
     initial = None if config.task.is_text else initial_error(config)
     if log is None:
         return {"initial": initial, "collapse": "no finished run"}
@@ -225,7 +225,7 @@ def _in_training(result: Mapping[str, Any]) -> list[Panel]:
 
 
 def _pairs(evidence: Evidence) -> Any:
-    """What was measured of pairs; NotMeasured if a model of one loop has not learned either."""
+    """The result for pairs; NotMeasured if a model of one loop has not learned either."""
     result = evidence.result("fully_looped")
     plain = _known(result["plain"], "one loop")
     initial = np.mean([result["variants"]["LT"][str(K)]["initial"] for K in result["loops"]])
@@ -242,7 +242,7 @@ def _known(values: Sequence[float | None], what: str) -> Floats:
 
 
 def _of_cell(result: Any, variant: str, place: int, name: str = "error") -> Floats:
-    """What is known of a variant, [seeds], at the `place`-th number of loops."""
+    """One quantity of a variant at the `place`-th number of loops, [seeds]."""
     K = result["loops"][place]
     return _known(result["variants"][variant][str(K)][name], f"{variant}, K = {K}")
 

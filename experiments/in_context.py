@@ -170,7 +170,7 @@ def _three_quarters(of: Group) -> Floats:
 
 
 def _growth(evidence: Evidence, family: str, times: int = _FAR) -> Estimate:
-    """Of the error from b loops to so many times b, of all models of linear functions."""
+    """How much the error of models of linear functions grows from b loops to so many times b."""
     return within(zip(groups(evidence, family=family, name="linear")), _after(times), at_b)
 
 

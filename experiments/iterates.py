@@ -74,7 +74,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
-        """Of the last query over the variance of y, [seeds, B, loops]."""
+        """Errors of the last query over the variance of y, [seeds, B, loops]."""
         return np.square(values[..., -1] - outputs[:, -1]).swapaxes(1, 2) / task.divisor
 
     zero = float(np.square(outputs[:, -1]).mean()) / task.divisor
@@ -130,7 +130,7 @@ def _over_loops(
     nearest, own = _nearest(method), cosines[0].shape[-1]
 
     def slope(means: Sequence[Floats]) -> Floats:
-        """By least squares."""
+        """The slope of the nearest step over the loops, by least squares."""
         values = nearest(means)[..., loops]
         places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
         return np.asarray((values * places).sum(-1) / max(np.square(places).sum(), 1))

@@ -135,7 +135,7 @@ class TrainAndEvaluate:
 
     @property
     def name(self) -> str:
-        """That of the first run, for messages."""
+        """The name of the first run, for messages."""
         more = f" and {len(self.runs) - 1} more, together" if len(self.runs) > 1 else ""
         return f"{self.runs[0][0].name}{more}"
 

@@ -241,8 +241,8 @@ def estimate(
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:
-    """Of errors [seeds, prompts] by family and what else tells groups apart, by the latter: those
-    of the looped models over those of the standard ones, where there are both."""
+    """Looped models' errors over those of the standard ones, where there are both, by what tells
+    groups apart beside their family; `errors` are [seeds, prompts], by both."""
 
     def ratio(means: Sequence[Floats]) -> Floats:
         return means[0] / means[1]
@@ -281,8 +281,8 @@ def by_loop(
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:
-    """Where values [..., places] first fall to a level (a number for all, or [...]), as a fraction
-    of places, by lines between them: 0 is the first. nan where they never do."""
+    """The place at which values [..., places] first fall to a level (a number for all, or [...]),
+    by lines between places: 0 is the first. nan where they never do."""
     level = np.asarray(level)[..., None]
     below = values <= level
     after = np.maximum(below.argmax(-1), 1)[..., None]

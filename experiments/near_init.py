@@ -58,7 +58,7 @@ INITS = {
 
 @dataclass(frozen=True)
 class Near:
-    """What a figure is made of: the weights of a new transformer, numbers of loops (both where the
+    """Settings of a figure: the weights of a new transformer, numbers of loops (both where the
     figure is of several), and seeds."""
 
     init: Literal["weak", "strong", "paper_like"] = "weak"
@@ -165,7 +165,7 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
 
 
 def _description(near: Near, init: Init) -> dict[str, Any]:
-    """What the result of a figure of such models begins with; `what` is for titles."""
+    """The beginning of a figure's result; `what` is for titles."""
     return {
         "init": {"name": near.init, "width": WIDTH, **init._asdict()},
         "what": f"{near.init.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",

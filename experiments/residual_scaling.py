@@ -300,14 +300,14 @@ def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = Fa
 
 
 def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
-    """From the fewest loops to the most, after the last of the first steps."""
+    """The norm with the most loops over that with the fewest, after the last of the first steps."""
     result = evidence.result("residual_scaling")
     norms = _values(result["norm"][sharing][scaling])[:, :, -1]
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
-    """Over pairs of different loops, or of different blocks."""
+    """The mean cosine over pairs of different loops, or of different blocks."""
     result = evidence.result("residual_scaling")
     return _sized(_values(result["apart"][sharing]), result, 0)
 
@@ -376,14 +376,14 @@ def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
 
 
 def _increments_agree(evidence: Evidence) -> Estimate:
-    """Over the runs, which differ in their loops."""
+    """The mean cosine over the runs, which differ in their loops."""
     runs = [run for run in _trained(evidence) if run["apart"] is not None]
     estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
     return _over_runs(estimate, runs)
 
 
 def _trained_norm_ratio(evidence: Evidence) -> Estimate:
-    """Of runs that differ in their loops, with the standard errors over prompts."""
+    """The largest norm over the smallest, with the standard errors over prompts."""
     runs = _trained(evidence)
     if len({run["loops"] for run in runs}) < 2:
         raise NotMeasured("no two trained runs that differ in their loops")

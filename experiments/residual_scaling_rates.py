@@ -137,7 +137,7 @@ def rates(
     scalings = [each for each in LABELS if each in names]
 
     def error_of(scaling: str, R: int, rate: float, seed: int) -> float:
-        """Of one loop, that of any scaling."""
+        """The error of a run; that of one loop is any scaling's."""
         cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
         return next((found[cell] for cell in cells if cell in found), math.nan)
 

@@ -153,8 +153,8 @@ def _described(race: Mapping[str, Any]) -> str:
     above=1.0,
 )
 def is_sooner(evidence: Evidence) -> Estimate:
-    """Of the first recipe a training that does not reach it takes more than all its seconds: these
-    count, and the interval has no upper end."""
+    """A training of the first recipe that does not reach the error takes more than all its seconds:
+    these count, and the interval has no upper end."""
     evidence.where()
     races, ratios, at_least = evidence.result("time_to_quality", "races"), [], False
     both = [[race["rows"][place]["trainings"] for place in (0, -1)] for race in races]

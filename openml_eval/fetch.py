@@ -137,7 +137,7 @@ def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], l
 
 
 def _content(openml_id: int, url: str, cached: Path | None, *names: str) -> tuple[str, bytes]:
-    """Where the first of these files is that the cache has, or else the url; and what is there."""
+    """The path of the first of these files that the cache has, or else the url; and its content."""
     for path in [cached / name for name in names] if cached else []:
         if path.is_file():
             return str(path), path.read_bytes()

@@ -50,7 +50,7 @@ def report(result: Result, form: TableFormat = "text") -> str:
 
 
 def _columns(result: Result) -> dict[str, list[Any]]:
-    """By label the accuracies on every table, None where there is none: of each family, as
+    """The accuracies on every table by label, None where there is none: of each family, as
     published, of each solver, of the larger class."""
     entries = result["tables"]
     families = dict.fromkeys(family for entry in entries for family in entry["models"])

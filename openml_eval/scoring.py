@@ -57,7 +57,7 @@ def model_answers(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows
 
 @torch.no_grad()
 def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
-    """The same for groups that are asked together."""
+    """The right answers in groups that are asked together, [groups, 3]."""
     device, loops = next(run.model.parameters()).device, trained_loops(run.config)
     labels = torch.tensor(run.task.labels, dtype=torch.float32)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]

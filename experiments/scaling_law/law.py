@@ -136,7 +136,7 @@ class Problem:
 
 
 def _best_starts(problem: Problem, fixed: Mapping[str, float]) -> Floats:
-    """Of a grid of exponents the best for each alpha, [starts, 6]; the best of all would be
+    """The best of a grid of exponents for each alpha, [starts, 6]; the best of all would be
     neighbours, which end at the same minimum. For given exponents the law is linear in E, A and B:
     they are fitted by least squares of the relative error."""
     axes = [[fixed[name]] if name in fixed else _STARTS[name] for name in RANGES]

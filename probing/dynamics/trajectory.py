@@ -124,7 +124,7 @@ class Movements:
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 
     def effective_ranks(self) -> list[float]:
-        """Of the states where predictions are read, from index 0, the read-in, to `window`."""
+        """The ranks of states where predictions are read, from 0, the read-in, to `window`."""
         return [spread.rank() for spread in self._spreads]
 
 
