@@ -3,8 +3,6 @@
 save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 % bands")
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

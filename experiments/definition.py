@@ -5,8 +5,6 @@ experiment = load("fig03")
 for member in members_of(experiment, "small"): train(member.config)
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 print(perform(ExperimentSettings(experiment=("fig03",))))
 """
 
-from __future__ import annotations
-
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence

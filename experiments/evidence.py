@@ -5,8 +5,6 @@ looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter

@@ -6,8 +6,6 @@ result = measure(runs, EvaluationConfig())        # runs with training.log_norms
 reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ by figure, as far as they are numbers of runs.
 Published numbers are those printed in the paper's notebooks (evaluation/published.json).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 

@@ -11,8 +11,6 @@ which flattens the fit in D (beta tends to come out low) and leaves phi less cer
 the same prompts: no interval covers another set of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297,
 result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

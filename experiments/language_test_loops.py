@@ -3,8 +3,6 @@
 result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops drawn in training
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

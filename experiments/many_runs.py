@@ -4,8 +4,6 @@ folders, of which one process at a time works in each, so that several shells sh
 failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ def measure(runs, settings):
     return {"groups": [{"label": …, "growth": estimate([errors], settings)}], "panels": […]}
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence

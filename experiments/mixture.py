@@ -4,8 +4,6 @@ and on sums of functions of all classes, of which training had none (arXiv 2311.
 result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, and of its classes
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -7,8 +7,6 @@ raw, normed = model(tokens)             # [1, 128, 64] each
 result = norms(Near("strong", seeds=2))
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

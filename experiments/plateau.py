@@ -4,8 +4,6 @@ and how parallel the states of different queries are (arXiv 2506.13688).
 result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

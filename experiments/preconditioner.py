@@ -4,8 +4,6 @@ beside gradient descent, plain and preconditioned, and Newton's method (arXiv 24
 result = measure([load_run(path)], EvaluationConfig(prompts=512))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

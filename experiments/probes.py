@@ -5,8 +5,6 @@ The entry of `settings`, one, is those of `python -m probing`, without `run`. Th
 "probing", has the contents of probing.json of each seed, in a list for each label.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from dataclasses import replace

@@ -6,8 +6,6 @@ on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`). Thos
 result = trained([load_run("runs/A"), load_run("runs/B")])
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy

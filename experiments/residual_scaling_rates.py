@@ -4,8 +4,6 @@
 result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -8,8 +8,6 @@ few seeds (Colas, Sigaud, Oudeyer, arXiv 1904.06979, Welch's form of it for two 
 bootstrap keeps the skew of errors over prompts. The interval is the outer of the two.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

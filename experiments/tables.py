@@ -5,8 +5,6 @@ seeds, …) and run.py's, without folder and jobs. The result, under "openml", i
 openml.json. The tables must be stored first: without them nothing is done.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 result = measure(runs, EvaluationConfig(), {"linear": {"error": 0.03, "k": [10]}})
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median

@@ -5,8 +5,6 @@ LoopedClassifier("runs/NAME").fit(X, y).predict_proba(X_new)
 LoopedRegressor(checkpoint="runs/NAME", n_loops=30).fit(X, y).predict(X_new)
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from os import PathLike

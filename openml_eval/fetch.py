@@ -4,8 +4,6 @@ own files, checked and stored in a folder.
 print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 """
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 from io import BytesIO

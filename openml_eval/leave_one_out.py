@@ -3,8 +3,6 @@
 folder, result = leave_one_out(*asked(["held_out=720", "model=looped"]))
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

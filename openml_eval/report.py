@@ -1,7 +1,5 @@
 """Leave-one-out as text, in the layout of Table 2, and as a panel, beside that table's numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ groups, contexts = split_contexts(len(table.ys), 40, 64, seed=0)
 right = model_answers(run, table, groups, contexts)                                # [groups, 3]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil
 

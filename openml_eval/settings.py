@@ -4,8 +4,6 @@ here.
 settings, configs = asked(["held_out=720", "model=looped", "training.steps=2000"])
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields

@@ -1,7 +1,5 @@
 """The settings of `python -m experiments.scaling_law`. No torch here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Lengths are L2 norms of one token's state, averaged over the tokens of a prompt;
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
