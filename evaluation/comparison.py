@@ -3,8 +3,6 @@
 result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

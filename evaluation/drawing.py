@@ -3,8 +3,6 @@
 save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 % bands")
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -211,7 +209,7 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """By the number that a curve stands for, where it has one; else by kind."""
+    """The style of each curve, by the number that it stands for, where it has one; else by kind."""
     by_kind = styles_of([curve.kind for curve in curves])
     return [
         style if curve.number is None else style_of_number(curve.number)

@@ -106,11 +106,6 @@ class Halted:
         self.values, self.loops = torch.full_like(like, torch.nan), torch.zeros_like(like)
         self._active = torch.ones_like(like, dtype=torch.bool)
 
-    @property
-    def all(self) -> bool:
-        """Says whether every prediction has halted."""
-        return not bool(self._active.any())
-
     def update(self, loop: int, values: Tensor, changes: Mapping[str, Tensor]) -> None:
         """Take the values after `loop`, and the changes of predictions and states over it."""
         self.values = torch.where(self._active, values, self.values)

@@ -1,7 +1,5 @@
 """The panels of an evaluation, of a comparison and of a training, from their JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

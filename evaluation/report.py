@@ -1,7 +1,5 @@
 """An evaluation as tables with sentences, and several runs as one table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

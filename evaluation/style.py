@@ -8,8 +8,6 @@ grey too, by lightness or by dash. Curves of numbers, as of loops or layers, are
 numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

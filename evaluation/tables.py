@@ -3,8 +3,6 @@
 document(["error, 64 prompts", Table(["k", "0", "5"], [["looped", "1.02", "0.13"]])], "markdown")
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -25,12 +25,10 @@ from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
 
-_MODULES = (  # of this folder, with claims
-    *("in_context", "probes", "tables", "residual_scaling", "fully_looped", "iso_depth"),
-    *("iterates", "preconditioner", "conditioning", "diversity", "mixture", "length", "halting"),
-    *("plateau", "jacobian", "language_iso_depth", "language_test_loops", "stopping"),
-    "time_to_quality",
-)
+from .definition import RUN_MEASURES
+
+# Files of this folder with claims.
+_MODULES = ("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", *RUN_MEASURES)
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
@@ -65,7 +63,7 @@ class Verdict(TypedDict):
 
 
 class NotMeasured(Exception):
-    """Why a claim cannot be judged from what there is: its message, one line."""
+    """A claim cannot be judged from what there is; the message says why, in one line."""
 
 
 class Estimate(NamedTuple):
@@ -86,7 +84,7 @@ class Estimate(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """The estimate of a measure as JSON has it: None where a number is not finite."""
-        mean, low, high = map(_finite, self[:3])
+        mean, low, high = map(finite, self[:3])
         return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
 
     @classmethod
@@ -269,8 +267,13 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
         estimate, runs, steps = Estimate(math.nan, math.nan, math.nan, 0), [], 0
         verdict, notes = "not measured", [str(reason)]
     lost = [f"{_named(each)} ({left_out[each]})" for each in usable.asked if each in left_out]
-    notes += [estimate.note, f"left out: {', '.join(lost)}" if lost else "", *_remarks(runs)]
-    mean, low, high = map(_finite, estimate[:3])
+    notes += [estimate.note, f"left out: {', '.join(lost)}" if lost else ""]
+    remarks: dict[str, list[str]] = {}  # of one label and seed (several tasks) together
+    for member in runs:
+        lines = remarks.setdefault(_named(member), [])
+        lines += [line for line in member.remarks if line not in lines]
+    notes += shared(remarks)
+    mean, low, high = map(finite, estimate[:3])
     return {
         "claim": claim.name,
         "sentence": claim.sentence,
@@ -293,7 +296,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
 
 
 def decide(claim: Claim, estimate: Estimate) -> VerdictName:
-    """Whether the interval lies on the claim's side of its line, on the other, or covers it."""
+    """The claim holds where the interval lies on its side of the line, fails on the other."""
     above, below = estimate.low > claim.line, estimate.high < claim.line
     if not above and not below:
         return "not settled"
@@ -344,17 +347,9 @@ def _named(member: Measured) -> str:
     return f"{member.label}, seed {member.config.seed}"
 
 
-def _remarks(members: Sequence[Measured]) -> list[str]:
-    """What the runs must be read with; runs of one label and seed (several tasks) together."""
-    found: dict[str, list[str]] = {}
-    for member in members:
-        lines = found.setdefault(_named(member), [])
-        lines += [line for line in member.remarks if line not in lines]
-    return shared(found)
-
-
-def _finite(end: float) -> float | None:
-    return end if math.isfinite(end) else None
+def finite(value: float) -> float | None:
+    """The number, None if it is not finite."""
+    return float(value) if math.isfinite(value) else None
 
 
 def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
@@ -362,24 +357,23 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
     seeds, steps of the published steps, the verdict), and each note once, with its rows."""
     rows, notes = [], dict[str, list[int]]()
     for number, verdict in enumerate(verdicts, start=1):
-        measured, published = verdict["mean"] is not None, verdict["published_steps"]
-        steps = f"{verdict['steps']:,}" + ("" if published is None else f" of {published:,}")
-        row = [
-            f"{number} {shorten(verdict['sentence'], _SENTENCE, placeholder=' …')}",
-            shorten(verdict["published"], 24, placeholder=" …") or "–",
-            estimate_text(verdict),
-            line_text(verdict),
-            str(verdict["seeds"]) if measured else "–",
-            steps if measured else "–",
-            verdict["verdict"],
-        ]
-        rows.append(row)
+        published, *numbers, name = verdict_cells(verdict)
+        steps = "–" if verdict["mean"] is None else f"{verdict['steps']:,}"
+        if verdict["mean"] is not None and verdict["published_steps"] is not None:
+            steps += f" of {verdict['published_steps']:,}"
+        sentence = f"{number} {shorten(verdict['sentence'], _SENTENCE, placeholder=' …')}"
+        rows.append([sentence, shorten(published, 24, placeholder=" …"), *numbers, steps, name])
         if verdict["note"]:
             notes.setdefault(verdict["note"], []).append(number)
-    return [
-        Table(_HEAD, rows),
-        *(f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()),
-    ]
+    lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
+    return [Table(_HEAD, rows), *lines]
+
+
+def verdict_cells(verdict: Verdict) -> list[str]:
+    """The published number, ours with its interval, the line, seeds and the verdict."""
+    seeds = "–" if verdict["mean"] is None else str(verdict["seeds"])
+    texts = [verdict["published"] or "–", estimate_text(verdict), line_text(verdict)]
+    return [*texts, seeds, verdict["verdict"]]
 
 
 def estimate_text(verdict: Verdict) -> str:

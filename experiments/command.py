@@ -5,8 +5,6 @@ the runs folder. No torch here.
 settings, words = grid_settings(["task=linear", "seed=0,1", "jobs=4"])
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

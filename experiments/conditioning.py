@@ -4,8 +4,6 @@ of training (arXiv 2410.21698).
 result = measure(runs, EvaluationConfig(prompts=512))       # runs of task=conditioned_linear
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

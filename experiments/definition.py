@@ -5,8 +5,6 @@ experiment = load("fig03")
 for member in members_of(experiment, "small"): train(member.config)
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,12 +24,12 @@ from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
 
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
-OF_EVERY_RUN = ("residual_scaling", "fully_looped")
-OF_RUNS = (
+ALSO_UNFINISHED = ("residual_scaling", "fully_looped")
+RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
-    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *OF_EVERY_RUN),
+    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *ALSO_UNFINISHED),
 )
-MEASURES = ("evaluation", "probes", "tables", "iso_depth", *OF_RUNS)
+MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
 
 

@@ -4,8 +4,6 @@ to ridge regression, which is optimal for new functions (arXiv 2306.15063).
 result = measure(runs, EvaluationConfig(prompts=512))       # runs of task.distinct_functions=…
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 print(perform(ExperimentSettings(experiment=("fig03",))))
 """
 
-from __future__ import annotations
-
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,14 +27,13 @@ from .claims import (
     Measured,
     Verdict,
     VerdictName,
-    estimate_text,
     find_claim,
     judge,
-    line_text,
+    verdict_cells,
     verdict_parts,
 )
 from .command import ALL, ExperimentSettings
-from .definition import OF_RUNS, Experiment, Member, described
+from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .standard_panels import panels
@@ -83,7 +80,14 @@ def perform(settings: ExperimentSettings) -> str:
             problems.append(f"{named}{error or type(error).__name__}")
             continue
         results.append(result)
-        parts = _text(members[experiment.name], result, settings.result_folder(experiment))
+        parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+        if result["verdicts"]:
+            parts += ["", *verdict_parts(result["verdicts"])]
+        if result["missing"]:
+            parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
+        if lines := remark_lines(members[experiment.name], result):
+            parts += ["", "remarks:", *(f"  {line}" for line in lines)]
+        parts += ["", f"{settings.result_folder(experiment)}: result.json, figures/"]
         text = document(parts, settings.tables.format)
         if len(experiments) > 1:
             print(f"\n{text}", flush=True)
@@ -145,13 +149,13 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
 def _measured(
     experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
 ) -> Measurement:
-    """What the experiment's own measure finds in its runs."""
+    """The experiment's own measurement of its runs."""
     if experiment.measure == "evaluation":
         return Measurement()
     given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
     others, stored_only = [r.config for r in runs if not r.arrays], settings.action == "figure"
     request = Request(given, finished, settings.folder, settings.jobs, stored_only, others)
-    if experiment.measure in OF_RUNS or experiment.word.endswith(".py"):
+    if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
     module = import_module(f"{__package__}.{experiment.measure}")
     return module.measure(request)
@@ -182,18 +186,9 @@ def result_of(
             state = "finished"
         if state != "finished":
             missing.append(f"{name}: {state}, {now.step:,} of {steps:,} steps")
-        results.append(
-            {
-                "label": member.label,
-                "run": now.path,
-                "words": list(member.words),
-                "seed": member.config.seed,
-                "step": now.step,
-                "steps": steps,
-                "state": state,
-                "remarks": lines,
-            }
-        )
+        about = {"label": member.label, "run": now.path, "words": list(member.words)}
+        step = {"seed": member.config.seed, "step": now.step, "steps": steps}
+        results.append({**about, **step, "state": state, "remarks": lines})
     about = {"experiment": experiment.name, "title": experiment.title, "source": experiment.source}
     return {**about, "members": results, "missing": missing}
 
@@ -214,25 +209,14 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
 
 
 def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[str]:
-    """What the numbers of the finished trainings must be read with, each remark once, with the
+    """The remarks that the numbers of the finished trainings must be read with, each once, with the
     trainings that it is on."""
     named = zip(described(members), result["members"], strict=True)
     return shared({name: each["remarks"] for name, each in named if each["state"] == "finished"})
 
 
-def _text(members: Sequence[Member], result: Mapping[str, Any], folder: Path) -> list[Part]:
-    parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
-    if result["verdicts"]:
-        parts += ["", *verdict_parts(result["verdicts"])]
-    if result["missing"]:
-        parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
-    if lines := remark_lines(members, result):
-        parts += ["", "remarks:", *(f"  {line}" for line in lines)]
-    return [*parts, "", f"{folder}: result.json, figures/"]
-
-
 def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
-    """How many claims of several experiments hold; those of `experiment=all` and
+    """The number of claims of several experiments by verdict; those of `experiment=all` and
     `all_language` are written as one table."""
     parts = claims_parts(results)
     found = {result["experiment"] for result in results}
@@ -263,20 +247,11 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
     parts: list[Part] = [count_text([verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
         rows = [
-            [
-                result["experiment"],
-                verdict["sentence"],
-                verdict["quantity"],
-                verdict["published"] or "–",
-                estimate_text(verdict),
-                line_text(verdict),
-                str(verdict["seeds"]) if verdict["mean"] is not None else "–",
-                verdict["verdict"],
-            ]
-            for result, verdict in claims
+            [result["experiment"], each["sentence"], each["quantity"], *verdict_cells(each)]
+            for result, each in claims
         ]
-        parts += ["", f"{paper}: {count_text([verdict for _, verdict in claims])}"]
-        parts.append(Table(_HEAD, rows))
+        count = f"{paper}: {count_text([verdict for _, verdict in claims])}"
+        parts += ["", count, Table(_HEAD, rows)]
     return parts
 
 

@@ -5,8 +5,6 @@ looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -123,9 +121,9 @@ def errors(of: Group, name: str = "model_at_b") -> Floats:
     return np.stack([member.arrays[name] for member in of.members]).astype(np.float64)
 
 
-def last(of: Group, name: str = "model_at_b") -> Floats:
+def last(of: Group) -> Floats:
     """The error of the last query, [seeds, prompts]."""
-    return errors(of, name)[..., -1]
+    return errors(of)[..., -1]
 
 
 def over_examples(of: Group, name: str = "model_at_b") -> Floats:
@@ -145,20 +143,16 @@ def at_loop(of: Group, loop: int) -> Floats:
 
 
 def at_b(of: Group) -> Floats:
-    """The same after the loops of training."""
+    """The last query's error after the loops of training, [seeds, prompts]."""
     return at_loop(of, of.b)
 
 
-def ratio(
-    pairs: Sequence[tuple[Group, Group]], of: Errors, below: Errors | None = None
-) -> Estimate:
+def ratio(pairs: Sequence[tuple[Group, Group]], of: Errors) -> Estimate:
     """The ratio of two groups' mean errors, paired by prompt: the geometric mean over several
-    pairs. `of` gives the errors [seeds, prompts] of a pair's first, `below` those of its second
-    (without it, `of`)."""
-    for first, second in pairs:
-        check_same_prompts(first, second)
-    parts = [part for a, b in pairs for part in (of(a), (below or of)(b))]
-    return ratio_of(parts)
+    pairs. `of` gives the errors [seeds, prompts]."""
+    for pair in pairs:
+        check_same_prompts(*pair)
+    return ratio_of([of(each) for pair in pairs for each in pair])
 
 
 def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> Estimate:

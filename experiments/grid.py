@@ -12,9 +12,10 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -282,9 +283,8 @@ def setting_rows(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
     rows = []
     for label, values in errors.items():
         row = {**grid.settings[label], "seeds": len(values), "k": values.shape[2] - 1}
-        parts = {"last": values[:, :, -1:], "mean_over_k": values.mean(2, keepdims=True)}
-        for name, part in parts.items():
-            estimate = hierarchical_bootstrap([part], lambda means: means[0][..., 0])
+        for name, part in {"last": values[:, :, -1], "mean_over_k": values.mean(2)}.items():
+            estimate = hierarchical_bootstrap([part], itemgetter(0))
             row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         rows.append({**row, "note": estimate.note})
     return rows
@@ -304,9 +304,9 @@ def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
         keys = [key for key in one if one[key] != other[key]]
         if len(keys) != 1 or prompts[first] != prompts[second] or len(rows) == _MOST_TESTS:
             continue
-        parts = [errors[first][:, :, -1:], errors[second][:, :, -1:]]
-        ratio = hierarchical_bootstrap(parts, _ratio, log=True)
-        p = hierarchical_test(parts, _ratio, log=True)
+        parts = [errors[first][:, :, -1], errors[second][:, :, -1]]
+        ratio = hierarchical_bootstrap(parts, lambda means: means[0] / means[1], log=True)
+        p = hierarchical_test(parts, lambda means: np.log(means[0]) - np.log(means[1]))
         row: dict[str, Any] = {"differ in": keys[0], "first": first, "second": second}
         rows.append({**row, "ratio": ratio.mean, "low": ratio.low, "high": ratio.high, "p": p})
     found = np.array([row["p"] for row in rows])
@@ -317,11 +317,6 @@ def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
     return rows
 
 
-def _ratio(means: Sequence[Floats]) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return means[0][..., 0] / means[1][..., 0]
-
-
 def _tables(
     names: Sequence[str], settings: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
 ) -> list[Part]:
@@ -330,16 +325,12 @@ def _tables(
     if settings:
         head = ["setting", "seeds", f"error at k = {max(row['k'] for row in settings)}", "90 %"]
         rows = [
-            [
-                *(name, str(row["seeds"])),
-                *_cells(row, "last", "last_"),
-                *_cells(row, "mean_over_k", "mean_over_k_"),
-            ]
+            [name, str(row["seeds"]), *_cells(row, "last"), *_cells(row, "mean_over_k")]
             for name, row in zip(names, settings, strict=True)
         ]
-        parts += [Table([*head, "mean over k", "90 %"], rows)]
-        parts += ["90 % intervals over seeds and prompts"]
-        parts += sorted({row["note"] for row in settings if row["note"]})
+        table = Table([*head, "mean over k", "90 %"], rows)
+        notes = sorted({row["note"] for row in settings if row["note"]})
+        parts += [table, "90 % intervals over seeds and prompts", *notes]
     if tests:
         rows = [
             [row["first"], row["second"], *_cells(row, "ratio"), f"{row['p, Holm']:.2g}"]
@@ -347,14 +338,14 @@ def _tables(
         ]
         more = len(tests) - _MOST_SHOWN
         rest = f"; {more} more in tests.csv" if more > 0 else ""
-        parts += ["", Table(["error of", "over that of", "ratio", "90 %", "p"], rows)]
-        parts += [f"p: two-sided, by Holm for all{rest}"]
+        table = Table(["error of", "over that of", "ratio", "90 %", "p"], rows)
+        parts += ["", table, f"p: two-sided, by Holm for all{rest}"]
     return parts
 
 
-def _cells(row: Mapping[str, Any], name: str, prefix: str = "") -> list[str]:
+def _cells(row: Mapping[str, Any], name: str) -> list[str]:
     """A number of a row and its interval."""
-    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
+    low, high = (row.get(f"{name}_{end}", row.get(end)) for end in ("low", "high"))
     return [f"{row[name]:.3g}", f"{low:.3g} to {high:.3g}"]
 
 
@@ -366,21 +357,20 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     keys = [key for key in grid.varied if key != "seed"]
     values = {key: list(dict.fromkeys(setting[key] for setting, _ in finished)) for key in keys}
     keys.sort(key=lambda key: -len(values[key]))
-    x = next((key for key in keys if _are_numbers(values[key])), "")
+    x = next((key for key in keys if len(values[key]) > 1 and _numbers(values[key])), "")
     first, found = x or next(iter(keys), ""), list[Panel]()
     if x:
-        numbers = [float(value) for value in values[x]]
+        numbers = _numbers(values[x])
         log = min(numbers) > 0 and max(numbers) >= _WIDE * min(numbers)
         second = next((key for key in keys if key != x), "")
         found = _panels(PanelSpec("by_value", x=x, log_x=log), second, finished)
     return [*found, *_panels(PanelSpec("by_examples"), first, finished)]
 
 
-def _are_numbers(values: Sequence[str]) -> bool:
-    try:
-        return len([float(value) for value in values]) > 1
-    except ValueError:
-        return False
+def _numbers(values: Sequence[str]) -> list[float]:
+    with suppress(ValueError):
+        return [float(value) for value in values]
+    return []
 
 
 def _panels(

@@ -4,8 +4,6 @@ learned, once a readout of the state says that the prediction will hardly change
 result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one or several tasks
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

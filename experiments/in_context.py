@@ -4,8 +4,6 @@ by figure, as far as they are numbers of runs.
 Published numbers are those printed in the paper's notebooks (evaluation/published.json).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
@@ -51,10 +49,6 @@ def _over_standard(evidence: Evidence, task: str, of: Errors = over_examples) ->
     return ratio([(looped, group(evidence, family="standard", name=task, distinct_prompts=0))], of)
 
 
-def _on_shift(evidence: Evidence, shift: str) -> Estimate:
-    return _over_standard(evidence, "linear", lambda g: over_examples(g, f"{shift}/model_at_b"))
-
-
 for _figure, _shift, _what in (  # where several figures show a shift, its name has the first
     ("Figures 6 and 15", "skewed_covariance", "inputs of skewed covariance"),
     ("Figures 6 and 15", "noise", "noisy outputs"),
@@ -67,6 +61,7 @@ for _figure, _shift, _what in (  # where several figures show a shift, its name 
     ("Figure 16", "scaled_w_2", "weights twice as large"),
     ("Figure 16", "scaled_w_3", "weights three times as large"),
 ):
+    _of = partial(over_examples, name=f"{_shift}/model_at_b")
     of_paper(
         f"fig{int(_figure.split()[1]):02}_{_shift}",
         f"On {_what}, which it was not trained on, a looped model errs no more than a standard "
@@ -75,7 +70,7 @@ for _figure, _shift, _what in (  # where several figures show a shift, its name 
         quantity=_OVER_STANDARD,
         below=NO_WORSE,
         published="better or equal",
-    )(partial(_on_shift, shift=_shift))
+    )(partial(_over_standard, task="linear", of=_of))
 
 
 def _over_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
@@ -106,12 +101,8 @@ def _is_standard(of: Group) -> bool:
 
 
 # Looped models beside solvers.
-def _last_query(values: Floats) -> Floats:
-    return values[..., -1]
-
-
 def _halfway(values: Floats) -> Floats:
-    """After d/2 examples: prompts have 2 d and the query."""
+    """Errors after d/2 examples: prompts have 2 d and the query."""
     return values[..., values.shape[-1] // 4]
 
 
@@ -119,10 +110,10 @@ def _over_solvers(
     evidence: Evidence,
     task: str,
     solvers: Collection[str],
-    part: Callable[[Floats], Floats] = _last_query,
+    part: Callable[[Floats], Floats] = lambda values: values[..., -1],
 ) -> Estimate:
-    """A part of the errors, [seeds, prompts], looped over the best of the solvers that were run,
-    which have no seeds."""
+    """A part of the errors, [seeds, prompts], by default the last query's, looped over the best of
+    the solvers that were run, which have no seeds."""
     looped = group(evidence, family="looped", name=task)
     arrays = looped.members[0].arrays  # the same for all seeds
     found = [part(np.asarray(arrays[name], np.float64)[None]) for name in solvers if name in arrays]
@@ -177,7 +168,7 @@ def _three_quarters(of: Group) -> Floats:
 
 
 def _growth(evidence: Evidence, family: str, times: int = _FAR) -> Estimate:
-    """Of the error from b loops to so many times b, of all models of linear functions."""
+    """How much the error of models of linear functions grows from b loops to so many times b."""
     return within(zip(groups(evidence, family=family, name="linear")), _after(times), at_b)
 
 
@@ -218,31 +209,19 @@ def _grows(of: Group) -> bool:
     return (min(loops.T, loops.b) if start is None else start) < loops.b
 
 
-of_paper(
-    "fig02_matches_standard",
-    "On linear functions one looped layer errs no more than a standard model of many layers.",
-    figure="Figure 2, right",
-    quantity=_OVER_STANDARD,
-    published="1.00 (.2612 / .2601)",
-    below=NO_WORSE,
-)(partial(_over_standard, task="linear"))
-
-of_paper(
-    "fig10_tree_matches_standard",
-    "On decision trees one looped layer errs no more than a standard model of many layers.",
-    figure="Figure 10",
-    quantity=_OVER_STANDARD,
-    below=NO_WORSE,
-)(partial(_over_standard, task="decision_tree"))
-
-of_paper(
-    "fig10_relu_matches_standard",
-    "On two-layer networks one looped layer errs no more than a standard model of many layers.",
-    figure="Figure 10",
-    quantity=_OVER_STANDARD,
-    published="1.01 (.3148 / .3103)",
-    below=NO_WORSE,
-)(partial(_over_standard, task="relu_network"))
+for _name, _figure, _task, _what, _published in (
+    ("fig02", "Figure 2, right", "linear", "linear functions", "1.00 (.2612 / .2601)"),
+    ("fig10_tree", "Figure 10", "decision_tree", "decision trees", ""),
+    ("fig10_relu", "Figure 10", "relu_network", "two-layer networks", "1.01 (.3148 / .3103)"),
+):
+    of_paper(
+        f"{_name}_matches_standard",
+        f"On {_what} one looped layer errs no more than a standard model of many layers.",
+        figure=_figure,
+        quantity=_OVER_STANDARD,
+        published=_published,
+        below=NO_WORSE,
+    )(partial(_over_standard, task=_task))
 
 of_paper(
     "fig10_sparse_below_standard",

@@ -4,8 +4,6 @@ Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297,
 result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -74,7 +72,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
-        """Of the last query over the variance of y, [seeds, B, loops]."""
+        """Errors of the last query over the variance of y, [seeds, B, loops]."""
         return np.square(values[..., -1] - outputs[:, -1]).swapaxes(1, 2) / task.divisor
 
     zero = float(np.square(outputs[:, -1]).mean()) / task.divisor
@@ -130,7 +128,7 @@ def _over_loops(
     nearest, own = _nearest(method), cosines[0].shape[-1]
 
     def slope(means: Sequence[Floats]) -> Floats:
-        """By least squares."""
+        """The slope of the nearest step over the loops, by least squares."""
         values = nearest(means)[..., loops]
         places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
         return np.asarray((values * places).sum(-1) / max(np.square(places).sum(), 1))

@@ -1,7 +1,5 @@
 """Claims on a penalty on the loop's Jacobian, far beyond the loops of training."""
 
-from __future__ import annotations
-
 from looplab.evaluation.bootstrap import Floats
 
 from .claims import Evidence, NotMeasured, claim

@@ -4,8 +4,6 @@
 result = measure(runs, EvaluationConfig())    # model=recurrent, several loops, widths and budgets
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

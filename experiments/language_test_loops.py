@@ -3,8 +3,6 @@
 result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops drawn in training
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -54,7 +52,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         ranges.add((trained.least, most))
 
     def ratio(means: Sequence[Floats]) -> Floats:
-        """Of the loops, at least 1, after which the least is first neared."""
+        """The ratio of the loops, at least 1, after which the least is first neared."""
         first, second = (1 + first_at_most(each, ALLOWED * each.min(-1)) for each in means)
         return first / second
 
@@ -69,7 +67,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
 
 def _window(evidence: Evidence, which: str) -> Any:
-    """That of the last loop alone, of a window, or of all loops."""
+    """The group whose loss is that of the last loop alone, of a window, or of all loops."""
     for each in evidence.result("language_test_loops")["groups"]:
         kind = "last" if each["T"] == 1 else "all" if each["T"] >= each["most_loops"] else "window"
         if kind == which:

@@ -3,8 +3,6 @@
 result = measure(runs, EvaluationConfig(prompts=512))     # runs of model.block=gpt2, llama
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ folders, of which one process at a time works in each, so that several shells sh
 failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -135,7 +133,7 @@ class TrainAndEvaluate:
 
     @property
     def name(self) -> str:
-        """That of the first run, for messages."""
+        """The name of the first run, for messages."""
         more = f" and {len(self.runs) - 1} more, together" if len(self.runs) > 1 else ""
         return f"{self.runs[0][0].name}{more}"
 

@@ -6,8 +6,6 @@ def measure(runs, settings):
     return {"groups": [{"label": …, "growth": estimate([errors], settings)}], "panels": […]}
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +34,7 @@ from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
 from .claims import Estimate, Measured, why_unfinished
-from .definition import OF_EVERY_RUN
+from .definition import ALSO_UNFINISHED
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 SQUARED_ERROR = "squared error over the variance of y"  # of an axis
@@ -87,9 +85,9 @@ def measure_runs(name: str, request: Request) -> Measurement:
     """What the `measure` of the module of this name finds in the request's runs, as plain values:
     the stored result, or that of now. The settings of the experiment's file are its other
     arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
-    out); those of `OF_EVERY_RUN` get the configurations of unfinished runs, too. Raises ConfigError
-    for runs that it cannot measure, and for other settings."""
-    members = [run for run in request.runs if name in OF_EVERY_RUN or not why_unfinished(run)]
+    out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
+    ConfigError for runs that it cannot measure, and for other settings."""
+    members = [run for run in request.runs if name in ALSO_UNFINISHED or not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
     if not members and not given:
@@ -98,7 +96,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     module = own or import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
     files, others = f"experiments/{name}.py", {}
-    if name in OF_EVERY_RUN:
+    if name in ALSO_UNFINISHED:
         files, others = "experiments", {"unfinished": request.unfinished}
 
     try:
@@ -241,8 +239,8 @@ def estimate(
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:
-    """Of errors [seeds, prompts] by family and what else tells groups apart, by the latter: those
-    of the looped models over those of the standard ones, where there are both."""
+    """Looped models' errors over those of the standard ones, where there are both, by what tells
+    groups apart beside their family; `errors` are [seeds, prompts], by both."""
 
     def ratio(means: Sequence[Floats]) -> Floats:
         return means[0] / means[1]
@@ -281,8 +279,8 @@ def by_loop(
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:
-    """Where values [..., places] first fall to a level (a number for all, or [...]), as a fraction
-    of places, by lines between them: 0 is the first. nan where they never do."""
+    """The place at which values [..., places] first fall to a level (a number for all, or [...]),
+    by lines between places: 0 is the first. nan where they never do."""
     level = np.asarray(level)[..., None]
     below = values <= level
     after = np.maximum(below.argmax(-1), 1)[..., None]

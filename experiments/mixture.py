@@ -4,8 +4,6 @@ and on sums of functions of all classes, of which training had none (arXiv 2311.
 result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, and of its classes
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -80,8 +78,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 def _result(
     family: str, own: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
 ) -> dict[str, Any]:
-    """Of the mixture of a family, from errors on each class and on the sums; `alone` are those of
-    its models of one class."""
+    """The numbers of a family's mixture, from its errors on each class and on the sums; `alone` are
+    those of the family's models of one class."""
     positive = partial(estimate, settings=settings, log=True)
     classes = [name for name in own if name != _SUMS]
 

@@ -7,8 +7,6 @@ raw, normed = model(tokens)             # [1, 128, 64] each
 result = norms(Near("strong", seeds=2))
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -58,7 +56,7 @@ INITS = {
 
 @dataclass(frozen=True)
 class Near:
-    """What a figure is made of: the weights of a new transformer, numbers of loops (both where the
+    """Settings of a figure: the weights of a new transformer, numbers of loops (both where the
     figure is of several), and seeds."""
 
     init: Literal["weak", "strong", "paper_like"] = "weak"
@@ -165,7 +163,7 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
 
 
 def _description(near: Near, init: Init) -> dict[str, Any]:
-    """What the result of a figure of such models begins with; `what` is for titles."""
+    """The beginning of a figure's result; `what` is for titles."""
     return {
         "init": {"name": near.init, "width": WIDTH, **init._asdict()},
         "what": f"{near.init.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
@@ -174,7 +172,7 @@ def _description(near: Near, init: Init) -> dict[str, Any]:
     }
 
 
-def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> dict[str, Floats]:
+def first_steps(init: Init, stack: Stack, seed: int, steps: int) -> dict[str, Floats]:
     """Train a new model on its tokens with AdamW, without weight decay, so that only gradients
     change the weights. Returns root mean squares over tokens and width: of the last stream before
     the final norm, `norm`, from initialisation on, [steps + 1]; and of its change by each step
@@ -200,19 +198,16 @@ def first_steps(init: Init, stack: Stack, seed: int, steps: int = STEPS) -> dict
 
 
 def all_first_steps(
-    init: Init, stacks: Sequence[Stack], steps: int, seeds: Sequence[int], progress: Progress
+    init: Init, stacks: Sequence[Stack], steps: int, seeds: Sequence[int]
 ) -> dict[str, Floats]:
-    """The results of `first_steps` of each seed and stack, [seeds, stacks, ...]; the progress goes
-    on by loops times steps."""
-    found: dict[str, list[list[Floats]]] = {}
-    for seed in seeds:
-        runs = []
-        for stack in stacks:
+    """The results of `first_steps` of each seed and stack, [seeds, stacks, ...]."""
+    runs = []
+    with Progress(len(seeds) * len(stacks), "first steps", "stack") as progress:
+        for seed, stack in product(seeds, stacks):
             runs.append(first_steps(init, stack, seed, steps))
-            progress.update(stack.loops * steps)
-        for name in runs[0]:
-            found.setdefault(name, []).append([run[name] for run in runs])
-    return {name: np.array(values) for name, values in found.items()}
+            progress.update()
+    shape = (len(seeds), len(stacks), -1)
+    return {name: np.array([run[name] for run in runs]).reshape(shape) for name in runs[0]}
 
 
 def norms(near: Near) -> dict[str, Any]:
@@ -222,16 +217,14 @@ def norms(near: Near) -> dict[str, Any]:
     result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in SHARED}}
     panels, x, y = list[Panel](), "optimiser step", "norm (root mean square)"
     panel = partial(Panel, x_label=x, y_label=y, x=range(STEPS + 1), log="y", picture="norms")
-    total = len(SHARED) * len(LABELS) * near.seeds * sum(loops) * STEPS
-    with Progress(total, "norms", "loop") as progress:
-        for (sharing, shared), scaling in product(SHARED.items(), LABELS):
-            stacks = [Stack(r, shared, scaling) for r in loops]
-            norm = all_first_steps(init, stacks, STEPS, range(near.seeds), progress)["norm"]
-            result["norm"][sharing][scaling] = by_seed(norm)
-            name = f"norms-{sharing.replace('_', '-')}-{scaling}"
-            title = f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}"
-            curves = loop_curves(dict(zip(loops, norm.swapaxes(0, 1), strict=True)))
-            panels.append(panel(name, title, curves=curves))
+    for (sharing, shared), scaling in product(SHARED.items(), LABELS):
+        stacks = [Stack(r, shared, scaling) for r in loops]
+        norm = all_first_steps(init, stacks, STEPS, range(near.seeds))["norm"]
+        result["norm"][sharing][scaling] = by_seed(norm)
+        name = f"norms-{sharing.replace('_', '-')}-{scaling}"
+        title = f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}"
+        curves = loop_curves(dict(zip(loops, norm.swapaxes(0, 1), strict=True)))
+        panels.append(panel(name, title, curves=curves))
     return {**result, "panels": panels}
 
 
@@ -249,19 +242,15 @@ def cosines(near: Near) -> dict[str, Any]:
     init = INITS[near.init]._replace(layers=COSINE_LAYERS)
     result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)], "apart": {}}
     drawn, curves = list[Panel](), []
-    with Progress(2 * near.seeds, "cosines", "seed") as progress:
-        for sharing, shared in SHARED.items():
-            matrices = []
-            for seed in range(near.seeds):
-                matrices.append(increment_cosines(init, Stack(COSINE_LOOPS, shared, "none"), seed))
-                progress.update()
-            cosine, kind = np.stack(matrices), KINDS[sharing]
-            result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
-            title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
-            name = f"cosines-{sharing.replace('_', '-')}"
-            drawn.append(matrix_panel(name, title, cosine.mean(0).tolist(), "cosines"))
-            interval = mean_of_seeds(by_distance(cosine, COSINE_LOOPS))
-            curves.append(Curve.of(kind, "looped" if shared else "standard", interval))
+    for sharing, shared in SHARED.items():
+        kind, stack = KINDS[sharing], Stack(COSINE_LOOPS, shared, "none")
+        cosine = np.stack([increment_cosines(init, stack, seed) for seed in range(near.seeds)])
+        result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
+        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
+        name = f"cosines-{sharing.replace('_', '-')}"
+        drawn.append(matrix_panel(name, title, cosine.mean(0).tolist(), "cosines"))
+        interval = mean_of_seeds(by_distance(cosine, COSINE_LOOPS))
+        curves.append(Curve.of(kind, "looped" if shared else "standard", interval))
     title = f"increments of {COSINE_LOOPS} loops, {result['what']}"
     return {**result, "panels": [*drawn, distance_panel("cosines", title, curves)]}
 
@@ -293,12 +282,9 @@ def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
 def by_distance(matrices: Floats, longest: int) -> Floats:
     """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
     nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
-    means = []
-    for distance in range(1, longest):
-        diagonal = np.diagonal(matrices, distance, 1, 2)
-        counts = np.isfinite(diagonal).sum(1)
-        means.append(np.where(counts, np.nansum(diagonal, 1) / np.maximum(counts, 1), np.nan))
-    return np.stack(means, axis=1)
+    cosines = np.ma.masked_invalid(matrices)
+    means = [cosines.diagonal(distance, 1, 2).mean(1) for distance in range(1, longest)]
+    return np.ma.stack(means, axis=1).filled(np.nan)
 
 
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
@@ -323,24 +309,22 @@ def changes(near: Near) -> dict[str, Any]:
     parts: dict[str, dict[str, dict[str, Any]]] = {
         part: {place: {} for place in PLACES} for part in ("change", "slope", "by_embedding")
     }
-    work = sum(near.loops) * STEPS + sum(large_loops) * len(_FACTORS)
-    with Progress(len(LABELS) * near.seeds * work, "changes", "loop") as progress:
-        for scaling in LABELS:
-            firsts = {place: list[Floats]() for place in PLACES}
-            for std in stds:
-                own = std == init.embedding_std
-                loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
-                stacks = [Stack(r, True, scaling) for r in loops]
-                each = init._replace(embedding_std=std)
-                moved = all_first_steps(each, stacks, steps, range(near.seeds), progress)
-                for place in PLACES:
-                    found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
-                    firsts[place].append(found[:, 0])
-                    if own:
-                        parts["change"][place][scaling] = by_seed(moved[place])
-                        parts["slope"][place][scaling] = by_seed(found)
-            for place, values in firsts.items():
-                parts["by_embedding"][place][scaling] = by_seed(np.stack(values, 1))
+    for scaling in LABELS:
+        firsts = {place: list[Floats]() for place in PLACES}
+        for std in stds:
+            own = std == init.embedding_std
+            loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
+            stacks = [Stack(r, True, scaling) for r in loops]
+            each = init._replace(embedding_std=std)
+            moved = all_first_steps(each, stacks, steps, range(near.seeds))
+            for place in PLACES:
+                found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
+                firsts[place].append(found[:, 0])
+                if own:
+                    parts["change"][place][scaling] = by_seed(moved[place])
+                    parts["slope"][place][scaling] = by_seed(found)
+        for place, values in firsts.items():
+            parts["by_embedding"][place][scaling] = by_seed(np.stack(values, 1))
     result |= parts
     return {**result, "panels": _change_panels(result)}
 

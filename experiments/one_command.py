@@ -1,8 +1,6 @@
 """One command of `run.py`: train, evaluate, compare, import or plan, and print the result. What
 measures is imported after training: the first steps need not wait for matplotlib."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ experiments their runs, how far each is, and the processor time still to come.
 print(plan_of(config)); Flops(config, model, curriculum)(step=1000)
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache, partial
 from pathlib import Path

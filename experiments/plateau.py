@@ -4,8 +4,6 @@ and how parallel the states of different queries are (arXiv 2506.13688).
 result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -119,7 +117,7 @@ def compare(
     least = min(float(each[..., _ERROR].mean((0, 1)).min()) for each in values.values())
 
     def place(means: Floats, share: float) -> Floats:
-        """Where a share of the error's fall is done, as a place among the steps, [...]."""
+        """The place among the steps at which a share of the error's fall is done, [...]."""
         zero = means[..., 0, _ZERO]
         return first_at_most(means[..., _ERROR], zero - share * (zero - least))
 
@@ -208,7 +206,7 @@ def _with(evidence: Evidence, optimizer: str) -> Any:
 
 
 def _name(evidence: Evidence, optimizer: str) -> str:
-    """What the runs call it: adam, or adamw."""
+    """The optimiser's name in the runs' settings: adam, or adamw."""
     names = {member.config.training.optimizer for member in evidence.members}
     return "adamw" if optimizer == "adam" and "adamw" in names else optimizer
 

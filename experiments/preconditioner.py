@@ -4,8 +4,6 @@ beside gradient descent, plain and preconditioned, and Newton's method (arXiv 24
 result = measure([load_run(path)], EvaluationConfig(prompts=512))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,8 +159,8 @@ claim(
 
 
 def _learned(evidence: Evidence, key: str) -> Estimate:
-    """What the loop of linear attention with the fewest loops in training learned: the more loops,
-    the less they need a preconditioner."""
+    """A number of the linear attention with the fewest loops in training: the more loops, the less
+    they need a preconditioner."""
     group = min(measured_groups(evidence, "preconditioner"), key=lambda group: group["b"])
     evidence.where(injection="linear_attention", b=group["b"])
     return Estimate.read(group[key])

@@ -5,15 +5,12 @@ The entry of `settings`, one, is those of `python -m probing`, without `run`. Th
 "probing", has the contents of probing.json of each seed, in a list for each label.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.special import ndtri
 
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
@@ -27,7 +24,7 @@ from .claims import Estimate, Evidence, NotMeasured
 from .definition import words_of
 from .in_context import of_paper
 from .measuring import Measurement, Request
-from .statistics import LEVEL, over_seeds
+from .statistics import Z, over_seeds
 
 
 def measure(request: Request) -> Measurement:
@@ -62,7 +59,6 @@ def measure(request: Request) -> Measurement:
 
 
 _WHAT = {"gradient": "XᵀY, the gradient at zero,", "least_squares": "the least-squares weights"}
-_Z = float(ndtri((1 + LEVEL) / 2))
 
 
 def _last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
@@ -84,7 +80,7 @@ def _last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
             )
             # As if the two errors were independent, which only widens the interval: they are
             # measured on the same prompts.
-            relative = (high - low) / (2 * _Z) / mean
+            relative = (high - low) / (2 * Z) / mean
             ratios.append(mean[0] / mean[1])
             spreads.append(ratios[-1] * float(np.hypot(*relative)))
     return over_seeds(ratios, spreads, log=True)

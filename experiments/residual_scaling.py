@@ -6,8 +6,6 @@ on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`). Thos
 result = trained([load_run("runs/A"), load_run("runs/B")])
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -32,25 +30,13 @@ from looplab.evaluation.style import kind_of
 from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.training.assemble import build_curriculum, trained_loops
-from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run
 
+from . import near_init
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .fully_looped import collapse, finite
+from .fully_looped import collapse
 from .measuring import grouped
-from .near_init import (
-    LABELS,
-    Near,
-    by_distance,
-    by_seed,
-    changes,
-    cosines,
-    distance_panel,
-    loop_curves,
-    matrix_panel,
-    norms,
-    scaling_curves,
-)
+from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves
 from .residual_scaling_rates import rates
 from .statistics import over_seeds
 
@@ -65,7 +51,12 @@ def measure(
     """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
     runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
     ConfigError for other settings, RunError without a run."""
-    of_none = {"toy": toy, "norms": norms, "cosines": cosines, "changes": changes}
+    of_none = {
+        "toy": toy,
+        "norms": near_init.norms,
+        "cosines": near_init.cosines,
+        "changes": near_init.changes,
+    }
     check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
     if figure in of_none:
         near = build(Near, given)
@@ -93,11 +84,7 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     stack `cosine`, the mean over pairs of different increments of 16 loops; and `layers`, ‖h_R‖/√d
     of looped stacks of several layers, ε = 1/(R√U), by their number.
     """
-    runs = []
-    with Progress(near.seeds, "toy", "seed") as progress:
-        for seed in range(near.seeds):
-            runs.append(_one_seed(width, near.loops, seed))
-            progress.update()
+    runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
     values = {
         part: {name: np.array([run[part][name] for run in runs]) for name in curves}
         for part, curves in runs[0].items()
@@ -246,17 +233,17 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
         norms.append(Curve.of(group.label, kind, interval, number=number))
         if group.b > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
-            interval = mean_of_seeds(by_distance(cosines, longest - 1))
+            interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
             apart.append(Curve.of(group.label, kind, interval, number=number))
             title = f"{group.label}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
-            matrices.append(matrix_panel(name, title, _mean(cosines)))
+            matrices.append(near_init.matrix_panel(name, title, _mean(cosines).tolist()))
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {PROMPTS} prompts"
     panels = [
         Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
         *matrices,
-        *([distance_panel("trained-cosines", title, apart)] if apart else []),
+        *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
     ]
     return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
 
@@ -270,8 +257,7 @@ def _followed(run: Run) -> dict[str, Any]:
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
     raw, cosine = arrays["raw"], _mean(arrays["cosines"])
-    pairs = (cosine[i][j] for i in range(b) for j in range(b) if i != j)
-    values = [value for value in pairs if value is not None]
+    apart = cosine[~np.eye(b, dtype=bool)].mean()
     curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
     first, end = curriculum(0), curriculum(max(run.step - 1, 0))
     moved = (first.dims, first.points) != (end.dims, end.points)
@@ -286,18 +272,15 @@ def _followed(run: Run) -> dict[str, Any]:
             "mean": raw.mean(0).tolist(),
             "standard_error": (raw.std(0, ddof=1) / np.sqrt(len(raw))).tolist(),
         },
-        "cosine": cosine,
-        "apart": float(np.mean(values)) if values else None,
+        "cosine": cosine.tolist(),
+        "apart": None if apart is np.ma.masked else float(apart),
         "collapsed": None if moved or not losses else collapse(losses),
     }
 
 
-def _mean(cosines: Floats) -> list[list[float | None]]:
-    """The mean of cosines [P, b, b] over the prompts that have one, None if there is none."""
-    valid = np.isfinite(cosines)
-    with np.errstate(invalid="ignore"):
-        means = np.where(valid, cosines, 0).sum(0) / valid.sum(0)
-    return [[*map(finite, row)] for row in means]
+def _mean(cosines: Floats) -> Any:
+    """The mean of cosines [P, b, b] over the prompts that have one, masked if there is none."""
+    return np.ma.masked_invalid(cosines).mean(0)
 
 
 _of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
@@ -315,14 +298,14 @@ def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = Fa
 
 
 def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
-    """From the fewest loops to the most, after the last of the first steps."""
+    """The norm with the most loops over that with the fewest, after the last of the first steps."""
     result = evidence.result("residual_scaling")
     norms = _values(result["norm"][sharing][scaling])[:, :, -1]
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
-    """Over pairs of different loops, or of different blocks."""
+    """The mean cosine over pairs of different loops, or of different blocks."""
     result = evidence.result("residual_scaling")
     return _sized(_values(result["apart"][sharing]), result, 0)
 
@@ -391,14 +374,14 @@ def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
 
 
 def _increments_agree(evidence: Evidence) -> Estimate:
-    """Over the runs, which differ in their loops."""
+    """The mean cosine over the runs, which differ in their loops."""
     runs = [run for run in _trained(evidence) if run["apart"] is not None]
     estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
     return _over_runs(estimate, runs)
 
 
 def _trained_norm_ratio(evidence: Evidence) -> Estimate:
-    """Of runs that differ in their loops, with the standard errors over prompts."""
+    """The largest norm over the smallest, with the standard errors over prompts."""
     runs = _trained(evidence)
     if len({run["loops"] for run in runs}) < 2:
         raise NotMeasured("no two trained runs that differ in their loops")
@@ -413,46 +396,27 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
 # loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
 # the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
 _BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
-_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
 _COSINE = "mean cosine of two different increments"
-_of_paper(
-    "fig2_none_grows",
-    "With residual branches unscaled, the norm of a looped stack grows with the loops.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published_steps=10,
-    above=2.0,
-)(partial(_norm_ratio, sharing="looped", scaling="none"))
-
-_of_paper(
-    "fig2_sqrt_grows",
-    "With residual branches scaled by 1/√R, the norm of a looped stack still grows with the loops.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published_steps=10,
-    above=1.5,
-)(partial(_norm_ratio, sharing="looped", scaling="sqrt"))
-
-_of_paper(
-    "fig2_linear_is_flat",
-    "With residual branches scaled by 1/R, the norm of a looped stack does not grow.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published="flat",
-    published_steps=10,
-    below=_BOUNDED,
-)(partial(_norm_ratio, sharing="looped", scaling="linear"))
-
-_of_paper(
-    "fig2_deep_sqrt_is_flat",
-    "With residual branches scaled by 1/√R, the norm of an equally deep stack of layers of its "
-    "own does not grow.",
-    figure="Figure 2",
-    quantity=_NORM,
-    published="flat",
-    published_steps=10,
-    below=_BOUNDED,
-)(partial(_norm_ratio, sharing="non_shared", scaling="sqrt"))
+_FLAT: dict[str, Any] = {"below": _BOUNDED, "published": "flat"}
+_DEEP = "an equally deep stack of layers of its own"
+_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
+for _name, _scaling, _scaled, _stack, _grows, _side in (
+    ("none_grows", "none", "unscaled", "a looped stack", "grows with the loops", {"above": 2.0}),
+    (
+        *("sqrt_grows", "sqrt", "scaled by 1/√R", "a looped stack", "still grows with the loops"),
+        {"above": 1.5},
+    ),
+    ("linear_is_flat", "linear", "scaled by 1/R", "a looped stack", "does not grow", _FLAT),
+    ("deep_sqrt_is_flat", "sqrt", "scaled by 1/√R", _DEEP, "does not grow", _FLAT),
+):
+    _of_paper(
+        f"fig2_{_name}",
+        f"With residual branches {_scaled}, the norm of {_stack} {_grows}.",
+        figure="Figure 2",
+        quantity=_NORM,
+        published_steps=10,
+        **_side,
+    )(partial(_norm_ratio, sharing="non_shared" if _stack == _DEEP else "looped", scaling=_scaling))
 
 _of_paper(
     "fig3_looped_increments_agree",

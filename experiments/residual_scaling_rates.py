@@ -4,8 +4,6 @@
 result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,8 +18,8 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
-from .fully_looped import ERROR, collapse, final_error, finite, initial_error
+from .claims import Estimate, Evidence, NotMeasured, Paper, finite
+from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 from .statistics import absolute, half_width, over_seeds
@@ -137,7 +135,7 @@ def rates(
     scalings = [each for each in LABELS if each in names]
 
     def error_of(scaling: str, R: int, rate: float, seed: int) -> float:
-        """Of one loop, that of any scaling."""
+        """The error of a run; that of one loop is any scaling's."""
         cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
         return next((found[cell] for cell in cells if cell in found), math.nan)
 

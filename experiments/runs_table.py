@@ -29,7 +29,6 @@ from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import check_words
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.sources import is_current
 from looplab.training.run_folder.status import last_record, runs_in, status_of
 
 if TYPE_CHECKING:
@@ -138,31 +137,24 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": last.get("loss"),
         "error": last_error,
-        "remarks": problem or record.problem or _remarks(path, evaluation, settings),
+        "remarks": problem or record.problem or _remarks(evaluation, settings),
         "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,
     }
 
 
-def _remarks(path: Path, evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """What an evaluation says of the run, as that its training was unfinished; not that it is of
-    other code, where an edit was taken back since. And on what it was made, where that is not what
-    the run's own settings say."""
-    lines = list(map(str, evaluation.get("remarks", ())))
+def _remarks(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """What an evaluation says of the run, as that its training was unfinished; and on what it was
+    made, where that is not what the run's own settings say."""
     asked = {f"evaluation.{key}": evaluation.get("settings", {}).get(key) for key in _DRAWN_BY}
     own = [
         f"{key}={as_word(value)}"
         for key, value in asked.items()
         if value not in (None, settings.get(key))
     ]
-    lines += [f"evaluated with {' '.join(own)}"] if own else []
-    if any(line.startswith("trained by other code") for line in lines):
-        content = read_record(path / "environment.json", "environment").content or {}
-        parts = [content, *content.get("continued", [])]
-        if all(is_current(part.get("sources", {"unknown": ""})) for part in parts):
-            lines = [line for line in lines if not line.startswith("trained by other code")]
-    return "; ".join(lines)
+    made = [f"evaluated with {' '.join(own)}"] if own else []
+    return "; ".join([*map(str, evaluation.get("remarks", ())), *made])
 
 
 def one_number(evaluation: Mapping[str, Any]) -> Any:

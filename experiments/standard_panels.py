@@ -1,7 +1,5 @@
 """The pictures of an experiment as numbers: curves of its runs and of the solvers beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

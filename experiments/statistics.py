@@ -8,14 +8,12 @@ few seeds (Colas, Sigaud, Oudeyer, arXiv 1904.06979, Welch's form of it for two 
 bootstrap keeps the skew of errors over prompts. The interval is the outer of the two.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
+from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
 
@@ -23,6 +21,7 @@ from .claims import Estimate, NotMeasured
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
+Z = float(ndtri((1 + LEVEL) / 2))  # standard errors in half the interval of a normal variable
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
 # A ratio of errors is infinite where a solver is exact, and nan where both are.
 _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
@@ -67,25 +66,18 @@ def hierarchical_bootstrap(
 
 @_quiet
 def hierarchical_test(
-    groups: Sequence[NDArray[np.floating]],
-    statistic: Statistic,
-    *,
-    log: bool = False,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+    groups: Sequence[Floats], statistic: Statistic, resamples: int = RESAMPLES
 ) -> float:
-    """The two-sided p-value of a statistic being 0 (with `log`: 1), by the two distributions that
+    """The two-sided p-value of a statistic being 0, by the two distributions that
     `hierarchical_bootstrap` makes its interval of: the larger of Student's t and the bootstrap's,
     which is no less than 1 / resamples. Arguments as there; nan where the statistic is not finite.
     """
-    floats = [np.asarray(group, dtype=np.float64) for group in groups]
-    scale = np.log if log else np.asarray
-    center = float(scale(statistic([group.mean((0, 1)) for group in floats])))
+    center = float(statistic([group.mean((0, 1)) for group in groups]))
     if not math.isfinite(center):
         return math.nan
-    crossed = scale(statistic(crossed_means(floats, resamples, seed)))
+    crossed = statistic(crossed_means(groups, resamples, SEED))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
-    error, freedom = _standard_error(_parts(floats, statistic, scale, resamples, seed))
+    error, freedom = _standard_error(_parts(groups, statistic, np.asarray, resamples, SEED))
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
     return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 

@@ -1,8 +1,6 @@
 """Random numbers of loops in training against a fixed one: how level the error stays from b loops
 to 3 b, where a user may stop (arXiv 2606.29983)."""
 
-from __future__ import annotations
-
 from .claims import Estimate, Evidence, claim
 from .evidence import errors, group
 from .statistics import over_seeds

@@ -5,13 +5,9 @@ seeds, …) and run.py's, without folder and jobs. The result, under "openml", i
 openml.json. The tables must be stored first: without them nothing is done.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-
-from scipy.special import ndtri
 
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
@@ -22,7 +18,7 @@ from .claims import Estimate, Evidence, NotMeasured
 from .definition import words_of
 from .in_context import of_paper
 from .measuring import Measurement, Request
-from .statistics import LEVEL, over_seeds
+from .statistics import Z, over_seeds
 
 
 def measure(request: Request) -> Measurement:
@@ -42,9 +38,6 @@ def measure(request: Request) -> Measurement:
         return Measurement(missing=["held-out tables: not measured yet"])
     panel = replace(accuracy_panel(result), name="openml-accuracy")
     return Measurement({"openml": result}, [panel], result["failed"])
-
-
-_Z = float(ndtri((1 + LEVEL) / 2))
 
 
 @of_paper(
@@ -85,5 +78,5 @@ def looped_no_worse(evidence: Evidence) -> Estimate:
 def _error(accuracy: Mapping[str, float]) -> float:
     """The standard error of an accuracy from its 90 % interval, or from its spread over draws."""
     if "low" in accuracy:
-        return (accuracy["high"] - accuracy["low"]) / (2 * _Z)
+        return (accuracy["high"] - accuracy["low"]) / (2 * Z)
     return accuracy.get("std", 0.0)

@@ -4,8 +4,6 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 result = measure(runs, EvaluationConfig(), {"linear": {"error": 0.03, "k": [10]}})
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -153,8 +151,8 @@ def _described(race: Mapping[str, Any]) -> str:
     above=1.0,
 )
 def is_sooner(evidence: Evidence) -> Estimate:
-    """Of the first recipe a training that does not reach it takes more than all its seconds: these
-    count, and the interval has no upper end."""
+    """A training of the first recipe that does not reach the error takes more than all its seconds:
+    these count, and the interval has no upper end."""
     evidence.where()
     races, ratios, at_least = evidence.result("time_to_quality", "races"), [], False
     both = [[race["rows"][place]["trainings"] for place in (0, -1)] for race in races]

@@ -2,8 +2,6 @@
 `action=fetch`: get the tables of the published experiment, and one's own; `action=ship`: make a run
 the estimators' own checkpoint."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

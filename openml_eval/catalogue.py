@@ -4,8 +4,6 @@ All but the last are regression tables made binary: class P is the target below 
 target column is gone.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -75,7 +75,7 @@ def context_rows(
 
 
 def _interleave(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same order within each label, with every label spread evenly over all rows."""
+    """Spread every label evenly over all rows, in the same order within each label."""
     position = np.empty(len(order))
     for label in np.unique(labels):
         indices = np.flatnonzero(labels[order] == label)

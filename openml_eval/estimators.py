@@ -2,16 +2,14 @@
 two that ship with the project.
 
 LoopedClassifier("runs/NAME").fit(X, y).predict_proba(X_new)
-LoopedRegressor(checkpoint="runs/NAME", n_loops="auto").fit(X, y).predict(X_new)
+LoopedRegressor(checkpoint="runs/NAME", n_loops=30).fit(X, y).predict(X_new)
 """
-
-from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,11 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.errors import Halting, changes
 from looplab.evaluation.load import LoadedModel, load_model
 from looplab.models import Queries
 from looplab.tasks import Prompts, Task
@@ -51,7 +46,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         checkpoint: str | PathLike[str] | None = None,
-        n_loops: int | Literal["auto"] | None = None,
+        n_loops: int | None = None,
         n_contexts: int = 4,
         max_context: int | None = None,
         n_orders: int = 1,
@@ -94,13 +89,9 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         size = checkpoint.context
         if self.max_context is not None:
             size = _count("max_context", self.max_context, spec.n_positions - 1)
-        loops, halting = checkpoint.loops, None
-        if self.n_loops == "auto":
-            defaults = EvaluationConfig()
-            halting = Halting(defaults.halt_on, defaults.tolerance, loops)
-        elif self.n_loops is not None:
-            most = checkpoint.model.loop.most_loops
-            loops = _count("n_loops", self.n_loops, most)
+        self.n_loops_ = checkpoint.loops
+        if self.n_loops is not None:
+            self.n_loops_ = _count("n_loops", self.n_loops, checkpoint.model.loop.most_loops)
         device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
@@ -115,10 +106,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         for order in self._orders[1:]:
             order[features] = random.permutation(features)
         xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
-        self._halting, self._divisor = halting, task.divisor
         self._model = checkpoint.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
-        self.n_loops_ = loops
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class or value predicted at rows X [m, features], [m]."""
@@ -145,44 +134,18 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = validate_data(self, X, reset=False, dtype=np.float64)
         xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        answers = []
+        window, answers = self.n_loops_ if staged else 1, []
         for order in self._orders:
-            contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
-            parts = [
-                self._answer_queries(contexts, chunk, staged).cpu().numpy()
-                for chunk in queries[:, order].split(_QUERY_CHUNK)
-            ]
+            contexts, parts = Prompts(self._contexts.xs[..., order], self._contexts.ys), []
+            for chunk in queries[:, order].split(_QUERY_CHUNK):
+                examples = torch.full((len(chunk),), contexts.xs.shape[1], device=chunk.device)
+                asked = Queries(chunk.expand(len(contexts), -1, -1), examples)
+                predictions = self._model(contexts, self.n_loops_, window, queries=asked)
+                if self._model.spec.classes:
+                    predictions = predictions.softmax(-1)[..., 1]
+                parts.append(predictions.cpu().numpy())
             answers.append(np.concatenate(parts, axis=2))
         return answers[0] if len(answers) == 1 else np.mean(answers, axis=0)
-
-    def _answer_queries(self, contexts: Prompts, xs: Tensor, staged: bool) -> Tensor:
-        """Answers [1 or loops, C, m] to queries xs [m, d] in each of C contexts."""
-        examples = torch.full((len(xs),), contexts.xs.shape[1], device=xs.device)
-        queries = Queries(xs.expand(len(contexts), -1, -1), examples)
-        if self._halting is None:
-            window = self.n_loops_ if staged else 1
-            return self._read(self._model(contexts, self.n_loops_, window, queries=queries))
-        stages = self._halting_answers(self._halting, contexts, queries)
-        return stages if staged else stages[-1:]
-
-    def _halting_answers(self, rule: Halting, contexts: Prompts, queries: Queries) -> Tensor:
-        """Answers [loops, C, m], each fixed once it has converged. Stops when all have."""
-        stages: list[Tensor] = []
-        halted = rule.start(queries.xs[..., 0])
-        previous: tuple[Tensor, Tensor] | None = None
-        unrolled = self._model.unroll(contexts, self.n_loops_, queries)
-        next(unrolled)  # the read-in precedes the first loop
-        for loop, (state, prediction) in enumerate(unrolled, 1):
-            current = state.stream[:, -queries.xs.shape[1] :], prediction
-            halted.update(loop, self._read(prediction), changes(previous, current, self._divisor))
-            stages.append(halted.values)
-            previous = current
-            if halted.all:
-                break
-        return torch.stack(stages + stages[-1:] * (self.n_loops_ - len(stages)))
-
-    def _read(self, predictions: Tensor) -> Tensor:
-        return predictions.softmax(-1)[..., 1] if self._model.spec.classes else predictions
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
@@ -196,8 +159,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 
     checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
         project, in openml_eval/checkpoints/, trained on halfspaces only.
-    n_loops: loops or layers; None: as in training; "auto": until each prediction has converged, by
-        the rule of evaluation.loops=auto, and at most as in training.
+    n_loops: loops or layers; None: as in training.
     max_context: None: as many rows as in training.
     n_orders: orders of the columns that answers are averaged over, the given one and random others,
         each at the cost of one. The model does not treat columns alike: in another order of them
@@ -233,11 +195,6 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities [m, classes] of the classes at rows X [m, features]."""
         return self._probabilities(self._answers(X)[0])
-
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
-        """The probabilities after each loop, the last being `predict_proba`'s."""
-        for answers in self._answers(X, staged=True):
-            yield self._probabilities(answers)
 
     def _probabilities(self, answers: Floats) -> Floats:
         """Probabilities [m, classes] from those of label 1 in all contexts, [2 · contexts, m]:

@@ -4,8 +4,6 @@ own files, checked and stored in a folder.
 print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 """
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 from io import BytesIO
@@ -19,16 +17,13 @@ from tqdm import tqdm
 from looplab.conf.mistakes import RunError, one_line
 
 from .settings import DATASETS, FetchSettings, table_name
-from .tables import Source, Table, is_unnamed, list_names, read_table, write_table
+from .tables import Source, Table, list_names, read_table, write_table
 
 SERVER = "https://www.openml.org/api/v1/xml/data"
 _SECONDS = 60  # without an answer
 _NEEDED = {"name", "version", "url", "md5_checksum"}  # of a description
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
-_MISSING = ["", "?"]
-# Missing too, but only in a column of numbers: a class may be called so.
-_NO_NUMBER = ["NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "-"]
 
 
 def fetch(settings: FetchSettings) -> str:
@@ -140,7 +135,7 @@ def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], l
 
 
 def _content(openml_id: int, url: str, cached: Path | None, *names: str) -> tuple[str, bytes]:
-    """Where the first of these files is that the cache has, or else the url; and what is there."""
+    """The path of the first of these files that the cache has, or else the url; and its content."""
     for path in [cached / name for name in names] if cached else []:
         if path.is_file():
             return str(path), path.read_bytes()
@@ -177,17 +172,17 @@ def _frame(name: str, content: bytes, is_parquet: bool) -> Any:
 
 
 def csv_table(path: Path, target: str | None = None) -> Table:
-    """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
-    or not, named after the file; `target` is its column of classes, by default the last one that
-    has a name. Empty fields and "?" are missing values, and so are the usual words for them in
-    other columns.
+    """The table in a file with a header line, of values between commas (in a .tsv, tabs), gzipped
+    or not, as pandas reads it, named after the file; `target` is its column of classes, by default
+    the last one. "?" is missing, too.
 
     Raises RunError if it cannot be read or used (see Table.from_frame).
     """
-    from pandas import RangeIndex
+    from pandas import RangeIndex, read_csv
 
+    separator = "\t" if ".tsv" in path.name.lower() else ","
     try:
-        frame, target = _read_csv(path, target)
+        frame = read_csv(path, sep=separator, skipinitialspace=True, na_values="?")
     except (ValueError, OSError, EOFError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     notes: tuple[str, ...] = ()
@@ -196,29 +191,3 @@ def csv_table(path: Path, target: str | None = None) -> Table:
     md5 = hashlib.md5(path.read_bytes()).hexdigest()
     source = Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, notes=notes)
     return Table.from_frame(table_name(path), frame, target, source)
-
-
-def _read_csv(path: Path, target: str | None) -> tuple[Any, str | None]:
-    """The file as a DataFrame, without spaces around its names and classes, and the name of its
-    target."""
-    from pandas import read_csv
-    from pandas.api.types import is_numeric_dtype
-
-    headers = {sep: read_csv(path, sep=sep, nrows=0, skipinitialspace=True) for sep in ",;\t"}
-    separator = max(headers, key=lambda sep: len(headers[sep].columns))
-    names = headers[separator].columns
-    if target is None:
-        target = next((each.strip() for each in reversed(names) if not is_unnamed(each)), None)
-    missing = {each: _MISSING + _NO_NUMBER * (each.strip() != target) for each in names}
-    frame = read_csv(
-        path, sep=separator, skipinitialspace=True, low_memory=False,
-        keep_default_na=False, na_values=missing,
-    )  # fmt: skip
-    frame.columns = names.str.strip()
-    for name, column in frame.items():
-        with suppress(AttributeError, ValueError):  # it has no texts, or they are no numbers
-            if name == target:
-                frame[name] = column.str.strip()
-            elif separator != "," and not is_numeric_dtype(column):  # decimal commas
-                frame[name] = column.str.replace(",", ".").astype("float64")
-    return frame, target

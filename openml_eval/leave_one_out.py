@@ -3,8 +3,6 @@
 folder, result = leave_one_out(*asked(["held_out=720", "model=looped"]))
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -201,7 +199,7 @@ def _held_out(settings: RunSettings, tables: Sequence[Table]) -> Sequence[Table]
 def table_entry(
     table: Table, done: Iterable[tuple[Scoring, Scored]], settings: EvaluationConfig
 ) -> dict[str, Any]:
-    """What openml.json says of a held-out table: its models by family and its solvers by name, from
+    """A held-out table's part of openml.json: its models by family and its solvers by name, from
     the jobs that are done, of all tables. A family beats the majority where the low end of its
     interval is above the share of the larger class."""
     found = dict[str, list[Scored]]()

@@ -1,7 +1,5 @@
 """Leave-one-out as text, in the layout of Table 2, and as a panel, beside that table's numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,14 +42,13 @@ def report(result: Result, form: TableFormat = "text") -> str:
                 f"{family} beats the larger class on {sum(beats)} of {len(beats)} tables beyond "
                 "its interval"
             )
-    below = [_below_half(entry["label"], family, model) for entry, family, model in models]
     remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
-    lines += [fill(each, _WIDTH, subsequent_indent="  ") for each in (*below, *remarks) if each]
+    lines += [fill(each, _WIDTH, subsequent_indent="  ") for each in remarks]
     return document([*lines, *(f"failed: {line}" for line in result["failed"])], form)
 
 
 def _columns(result: Result) -> dict[str, list[Any]]:
-    """By label the accuracies on every table, None where there is none: of each family, as
+    """The accuracies on every table by label, None where there is none: of each family, as
     published, of each solver, of the larger class."""
     entries = result["tables"]
     families = dict.fromkeys(family for entry in entries for family in entry["models"])
@@ -97,23 +94,6 @@ def _caption(result: Result) -> str:
         )
     source = f"paper: {_TABLE_2['source']}; it tests on 5 % of a table, labels as they are"
     return f"{fill(text, _WIDTH)}\n{fill(source, _WIDTH)}"
-
-
-def _below_half(label: str, family: str, model: Mapping[str, Any]) -> str:
-    """An explanation of an accuracy below one half with the labels as they are; else empty."""
-    as_is, swapped = model["as_is"], model["swapped"]["mean"]
-    if as_is.get("high", as_is["mean"] + 2 * as_is.get("std", 0)) >= 0.5:
-        return ""
-    return (
-        f"{label}, {family}: below one half, {as_is['mean']:.3f}, with labels as they are, and "
-        f"{swapped:.3f} with the labels of context and query swapped: "
-        + (
-            "polarity. The answer follows what went with a label in training more than the labels "
-            "of its context, and which of the two classes a table calls the first is chance."
-            if swapped > 0.5
-            else "the context misleads it both ways."
-        )
-    )
 
 
 def accuracy_panel(result: Result) -> Panel:

@@ -5,8 +5,6 @@ groups, contexts = split_contexts(len(table.ys), 40, 64, seed=0)
 right = model_answers(run, table, groups, contexts)                                # [groups, 3]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil
 
@@ -43,23 +41,21 @@ SOLVERS = {
 }
 
 
-def model_answers(
-    run: Run, table: Table, groups: Sequence[Rows], contexts: Rows, chunk: int = _QUERY_CHUNK
-) -> Counts:
+def model_answers(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
     """The right answers in each group, [groups, 3]: with the labels of the context as given, with
     these swapped, and of how many. Features are standardised by the context only.
 
-    A group's rows are queries beside one copy of its context, `chunk` at a time, with the same
-    answers as in separate prompts.
+    A group's rows are queries beside one copy of its context, with the same answers as in separate
+    prompts.
     """
     parts = [slice(start, start + _GROUP_CHUNK) for start in range(0, len(groups), _GROUP_CHUNK)]
-    right = [_right(run, table, groups[part], contexts[part], chunk) for part in parts]
+    right = [_right(run, table, groups[part], contexts[part]) for part in parts]
     return np.concatenate(right)
 
 
 @torch.no_grad()
-def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows, chunk: int) -> Counts:
-    """The same for groups that are asked together."""
+def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
+    """The right answers in groups that are asked together, [groups, 3]."""
     device, loops = next(run.model.parameters()).device, trained_loops(run.config)
     labels = torch.tensor(run.task.labels, dtype=torch.float32)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
@@ -79,13 +75,13 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows, chunk
     # A smaller group is asked about its first rows once more.
     rows = np.stack([np.resize(group, sizes.max()) for group in groups])
     correct = np.empty((2, *rows.shape), bool)
-    for start in range(0, rows.shape[1], chunk):
-        part = rows[:, start : start + chunk]
+    for start in range(0, rows.shape[1], _QUERY_CHUNK):
+        part = rows[:, start : start + _QUERY_CHUNK]
         seen = torch.full((part.shape[1],), contexts.shape[1], device=device)
         answers = run.model(prompts, loops, 1, queries=Queries(inputs(part), seen))[0]
         classes = answers.argmax(-1).view(2, *part.shape).cpu().numpy()
         classes[1] = 1 - classes[1]
-        correct[:, :, start : start + chunk] = classes == table.ys[part]
+        correct[:, :, start : start + _QUERY_CHUNK] = classes == table.ys[part]
     asked_once = np.arange(rows.shape[1]) < sizes[:, None]
     return np.column_stack([*(correct & asked_once).sum(-1), sizes]).astype(np.float64)
 

@@ -4,8 +4,6 @@ here.
 settings, configs = asked(["held_out=720", "model=looped", "training.steps=2000"])
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -98,18 +96,16 @@ class RunSettings:
     protocol: Protocol = setting("corrected", "or reference: the published one, with its flaws")
     data_dir: str = setting("openml_data", "where the tables are stored")
     contexts: int = setting(64, "contexts that rows are answered from", at_least=1)
-    evaluation_seeds: int | None = setting(
-        None, "draws of contexts; null: 2, the reference's 5", at_least=1
-    )
     jobs: int | None = setting(
         None, "processes at once; null: one a core, one on a GPU", at_least=1
     )
 
     @property
     def draws(self) -> int:
-        """The number of evaluation seeds. Two are enough if all rows are queries: with as many rows
-        as the ten tables have, an accuracy varies more with the rows than with the contexts."""
-        return self.evaluation_seeds or (5 if self.protocol == "reference" else 2)
+        """The number of draws of contexts. Two are enough if all rows are queries: with as many
+        rows as the ten tables have, an accuracy varies more with the rows than with the contexts.
+        """
+        return 5 if self.protocol == "reference" else 2
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""

@@ -127,8 +127,8 @@ def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float6
     left out."""
     from pandas.api.types import is_numeric_dtype
 
-    # A column of nothing is a comma at the end of each line.
-    row_names = [each for each in frame if is_unnamed(each)]
+    # R and pandas write row names in a column without a name, as does a comma at each line's end.
+    row_names = [each for each in frame if each == "" or str(each).startswith("Unnamed: ")]
     # Integers or texts under such a name number the rows; their order would tell the class.
     row_names += [each for each in _ROW_NAMES if each in frame and frame[each].dtype.kind != "f"]
     filled = [each for each in row_names if frame[each].notna().any()]
@@ -156,12 +156,6 @@ def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float6
         f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if len(names)
     )
     return tuple(map(str, features)), np.ascontiguousarray(xs[:, varies]), notes
-
-
-def is_unnamed(name: object) -> bool:
-    """Whether a column has no name, as R and pandas write those of row names, or the one that
-    pandas gives to such."""
-    return name == "" or str(name).startswith("Unnamed: ")
 
 
 def list_names(names: Iterable[Any], most: int = _FEW) -> str:

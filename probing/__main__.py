@@ -1,7 +1,5 @@
 """`python -m probing run=runs/NAME`: probes of the loops of a trained model."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

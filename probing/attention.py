@@ -8,8 +8,6 @@ In-context regression needs pairs: a head that reads x_i at y_i (a previous-toke
 al. 2022) puts both into one token, from which later loops compute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -6,8 +6,6 @@ fit.train()
 arrays = fit.errors()
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

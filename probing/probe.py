@@ -6,8 +6,6 @@ result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
 print(table(result))
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

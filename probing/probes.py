@@ -10,8 +10,6 @@ optimizer.step()
 linear.solve(penalty)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ was asked for, and shown beside its pictures.
 result = kept_and_shown(run, "dynamics", request_of(run, settings), compute, panels, settings)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The settings of `python -m probing` and `python -m probing.dynamics`. No torch here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

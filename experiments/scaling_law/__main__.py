@@ -17,7 +17,8 @@ import numpy as np
 from looplab.conf.checksum import key_of
 from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import RunError, one_line
-from looplab.experiments.scaling_law.settings import ScalingSettings, run_folders
+from looplab.experiments.scaling_law.settings import ScalingSettings
+from looplab.training.run_folder.status import named_runs
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +29,7 @@ loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 besi
 
   python -m experiments.scaling_law table=runs.csv
   python -m experiments.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
-  python -m experiments.scaling_law 'runs=[runs/A,runs/B]'  # run folders, or folders that hold runs
+  python -m experiments.scaling_law 'runs=[runs/A,runs/linear-*]'
   python -m experiments.scaling_law table=minima            # the 24 minima of arXiv 2604.21106
 
 A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
@@ -120,7 +121,7 @@ def _fit(settings: ScalingSettings) -> str:
 
     if settings.runs:
         name = "runs"
-        table, messages = read_runs(run_folders(settings.runs))
+        table, messages = read_runs(named_runs(settings.runs))
         for message in messages:
             print(message, flush=True)
     else:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pandas import DataFrame
-from scipy.optimize import minimize
+from scipy.optimize import least_squares
 
 from looplab.conf.mistakes import RunError, nearest
 from looplab.evaluation.bootstrap import Floats
@@ -31,14 +31,9 @@ if TYPE_CHECKING:
 COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
 NAMES = ("E", "A", "B", "alpha", "beta", "phi")
 DELTA = 1e-3  # of the Huber loss on log L (Hoffmann et al., arXiv 2203.15556, approach 3)
-# The ranges of exponents, and the starts of the search.
+# The ranges of exponents, and those of alpha and beta that the search starts from.
 RANGES = {"alpha": (0.005, 6.0), "beta": (0.005, 6.0), "phi": (-3.0, 4.0)}
-_STARTS = {
-    "alpha": np.geomspace(0.06, 1.5, 8),
-    "beta": np.geomspace(0.06, 1.5, 8),
-    "phi": np.linspace(-0.25, 1.25, 7),
-}
-_FLATTEST = 1e-9  # of the steepest direction's curvature: a smaller one counts as flat
+_STARTS = (0.06, 0.3, 1.5)
 _NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
 _NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
 
@@ -83,43 +78,30 @@ def columns_of(table: DataFrame) -> list[Floats]:
 
 
 class Problem:
-    """The objective over theta = (log E, log A', log B', alpha, beta, phi), where A' and B' are the
+    """The residuals over theta = (log E, log A', log B', alpha, beta, phi), where A' and B' are the
     terms at the table's middle sizes: A and B themselves change by powers of ten with alpha and
     beta. All arrays are [rows]; sizes are logarithms."""
 
-    def __init__(self, table: DataFrame, weights: Floats) -> None:
-        """The problem of a table whose rows count `weights` [rows] times."""
+    def __init__(self, table: DataFrame) -> None:
         once, rec, r, data, loss = columns_of(table)
         self.middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
         with np.errstate(divide="ignore"):  # log 0 if nothing runs once
             self.once, self.rec = (np.log(each) - self.middle[0] for each in (once, rec))
         self.loops, self.data = np.log(r), np.log(data) - self.middle[1]
-        self.target, self.weights = np.log(loss), weights
-
-    def effective(self, phi: Floats) -> tuple[Floats, Floats]:
-        """log N_eff and the looped parameters' share of it, [..., rows], for phi [..., 1]."""
-        rec = self.rec + phi * self.loops
-        size = np.logaddexp(self.once, rec)
-        return size, np.exp(rec - size)
+        self.target = np.log(loss)
 
     def slopes(self, theta: Floats) -> tuple[Floats, Floats]:
         """The residuals of log L over delta, [..., rows], and their derivatives, [..., rows, 6],
         for theta [..., 6]."""
         e, a, b, alpha, beta, phi = np.moveaxis(theta[..., None], -2, 0)
-        size, share = self.effective(phi)
+        rec = self.rec + phi * self.loops
+        size = np.logaddexp(self.once, rec)  # log N_eff, of which looped parameters have a share
+        share = np.exp(rec - size)
         n, d = a - alpha * size, b - beta * self.data
         log_loss = np.logaddexp(np.logaddexp(e, n), d)
         de, dn, dd = (np.exp(term - log_loss) / DELTA for term in (e, n, d))
         derivatives = (de, dn, dd, -dn * size, -dd * self.data, -dn * alpha * share * self.loops)
         return (log_loss - self.target) / DELTA, np.stack(derivatives, axis=-1)
-
-    def value(self, theta: Floats) -> tuple[Floats, Floats]:
-        """The Huber loss over delta², summed over the rows, [...], and its gradient [..., 6], for
-        theta [..., 6]. In units of delta², because the optimiser's tolerances are absolute."""
-        residual, slopes = self.slopes(theta)
-        psi = np.clip(residual, -1, 1)
-        scores = self.weights * psi
-        return (scores * (residual - psi / 2)).sum(-1), (scores[..., None] * slopes).sum(-2)
 
     def law(self, theta: Floats) -> Law:
         """The law with these parameters."""
@@ -135,74 +117,51 @@ class Problem:
         return np.array([e, a, b, alpha, beta, phi])
 
 
-def _best_starts(problem: Problem, fixed: Mapping[str, float]) -> Floats:
-    """Of a grid of exponents the best for each alpha, [starts, 6]; the best of all would be
-    neighbours, which end at the same minimum. For given exponents the law is linear in E, A and B:
-    they are fitted by least squares of the relative error."""
-    axes = [[fixed[name]] if name in fixed else _STARTS[name] for name in RANGES]
-    grid = np.array(list(product(*axes)))
-    alpha, beta, phi = (values[:, None] for values in grid.T)
-    size, _ = problem.effective(phi)
-    terms = [np.zeros_like(size), -alpha * size, -beta * problem.data + 0 * size]
-    columns = np.exp(np.stack(terms, -1) - problem.target[:, None])  # [starts, rows, 3]
-    remainder, first = np.ones(problem.target.shape), 0
-    if "E" in fixed:
-        remainder, first = remainder - fixed["E"] * np.exp(-problem.target), 1
-    weighted = np.swapaxes(columns[..., first:] * problem.weights[:, None], 1, 2)
-    gram = weighted @ columns[..., first:]
-    scale = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-    gram += 1e-9 * scale * np.eye(3 - first)  # at small exponents the columns are nearly equal
-    amounts = np.linalg.solve(gram, (weighted @ remainder)[..., None])[..., 0]
-    least = 1e-3 * math.exp(problem.target.min())  # instead of a negative amount
-    theta = np.concatenate([np.zeros((len(grid), first)), np.log(np.maximum(amounts, least))], 1)
-    theta = np.concatenate([theta, grid], 1)
-    if first:
-        theta[:, 0] = math.log(fixed["E"]) if fixed["E"] else -math.inf
-    order = np.argsort(problem.value(theta)[0], kind="stable")
-    _, first_rows = np.unique(grid[order, 0], return_index=True)
-    return theta[order[np.sort(first_rows)]]
+def _starts(problem: Problem, fixed: Mapping[str, float]) -> list[Floats]:
+    """The starts of the search, [6] each: several exponents, as the loss has more than one valley,
+    with half of the least loss in E and a quarter in each other term."""
+    least = float(problem.target.min())
+    E = fixed.get("E", math.exp(least) / 2)
+    terms = [math.log(E) if E else -math.inf, least - math.log(4), least - math.log(4)]
+    starts = []
+    for alpha, beta in product(_STARTS, repeat=2):
+        exponents = {"alpha": alpha, "beta": beta, "phi": 0.5, **fixed}
+        starts.append(np.array([*terms, *(exponents[name] for name in RANGES)]))
+    return starts
 
 
-def _polished(problem: Problem, start: Floats, fixed: Collection[str]) -> tuple[float, Floats]:
-    """The least value from this start, and its theta; `fixed` entries do not change. One that
-    leaves its range stays at the edge while the others continue: no term is above the losses by
-    more than a few powers of e, and one below e^-12 of them is rounding."""
+def _descend(problem: Problem, start: Floats, fixed: Collection[str]) -> tuple[float, Floats]:
+    """The least Huber loss over delta² from this start, summed over the rows, and its theta, of
+    which the `fixed` entries do not change. The others stay in their ranges: no term is above the
+    losses by more than a few powers of e, and one below e^-12 of them is rounding."""
     least, most = float(problem.target.min()) - 12, float(problem.target.max())
     ranges = np.array([(least, most), (least, most + 4), (least, most + 4), *RANGES.values()])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
-    value, theta = _descend(problem, start, free)
-    while out_of_range := [i for i in free if not ranges[i, 0] <= theta[i] <= ranges[i, 1]]:
-        free = [i for i in free if i != out_of_range[0]]
-        theta[out_of_range] = np.clip(theta[out_of_range], *ranges[out_of_range].T)
-        value, theta = _descend(problem, theta, free)
-    return value, theta
 
+    def at(values: Floats) -> Floats:
+        theta = start.copy()
+        theta[free] = values
+        return theta
 
-def _descend(problem: Problem, start: Floats, free: list[int]) -> tuple[float, Floats]:
-    """L-BFGS-B over the `free` entries of theta along directions in which the residuals have about
-    equal slopes: E, A and alpha form a valley so narrow that the parameters themselves would take
-    several times as many steps."""
-    theta = start.copy()
-    if not free:  # all are fixed, or at an edge
-        return float(problem.value(theta)[0]), theta
-    slopes = problem.slopes(start)[1][:, free]
-    lengths, axes = np.linalg.eigh(slopes.T @ (problem.weights[:, None] * slopes))
-    axes = axes / np.sqrt(np.maximum(lengths, _FLATTEST * lengths[-1]))
-
-    def objective(coordinates: Floats) -> tuple[float, Floats]:
-        theta[free] = start[free] + axes @ coordinates
-        value, gradient = problem.value(theta)
-        return float(value), gradient[free] @ axes
-
-    options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-6, "maxcor": 20}
-    result = minimize(objective, np.zeros(len(free)), jac=True, method="L-BFGS-B", options=options)
-    theta[free] = start[free] + axes @ result.x
-    return float(result.fun), theta
+    low, high = ranges[free].T
+    result = least_squares(
+        lambda values: problem.slopes(at(values))[0],
+        np.clip(start[free], low, high),
+        lambda values: problem.slopes(at(values))[1][:, free],
+        bounds=(low, high),
+        loss="huber",
+        x_scale="jac",
+        ftol=1e-12,
+        xtol=1e-12,
+        gtol=None,
+        max_nfev=3000,
+    )
+    return float(result.cost), at(result.x)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted law: `huber`, the weighted mean Huber loss of log L's residuals; `r2`, the share of
+    """A fitted law: `huber`, the mean Huber loss of log L's residuals; `r2`, the share of
     the variance of L it explains."""
 
     law: Law
@@ -210,23 +169,19 @@ class Fit:
     r2: float
 
 
-def fit_law(
-    table: DataFrame,
-    fixed: Mapping[str, float],
-    weights: Floats | None = None,
-    start: Law | None = None,
-) -> Fit:
-    """The law with the least Huber loss on log L over the rows, each counted `weights` times.
+def fit_law(table: DataFrame, fixed: Mapping[str, float], start: Law | None = None) -> Fit:
+    """The law with the least Huber loss on log L over the rows.
 
-    `fixed` are values for some of E, alpha, beta and phi; E may be 0. L-BFGS-B starts from the best
-    of a grid of starts, or from `start` alone. Raises RunError for a table that cannot determine
-    the free parameters, and for an E that is not below every loss.
+    `fixed` are values for some of E, alpha, beta and phi; E may be 0. The search starts from
+    several exponents, or from `start` alone. Raises RunError for a table that cannot
+    determine the free parameters, and for an E that is not below every loss.
     """
-    weights, loss = np.ones(len(table)) if weights is None else weights, columns_of(table)[-1]
+    loss = columns_of(table)[-1]
     if len(table) and fixed.get("E", 0) >= loss.min():
         lowest = f"{loss.min():g} in row {loss.argmin() + 1}"
         raise RunError(f"E must be below every loss, got {fixed['E']:g} beside {lowest}")
-    counted, free = table[weights > 0], len(NAMES) - len(fixed)
+    # A resample has rows several times.
+    counted, free = table[~table.index.duplicated()], len(NAMES) - len(fixed)
     if len(counted) < free:
         raise RunError(f"the table has {len(counted)} rows, too few for {free} free parameters")
     if counted.loss.nunique() < 2:
@@ -235,16 +190,13 @@ def fit_law(
         values = counted.N_once + counted.N_rec if column == "N" else counted[column]
         if name not in fixed and values.nunique() < 2:
             raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
-    problem = Problem(table, weights)
-    starts = (
-        _best_starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
-    )
-    ends = [_polished(problem, each, fixed) for each in starts]
+    problem = Problem(table)
+    starts = _starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
+    ends = [_descend(problem, each, fixed) for each in starts]
     value, theta = min(ends, key=lambda end: end[0])
     law = problem.law(theta)
-    deviations, missed = loss - np.average(loss, weights=weights), loss - law.loss(table)
-    r2 = float(1 - (weights * missed**2).sum() / (weights * deviations**2).sum())
-    return Fit(law, value * DELTA**2 / float(weights.sum()), r2)
+    r2 = float(1 - np.square(loss - law.loss(table)).sum() / np.square(loss - loss.mean()).sum())
+    return Fit(law, value * DELTA**2 / len(table), r2)
 
 
 @dataclass(frozen=True)
@@ -272,8 +224,8 @@ def fitted(
     table: DataFrame, fixed: Mapping[str, float], columns: Sequence[str], resamples: int, seed: int
 ) -> Fitted:
     """The law of a table and the certainty of its parameters. Rows that agree in all `columns` are
-    a cluster, without columns each row is. A resample weights the rows by how often their cluster
-    was drawn; its fit starts from the table's law. One that cannot determine the free parameters
+    a cluster, without columns each row is. A resample has the rows as often as their cluster was
+    drawn; its fit starts from the table's law. One that cannot determine the free parameters
     (e.g. with a single r) is left out.
 
     Raises RunError for a table that cannot determine the law, an invalid number, a column that
@@ -296,15 +248,16 @@ def fitted(
     if count < 2:
         raise RunError("the table has one cluster only, of which there is nothing to resample")
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
-    for times in drawn[:, clusters].astype(np.float64):
+    for times in drawn[:, clusters]:
         with suppress(RunError):
-            samples.append(astuple(fit_law(table, fixed, times, free.law).law))
+            resample = table.loc[np.repeat(table.index, times)]
+            samples.append(astuple(fit_law(resample, fixed, free.law).law))
     if 2 * len(samples) <= resamples:
         raise RunError(
             f"only {len(samples)} of {resamples} resamples of the {count} clusters can be fitted"
         )
     low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
-    unknown = _not_determined(table, fixed, low, high)
+    unknown = _not_determined(table, fixed, low, high, free.law)
     return Fitted(table, fixed, {"free": free, **phis}, count, len(samples), low, high, unknown)
 
 
@@ -324,17 +277,25 @@ def ends_of(
 
 
 def _not_determined(
-    table: DataFrame, fixed: Collection[str], low: Mapping[str, Any], high: Mapping[str, Any]
+    table: DataFrame,
+    fixed: Collection[str],
+    low: Mapping[str, Any],
+    high: Mapping[str, Any],
+    law: Law,
 ) -> dict[str, str]:
     """The reason for each parameter that is not determined: the table has too few values for it,
-    its interval is open, or E may as well be 0."""
+    its interval is open, no loss depends on it, or E may as well be 0."""
     unidentified, reasons = unidentifiable(table, fixed), dict[str, str]()
+    problem = Problem(table)
+    slopes = dict(zip(NAMES, np.abs(problem.slopes(problem.theta(law))[1]).max(0), strict=True))
+    # Those that move no residual by more than delta over their whole range.
+    flat = [name for name, ends in RANGES.items() if slopes[name] * np.ptp(ends) < 1]
     counts = f"{table.D.nunique()} of D and {table.r.nunique()} of r"
     for name in NAMES:
         if name in unidentified:
             sizes = (table.N_once + table.N_rec).nunique()
             reasons[name] = f"{sizes} values of N, {counts} cannot tell, however exact the losses"
-        elif None in (low[name], high[name]):
+        elif None in (low[name], high[name]) or (name in flat and name not in fixed):
             reasons[name] = "where the search for it ends, the losses are fitted as well"
         elif name == "E" and "E" not in fixed and low["E"] < _NO_E * table.loss.min() < high["E"]:
             reasons[name] = f"all from {low[name]:.2g} to {high[name]:.3g} fit the losses as well"
@@ -350,7 +311,7 @@ def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
     direction in which the derivatives of all losses vanish at generic exponents is one in which
     they vanish everywhere.
     """
-    problem = Problem(table, np.ones(len(table)))
+    problem = Problem(table)
     theta = np.array([0.0, 0.0, 0.0, _power(problem.once, problem.rec), _power(problem.data), 0.37])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
     slopes = problem.slopes(theta)[1][:, free]

@@ -3,8 +3,6 @@
 result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict

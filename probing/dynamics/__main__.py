@@ -1,7 +1,5 @@
 """`python -m probing.dynamics run=runs/NAME`: the dynamics of a model's state from loop to loop."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

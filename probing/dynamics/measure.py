@@ -5,8 +5,6 @@ result = dynamics(DynamicsSettings("runs/NAME", loops=200))
 print(report(result))
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -7,8 +7,6 @@ Lengths are L2 norms of one token's state, averaged over the tokens of a prompt;
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -124,7 +122,7 @@ class Movements:
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 
     def effective_ranks(self) -> list[float]:
-        """Of the states where predictions are read, from index 0, the read-in, to `window`."""
+        """The ranks of states where predictions are read, from 0, the read-in, to `window`."""
         return [spread.rank() for spread in self._spreads]
 
 

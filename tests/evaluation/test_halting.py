@@ -33,10 +33,9 @@ def test_what_never_settles_is_read_at_the_last_loop() -> None:
     assert halted.loops.tolist() == [[3.0, 3.0]]
 
 
-def test_all_have_halted_at_the_latest_loop() -> None:
+def test_all_halt_at_the_latest_loop() -> None:
     halted = Halting("state", 0.1, 2).start(torch.zeros(2))
     for loop, error in ((1, 5.0), (2, 4.0), (3, 3.0)):
-        assert halted.all == (loop == 3)
         halted.update(loop, torch.full((2,), error), {"state_change": torch.ones(2)})
     assert halted.values.tolist() == [4.0, 4.0]
     assert halted.loops.tolist() == [2.0, 2.0]

@@ -38,7 +38,6 @@ from looplab.experiments.near_init import (
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop
-from looplab.training.progress import Progress
 from tests.experiments.checks import check_panels
 from tests.models.plain_blocks import Array, plain_block
 
@@ -161,9 +160,7 @@ def test_steps_are_those_of_adamw(shared: bool) -> None:
 
 def test_seeds_and_stacks_are_axes() -> None:
     stacks = [Stack(1, True, "none"), Stack(3, False, "sqrt")]
-    with Progress(8, "test", "loop") as progress:
-        found = all_first_steps(SETTING, stacks, 1, range(5, 7), progress)
-        assert progress.done == 8
+    found = all_first_steps(SETTING, stacks, 1, range(5, 7))
     shapes = {name: part.shape for name, part in found.items()}
     assert shapes == {"norm": (2, 2, 2), "raw": (2, 2, 1), "normed": (2, 2, 1)}
     for place, stack in enumerate(stacks):
@@ -175,13 +172,10 @@ def test_seeds_and_stacks_are_axes() -> None:
 
 def at_step_1(name: str) -> dict[str, dict[str, Floats]]:
     """Ten seeds at each number of loops, [seeds, loops, steps], by scaling."""
-    with Progress(1, name, "loop") as progress:
-        return {
-            s: all_first_steps(
-                INITS[name], [Stack(r, True, s) for r in ALL_LOOPS], 1, range(10), progress
-            )
-            for s in LABELS
-        }
+    return {
+        s: all_first_steps(INITS[name], [Stack(r, True, s) for r in ALL_LOOPS], 1, range(10))
+        for s in LABELS
+    }
 
 
 def change(found: dict[str, Floats], name: str) -> Floats:

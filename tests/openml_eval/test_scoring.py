@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.openml_eval import scoring
 from looplab.openml_eval.scoring import (
     SOLVERS,
     Rows,
@@ -86,10 +87,13 @@ def one_by_one(
 
 @pytest.mark.parametrize("protocol", ["corrected", "reference"])
 @pytest.mark.parametrize("family", ["looped", "standard"])
-def test_answers_are_those_of_separate_prompts(protocol: str, family: str) -> None:
+def test_answers_are_those_of_separate_prompts(
+    protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
     asked, table = trained(protocol, family), make_table()
     split = split_contexts(70, SIZE, 9, seed=1)
-    right = model_answers(asked, table, *split, chunk=5)
+    right = model_answers(asked, table, *split)
     assert right[:, 2].tolist() == [len(group) for group in split[0]]
     for swapped in (0, 1):
         assert right[:, swapped].tolist() == one_by_one(asked, table, *split, swapped)

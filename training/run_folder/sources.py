@@ -68,13 +68,6 @@ def outside_source(cls: type) -> str | None:
     return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
 
 
-def is_current(sources: Mapping[str, str]) -> bool:
-    """Whether the project's files have these digests today."""
-    paths = {name: _HOME / name for name in sources if name != _RELEASE}
-    now = _digests({name: path for name, path in paths.items() if path.exists()})
-    return not changed_files(sources, now | {_RELEASE: str(NUMBERS)} if _is_release() else now)
-
-
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """The files whose digests differ, or that only one of the two has; of two releases of the same
     numbers the user's own alone."""

@@ -5,21 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from looplab import runs_table
-from looplab.evaluation import evaluate
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
-from looplab.training import train
 from looplab.training.run_folder.files import read_record, write_record
 from looplab.training.run_folder.run import RunFolder
 from looplab.training.run_folder.status import holding, runs_in
-from tests.training.tiny import tiny
 
 Capture = pytest.CaptureFixture[str]
 
@@ -176,18 +171,6 @@ def test_a_linked_run_is_listed_once(folder: Path, capsys: Capture, tmp_path: Pa
     (copy / "grid" / "member").symlink_to(run, target_is_directory=True)
     assert runs_in(copy) == [copy / path.relative_to(folder) for path in runs_in(folder)]
     assert "3 runs: 3 finished" in listed(copy, capsys)
-
-
-def test_an_edit_that_was_taken_back_is_not_shown(
-    tmp_path: Path, edit: Callable[[str], None], capsys: Capture
-) -> None:
-    run = train(tiny(tmp_path, steps=2))
-    for file, shown in (("tasks/linear.py", True), ("", False)):
-        edit("tasks/linear.py")
-        evaluate(run, replace(run.config.evaluation, prompts=4, resamples=5))
-        edit(file)
-        found = any("tasks/linear.py differs now" in line for line in listed(tmp_path, capsys))
-        assert found == shown
 
 
 def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> None:

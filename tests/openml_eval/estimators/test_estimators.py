@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -67,12 +66,11 @@ def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) ->
     assert np.ptp(first[:, 1]) > 1e-3
 
 
-@pytest.mark.parametrize("loops", [None, "auto"])
-def test_no_query_depends_on_the_others(runs: Path, loops: Any) -> None:
+def test_no_query_depends_on_the_others(runs: Path) -> None:
     """Not on their number, their order, nor on what else is asked."""
     X, labels = halves(40, 4)
     many = table(600, 4, seed=2)[0]
-    fitted = LoopedClassifier(runs / "classifier", n_loops=loops).fit(X, labels)
+    fitted = LoopedClassifier(runs / "classifier").fit(X, labels)
     together = fitted.predict_proba(many)
     for rows in ([5], [599, 3], range(250, 300)):
         alone = fitted.predict_proba(many[list(rows)])

@@ -86,7 +86,7 @@ def test_one_failure_is_named_and_the_rest_goes_on(
         return trained(config)
 
     monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
-    assert main(words(data, tmp_path, "model=looped", "jobs=1", "evaluation_seeds=1")) == 1
+    assert main(words(data, tmp_path, "model=looped", "jobs=1")) == 1
     said = capsys.readouterr().out
     assert "failed: 8 second, looped, seed 0: the disk is full" in said
     result = result_of(tmp_path)

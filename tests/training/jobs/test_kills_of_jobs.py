@@ -39,7 +39,7 @@ class Subject:
 @pytest.fixture
 def subject(tmp_path: Path) -> Subject:
     tables = write_tables(tmp_path / "tables")
-    given = words(tables, tmp_path, *_OPENML, "evaluation_seeds=1")
+    given = words(tables, tmp_path, *_OPENML)
     given = [each for each in given if not each.startswith(("folder=", "training.steps=6"))]
     return Subject(["openml_eval", *given], "openml-????????/openml.json")
 
