@@ -12,6 +12,7 @@ the same prompts: no interval covers another set of them.
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -171,3 +172,8 @@ def _sized(estimate: Estimate, result: Any) -> Estimate:
     settings = result["settings"]
     size = f"{result['fitted']} runs of {settings['depth']} layers, d = {settings['dims']}"
     return estimate._replace(steps=min(settings["steps"]), size=size)
+
+
+if __name__ == "__main__":
+    print("experiments.iso_depth: is now python run.py experiment=iso_depth", file=sys.stderr)
+    raise SystemExit(2)

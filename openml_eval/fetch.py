@@ -4,8 +4,10 @@ own files, checked and stored in a folder.
 print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 """
 
+import gzip
 import hashlib
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ _SECONDS = 60  # without an answer
 _NEEDED = {"name", "version", "url", "md5_checksum"}  # of a description
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
+_MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]  # in a column of numbers
 
 
 def fetch(settings: FetchSettings) -> str:
@@ -172,17 +175,23 @@ def _frame(name: str, content: bytes, is_parquet: bool) -> Any:
 
 
 def csv_table(path: Path, target: str | None = None) -> Table:
-    """The table in a file with a header line, of values between commas (in a .tsv, tabs), gzipped
-    or not, as pandas reads it, named after the file; `target` is its column of classes, by default
-    the last one. "?" is missing, too.
+    """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
+    or not, named after the file; `target` is its column of classes, by default the last one, in
+    which only an empty field and "?" are missing, elsewhere NA and the like too.
 
     Raises RunError if it cannot be read or used (see Table.from_frame).
     """
     from pandas import RangeIndex, read_csv
 
-    separator = "\t" if ".tsv" in path.name.lower() else ","
+    opened = gzip.open if path.name.endswith(".gz") else open
     try:
-        frame = read_csv(path, sep=separator, skipinitialspace=True, na_values="?")
+        with opened(path, "rt", encoding="utf-8") as file:
+            separator = max(",;\t", key=file.readline().count)
+        read = partial(read_csv, path, sep=separator, skipinitialspace=True)
+        names = [*read(nrows=0).columns]
+        classes = names[-1] if target is None else target
+        missing = {name: _MISSING[:2] if name == classes else _MISSING for name in names}
+        frame = read(keep_default_na=False, na_values=missing)
     except (ValueError, OSError, EOFError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
     notes: tuple[str, ...] = ()
