@@ -1,7 +1,5 @@
 """The main command in a checkout: `python run.py --help`. Installed, it is `looplab`."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

@@ -1,7 +1,5 @@
 """Shared by the benchmarks: their command, the header of reports, paired ratios."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence

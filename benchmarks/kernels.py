@@ -3,8 +3,6 @@
 python -m benchmarks.kernels 'precision=[bf16,tf32]'
 """
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

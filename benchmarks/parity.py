@@ -8,8 +8,6 @@ Early differences are those of the arithmetic; later the curves diverge like tho
 that only means over seeds are comparable.
 """
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

@@ -6,8 +6,6 @@ progress bar, but not its work of every 100th (wandb) or 1000th (saving) step. I
 products in fp32, TF32 on CUDA, no autocast.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import os

@@ -1,7 +1,5 @@
 """The settings of the benchmarks, and the configurations that they name. No torch here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 

@@ -10,8 +10,6 @@ are measured, except on a GPU the floor, the seconds of the arithmetic alone. Th
 after each turn, with the clocks of an NVIDIA GPU.
 """
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

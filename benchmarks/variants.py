@@ -1,7 +1,5 @@
 """The variants of a training step that are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count

@@ -1,7 +1,5 @@
 """The actions of run.py: what each works on, and which settings it uses. No torch here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,8 +1,6 @@
 """Names of our settings in other codes and papers, so that a wrong key is answered with the right
 one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 # Our settings (of run.py first, then of the small commands), each with its other names.

@@ -1,7 +1,5 @@
 """Turn plain mappings (from YAML or the command line) into a checked `Config`, and back."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A checksum of plain values, to recognise an altered file, and keys made from it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -3,8 +3,6 @@
 sys.exit(run_command("probing", ProbingSettings, sys.argv[1:], help_text, measure))
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ task, model, scale and recipe, then what is given. No torch here.
 config = commands(["task=linear", "training.steps=500"])[0].config
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

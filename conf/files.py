@@ -3,8 +3,6 @@
 read_values("scale/small")["loops"]          # {"b": 12, "T": 4}
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from copy import deepcopy

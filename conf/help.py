@@ -1,7 +1,5 @@
 """The text of `python run.py --help`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .command import as_word, described

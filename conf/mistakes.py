@@ -1,7 +1,5 @@
 """Mistakes are reported in one line: the key, what was expected, and the nearest right spelling."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 load_plugins(["my_file.py"])          # settings can name what it registers from here on
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec, module_from_spec, spec_from_file_location

@@ -5,8 +5,6 @@ config = read_config(Path("runs/NAME"))
 unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made at first use
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -5,8 +5,6 @@
 `check_settings` raises for values out of range, docs/reference.md prints the meaning.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass

@@ -3,8 +3,6 @@
 settings = settings_from_words(DynamicsSettings, ["run=runs/NAME", "loops=200"])
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

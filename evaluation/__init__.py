@@ -1,7 +1,5 @@
 """Errors of a trained model with intervals, beside those of the solvers a user could take."""
 
-from __future__ import annotations
-
 from looplab.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines

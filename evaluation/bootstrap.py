@@ -1,7 +1,5 @@
 """Bootstrap intervals of means over prompts, and over prompts and training seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 

@@ -1,8 +1,6 @@
 """Evaluate a run and store the result in its folder: each evaluation in evaluations/, the one that
 was asked for last in evaluation.json, evaluation.npz and figures/."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path

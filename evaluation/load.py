@@ -4,8 +4,6 @@ run = load_run("runs/sparse_linear-looped-seed0-1a2b3c4d")
 run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike

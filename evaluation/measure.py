@@ -1,7 +1,5 @@
 """Errors of a run's model and of the solvers, prompt by prompt; each computation is cached."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property

@@ -4,8 +4,6 @@ for entry in published(run.config):
     print(entry["label"], entry["mean"][40], entry["source"])
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -4,8 +4,6 @@ code that has changed since.
 for line in remarks(run): print(line)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

@@ -1,8 +1,6 @@
 """From errors prompt by prompt to the content of evaluation.json, which is one plain dict of means
 with intervals; and what its numbers are called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

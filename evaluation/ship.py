@@ -1,7 +1,5 @@
 """`python -m evaluation.ship run=runs/NAME name=linear`: make a run a model that ships."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
 

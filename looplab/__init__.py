@@ -9,8 +9,6 @@ The modules are looplab.tasks, looplab.models, looplab.training and so on: in a 
 the folders beside this one, in an installed package those within it.
 """
 
-from __future__ import annotations
-
 import os
 
 if not os.path.isdir(os.path.join(__path__[0], "models")):

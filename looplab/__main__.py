@@ -1,7 +1,5 @@
 """`looplab task=linear` and `python -m looplab task=linear`: the main command, installed."""
 
-from __future__ import annotations
-
 import sys
 
 from looplab.conf.entry import begin

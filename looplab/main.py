@@ -1,7 +1,5 @@
 """The main command: train and evaluate. `python run.py --help`."""
 
-from __future__ import annotations
-
 import os
 import sys
 

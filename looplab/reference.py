@@ -1,7 +1,5 @@
 """The settings of every command as text: python -m looplab.reference > docs/reference.md"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin

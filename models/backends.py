@@ -3,8 +3,6 @@
 use_backend(model, "compile")
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module

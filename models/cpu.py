@@ -6,8 +6,6 @@ and a fused GELU costs a fifth of a separate one. The operator is a private one 
 is not available, products are PyTorch's, and so are those in bfloat16 where oneDNN has none.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import platform

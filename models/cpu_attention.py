@@ -5,8 +5,6 @@ are taken in blocks, each multiplied with the keys that it may see, for a few pr
 that their scores stay in the cache. Scores and softmax are in float32, other products in bfloat16.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

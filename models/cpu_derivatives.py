@@ -4,8 +4,6 @@ PyTorch takes each apart into products and sums, one pass over memory each, and 
 each of them. Values and derivatives are the same up to rounding.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

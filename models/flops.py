@@ -4,8 +4,6 @@ costs = pass_costs(model, tokens=256)
 costs.of_step(loops=8, grad_loops=4, window=2)   # forward and backward, of one sequence
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .model import Model

@@ -4,8 +4,6 @@ model = Model(ModelSpec(dims=20, n_embd=256, n_head=8, injection="add"))
 predictions = model(prompts, loops=30, window=30)            # [30, B, n]
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

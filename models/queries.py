@@ -5,8 +5,6 @@ queries = Queries(xs, seen=torch.full((50,), prompts.xs.shape[1]))   # 50 per pr
 predictions = model(prompts, loops=30, queries=queries)               # [1, B, 50]
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -5,8 +5,6 @@ reader = make_reader(spec)
 tokens, layout = reader.tokens(prompts, queries), reader.layout(prompts, queries)
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Protocol
 

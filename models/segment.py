@@ -1,7 +1,5 @@
 """Many steps of a loop: the function that a faster backend replaces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

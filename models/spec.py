@@ -1,7 +1,5 @@
 """The shape of a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from looplab.conf.checks.model import check_model

@@ -1,8 +1,6 @@
 """Linear functions of inputs whose covariance has a condition number above 1 (arXiv 2410.21698,
 2410.08292)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Halfspaces in context, on inputs like those of tables: any number of them, correlated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Linear functions in context: dense, noisy and sparse (Garg et al. 2022, section 3)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """Prompts of several function classes: of which one, the pairs must tell (arXiv 2306.04891,
 2311.00871)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Two-layer ReLU networks and decision trees in context (Garg et al. 2022, section 3.3)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

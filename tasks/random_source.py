@@ -3,8 +3,6 @@
 A task samples through this interface alone, so that `distinct_prompts` works for every task.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

@@ -3,8 +3,6 @@
 shifted = SHIFTS["orthogonal_query"].sample(task, torch.Generator().manual_seed(0), 64, 41)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ rows = load_rows("openml_data", ("abalone", "wind"), "cpu")
 index = distinct(random, rows.count[tables], 41)                       # [B, 41]
 """
 
-from __future__ import annotations
-
 import shlex
 import zipfile
 from collections.abc import Callable

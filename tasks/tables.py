@@ -4,8 +4,6 @@ task = make_task("tables", dims=14, settings={"held_out": "wind"})   # of openml
 prompts = task.sample(torch.Generator().manual_seed(0), batch=32, points=41)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Checks of names, values, their combinations and sizes, without torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain

@@ -1,8 +1,6 @@
 """Checks of a folder that a user names: it can be written to, before anything is computed; and
 which files in it are his."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

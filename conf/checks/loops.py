@@ -1,7 +1,5 @@
 """Combinations of loop settings that cannot run: key and problem, for config.py to refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..schema import Config, LoopsConfig

@@ -3,8 +3,6 @@
 for key, problem in model_mistakes(config.model): ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle, islice
 

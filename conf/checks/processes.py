@@ -5,8 +5,6 @@ if (launch := launched()) is not None:      # torchrun --nproc-per-node=2 run.py
     check_launch(config, launch)
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

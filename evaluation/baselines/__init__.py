@@ -6,8 +6,6 @@ classes, ys are -1 and 1, and the predicted class is 1 where the prediction is a
 a text is `solve(task, prompts)`: nats of each next token, [B, n].
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial

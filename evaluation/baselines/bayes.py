@@ -4,8 +4,6 @@ also among finitely many functions.
 predictions = sparse_posterior(xs, ys, queries, sparsity=3)          # [prompts, n], float64
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -5,8 +5,6 @@ equations = normal_equations(xs, ys)                      # of float64 arrays [B
 steps = predictions(queries, conjugate_gradients(equations), (0, 5, 10))     # [3, B, n]
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import NamedTuple

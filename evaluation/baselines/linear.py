@@ -6,8 +6,6 @@ queries[b, k] from the first k pairs of prompt b; zero without pairs. `…_weigh
 of the linear predictions, [B, n, d]: those at k - 1 from the first k pairs.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 nats = ngram(task, prompts, order=5)                     # [B, n]
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

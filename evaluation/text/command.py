@@ -1,7 +1,5 @@
 """`python run.py action=generate`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 for text in generate(load_run("runs/NAME"), "Call me", Generation(tokens=100)): print(text)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

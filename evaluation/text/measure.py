@@ -1,8 +1,6 @@
 """All that one evaluation measures of a language model: the held-out text, and the texts and
 questions of `task.eval`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256

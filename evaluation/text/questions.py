@@ -4,8 +4,6 @@ questions = read_questions(Path("piqa.jsonl"))
 arrays = answers(model, asked(questions, shots=0, …), loops=12)
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The results of language models as plain values, part of evaluation.json."""
 
-from __future__ import annotations
-
 from typing import Literal, NotRequired, TypedDict
 
 from ..bootstrap import Band

@@ -4,8 +4,6 @@ rows = blocks(documents, tokenizer, length=256)            # Prompts of consecut
 result = text_result(arrays, documents, settings)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """The kinds of attention: with as many heads of keys as of queries, with fewer (grouped), from a
 latent (Multi-head Latent Attention), and within a sliding window."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 

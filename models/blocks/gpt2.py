@@ -1,7 +1,5 @@
 """The GPT-2 block: pre-LayerNorm causal attention and a tanh-GELU MLP, each added to the stream."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

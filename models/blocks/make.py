@@ -4,8 +4,6 @@ block = make_block(BlockSpec(n_embd=256, n_head=8, kind="llama"), layer=0)
 x = block(x, memory=h, positions=positions, mask=mask, scale=0.25)      # [B, S, n_embd]
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """The norms of the blocks, by the block's kind."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from ..operations import rms_norm

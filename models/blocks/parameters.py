@@ -1,7 +1,5 @@
 """The parameters of a block: their initial values, their roles and their number."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The shape of a block: its kind, its attention, and the sizes that follow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 _SHARE = 4  # a sliding window sees the last quarter of the length

@@ -5,8 +5,6 @@ diagonal are skipped, and the backward pass recomputes the probabilities from th
 each row's sum (Dao et al. 2022).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ the next power of two. Streams, sums and statistics are float32; the operands of
 compute dtype.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

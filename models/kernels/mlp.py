@@ -5,8 +5,6 @@ backwards it is computed again and stored with its gradient, for the products th
 gradients, one for all uses.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

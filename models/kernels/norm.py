@@ -1,7 +1,5 @@
 """The loop's final LayerNorm over a whole stream, after the last step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

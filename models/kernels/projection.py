@@ -1,7 +1,5 @@
 """The attention's output projection, added to the stream: x + scale · (mixed @ weightᵀ + bias)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ x = y + e,  y * e + positions,  y + positions  or  y
 qkv = norm_1(x) @ weightᵀ + bias
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ Without gradients only the stream is stored. With them a layer saves its input, 
 mixed heads and the stream after attention; the backward pass recomputes what else it needs.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple, cast
 

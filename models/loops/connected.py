@@ -1,8 +1,6 @@
 """The loops of the Fully Looped Transformer (arXiv 2605.18797), by its names: how each loop reads
 the output of the one before it."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from ..blocks.norms import make_norm

@@ -1,8 +1,6 @@
 """Looped linear self-attention over the pairs of a prompt: what learns preconditioned gradient
 descent (arXiv 2410.08292, section 2; 2306.00297)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

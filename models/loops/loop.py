@@ -5,8 +5,6 @@ al. 2024, section 4); weight tying repeats it without injection; a standard tran
 whose step t is layer t. Loops are independent of the kind of block.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 

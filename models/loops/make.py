@@ -1,7 +1,5 @@
 """The loop of a model's shape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

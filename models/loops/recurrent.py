@@ -1,8 +1,6 @@
 """Loops between a prelude and a coda, normed in the loop or at the read-out alone, with injection
 by addition, product or projection, or with lanes of hyper-connections."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -4,8 +4,6 @@ corpus = load_corpus(Source("novels.txt", "text", "bytes", 0, 0.1, ""))
 corpus.part("train", torch.device("cpu"))                 # int16 [tokens]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256

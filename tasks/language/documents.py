@@ -4,8 +4,6 @@ documents = read_documents("novels/")                    # ["Call me Ishmael. â€
 train, held_out = split(documents, fraction=0.1)
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence

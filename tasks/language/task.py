@@ -1,7 +1,5 @@
 """Prompts from a text: every token is a question, answered from the tokens before it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
