@@ -23,14 +23,13 @@ from looplab.conf.mistakes import RunError
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.load import load_model
 from looplab.evaluation.panel import Curve, Panel, without_interval
+from looplab.experiments.claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
+from looplab.experiments.measuring import Measurement, Request
+from looplab.experiments.plateau import has_left_plateau
+from looplab.experiments.scaling_law.law import fitted, row_of
+from looplab.experiments.scaling_law.report import panels
+from looplab.experiments.statistics import over_seeds
 from looplab.training.assemble import build_task
-
-from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
-from .measuring import Measurement, Request
-from .plateau import has_left_plateau
-from .scaling_law.law import fitted, row_of
-from .scaling_law.report import panels
-from .statistics import over_seeds
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 NOTE = "one seed: the interval is over runs alone"
