@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -72,8 +71,10 @@ class RunLog:
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
         self._wandb: Any = _start_wandb(config, folder)
         self._board: Any = None
-        self._board_folder = folder / "tensorboard" if config.tensorboard else None
-        self._begin_board(step)
+        if config.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         self.last = time.monotonic(), step
 
     def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
@@ -95,27 +96,12 @@ class RunLog:
                     self._board.add_scalar(name, value, step)
             self._board.flush()
 
-    def rewind(self, step: int, why: str) -> None:
-        """Go back to `step`, and print why."""
-        tqdm.write(why, file=sys.stderr if on_terminal() else sys.stdout)
-        self.metrics.keep_until(step)
-        self._begin_board(step)
-        self.last = time.monotonic(), step
-
     def close(self) -> None:
         """End the logs of trackers."""
         if self._wandb is not None:
             self._wandb.finish()
         if self._board is not None:
             self._board.close()
-
-    def _begin_board(self, step: int) -> None:
-        if self._board_folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            if self._board is not None:
-                self._board.close()
-            self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
 
 
 class Screen:

@@ -40,7 +40,6 @@ _NORM_NOTE = (
     "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
     "branches only weaken its block (model=unnormed has none)"
 )
-_LEAST_FACTOR = 2.0**-10
 
 
 class Member:
@@ -146,11 +145,12 @@ class Member:
 
     def record(self, step: int, save: bool, interrupted: bool) -> Totals | None:
         """Log the totals since the last record, at `step`, and `save` a checkpoint; the totals.
-        None where training diverged: `step` is then an earlier one, or `failure` is set."""
+        None where training diverged: `failure` is then set."""
         assert self.log is not None
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
-            self._recover(step, totals.bad_step)
+            self.step, self.failure = step, RunError(self._diverged(totals.bad_step))
+            self._write_status("failed", reason=str(self.failure))
             return None
         self.step = step
         self._count_time()
@@ -218,26 +218,6 @@ class Member:
         """The steps up to this one whose snapshots are asked for, and missing."""
         wanted = {each for each in self.config.training.snapshots if each <= step}
         return sorted(wanted - snapshots_of(self.folder.path).keys())
-
-    def _recover(self, step: int, bad_step: int) -> None:
-        """Write the batch that diverged and, with on_divergence=rollback, go back to the last
-        checkpoint with half the rate. With on_divergence=stop, and after too many rollbacks, the
-        run ends: `failure`."""
-        assert self.log is not None
-        trainer, checkpoint, reason = self.trainer, None, self._diverged(bad_step)
-        factor = trainer.rate_factor / 2
-        if self.config.training.on_divergence == "rollback":
-            checkpoint, _ = newest_checkpoint(self.folder.checkpoints)
-            if checkpoint is None or factor < _LEAST_FACTOR:
-                checkpoint = None
-                reason += "; the run diverges at any rate; the last checkpoint is intact"
-        if checkpoint is None:
-            self.step, self.failure = step, RunError(reason)
-            self._write_status("failed", reason=reason)
-            return
-        trainer.load(checkpoint)
-        trainer.rate_factor, self.step = factor, checkpoint.step
-        self.log.rewind(self.step, f"{reason}; back to step {self.step} at {factor} x the rate")
 
     def _diverged(self, step: int) -> str:
         """Write the batch that diverged (sampled again from seed and step), and return one line.

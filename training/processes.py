@@ -116,10 +116,6 @@ class Leader(Member):
         dist.all_reduce(number, dist.ReduceOp.MAX)
         return int(number)
 
-    def _recover(self, step: int, bad_step: int) -> None:
-        super()._recover(step, bad_step)
-        _share_state(self)
-
 
 class Follower(Leader):
     """The run in another process: the same steps, and no files."""
@@ -138,24 +134,21 @@ class Follower(Leader):
     def record(self, step: int, save: bool, interrupted: bool) -> Totals | None:
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
-            _share_state(self)
+            self.failure = EndedElsewhere("the first process says why")
             return None
         self.step = step
         return totals
 
 
 def _share_state(member: Member) -> None:
-    """Give all processes the first one's step and state; where its run has failed, its failure."""
+    """Give all processes the first one's step and state."""
     content = torch.empty(0, dtype=torch.uint8)
-    if not dist.get_rank() and not member.failure:
+    if not dist.get_rank():
         state = member.trainer.state() | {_STEP: torch.tensor(member.step)}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
         content = torch.frombuffer(bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8)
     size = torch.tensor(len(content))
     dist.broadcast(size, 0)
-    if not int(size):
-        member.failure = member.failure or EndedElsewhere("the first process says why")
-        return
     content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
     dist.broadcast(content, 0)
     if dist.get_rank():

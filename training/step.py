@@ -72,7 +72,6 @@ class Trainer:
         self.optimizer = make_optimizer(model, config)
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
-        self.rate_factor = 1.0  # lowered by each rollback
         self.first_mlp = first_mlp(model)
         self.norms = NORMS if config.training.log_norms else ()
         self.penalty = config.training.jacobian_penalty
@@ -106,8 +105,7 @@ class Trainer:
         """All tensors that the next steps depend on, by name."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= self.optimizer.state()
-        tensors |= self.average.state() if self.average else {}
-        return tensors | {"rate_factor": torch.tensor(self.rate_factor, dtype=torch.float32)}
+        return tensors | (self.average.state() if self.average else {})
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint; RuntimeError for one of a model of another shape."""
@@ -116,14 +114,13 @@ class Trainer:
         self.optimizer.load(checkpoint.tensors)
         if self.average:
             self.average.load(checkpoint.tensors)
-        self.rate_factor = float(checkpoint.tensors["rate_factor"])
         self.totals.zero_()
 
     def prepare(self, step: int) -> None:
         """Set what a step depends on besides the weights and its stage."""
         for shard, generator in enumerate(self.generators):
             seed_step(generator, self.config.seed, step, shard)
-        self.optimizer.prepare(step, self.rate_factor)
+        self.optimizer.prepare(step)
         self.number.fill_(step + 1)
 
     def _step(self, stage: Stage) -> None:

@@ -273,26 +273,6 @@ def test_one_that_diverges_is_recorded_and_the_rest_goes_on(
             assert_close(run, train(config))
 
 
-def test_one_that_goes_back_to_its_checkpoint_catches_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configs = of_seeds(tmp_path, 0, 1, on_divergence="rollback")
-    spoil_ys(
-        monkeypatch,
-        float("inf"),
-        lambda trainer, step, _: (
-            trainer.config.seed == 1 and step == 23 and trainer.rate_factor == 1
-        ),
-    )
-    runs = finished(train_together(configs))
-    assert "back to step 20 at 0.5 x the rate" in capsys.readouterr().out
-    assert [run.step for run in runs] == [60, 60]
-    for run, config in zip(
-        runs, of_seeds(tmp_path / "alone", 0, 1, on_divergence="rollback"), strict=True
-    ):
-        assert_close(run, train(config))
-
-
 def test_seconds_are_shared(tmp_path: Path) -> None:
     configs = of_seeds(tmp_path, 0, 1, 2, steps=200)
     start = os.times()

@@ -16,7 +16,6 @@ from torch import Generator
 from looplab.training import train
 from looplab.training.graph import Body, CudaRecorder, GraphRunner
 from looplab.training.run_folder.checkpoint import Checkpoint
-from looplab.training.step import Trainer
 from tests.training.graph.captured import (
     RULE,
     VARIANTS,
@@ -37,21 +36,6 @@ from tests.training.tiny import (
     spoil_ys,
     tiny,
 )
-
-
-def _spoil_weights(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Break a step of each trainer once. (A batch would be spoilt by the host, which a graph does
-    not ask.)"""
-    update, spoilt = Trainer.update, set[Trainer]()
-
-    def spoil(self: Trainer, made: int) -> None:
-        if made == step and self not in spoilt:
-            spoilt.add(self)
-            with torch.no_grad():
-                self.model.get_parameter("read_out.bias").fill_(math.inf)
-        update(self, made)
-
-    monkeypatch.setattr(Trainer, "update", spoil)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -159,18 +143,6 @@ def test_a_run_stopped_within_a_stage_ends_as_undisturbed(
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert [recorder.events.count("capture") for recorder in recorders][1] == 1
-
-
-def test_a_rollback_is_the_same_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bad step, back to the checkpoint before it, on at half the rate."""
-    plain, taped = (tiny(tmp_path / name, on_divergence="rollback") for name in ("a", "b"))
-    _spoil_weights(monkeypatch, 17)
-    train(plain)
-    recorders = capture_all(monkeypatch)
-    train(taped)
-    assert float(saved_tensors(plain)["rate_factor"]) == 0.5
-    assert_same_bits(saved_tensors(taped), saved_tensors(plain))
-    assert recorders[0].events.count("capture") == 2
 
 
 def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> None:

@@ -58,7 +58,6 @@ def _training(**changes: Any) -> dict[str, Any]:
         {"scale": "paper"},
         _training(log_every=1),
         _training(checkpoint_every=1),
-        _training(on_divergence="rollback"),
     ],
     ids=lambda changes: next(iter(changes)),
 )
