@@ -22,8 +22,12 @@ from looplab.models import Model
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.segment import Span
 
-# The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
-NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+# The names in metrics.jsonl: of the norms of a ResidualNorms, of those of the first MLP's gradient,
+# and of the gain of a JacobianGain.
+RESIDUAL_NORMS = ("first_residual", "last_residual")
+MLP_NORMS = ("mlp_grad_norm", "mlp_grad_norm_clipped")
+NORMS = (*RESIDUAL_NORMS, *MLP_NORMS)
+GAIN = "jacobian_gain"
 _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 

@@ -1,4 +1,5 @@
-"""The log of a run: metrics.jsonl, a progress bar or plain lines, and trackers if configured."""
+"""What a training prints and logs: a description of the run, metrics.jsonl and trackers, a progress
+bar or plain lines, and the time that it takes."""
 
 from __future__ import annotations
 
@@ -15,14 +16,83 @@ from looplab.conf.build import config_to_mapping
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
-from looplab.curricula import Stage
+from looplab.curricula import Curriculum, Stage
+from looplab.models import Model
+from looplab.models.blocks.parameters import Role
 
+from .optim.optimizers import BASE_LAYERS, multiplier
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
-from .step import Totals
+from .run_folder.run import edited_since
+from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
+_NORM_NOTE = (
+    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
+    "branches only weaken its block (model=unnormed has none)"
+)
+
+
+class Clock:
+    """The seconds that a run has taken, on the wall and of the processor, of which a run that is
+    trained with others counts a share."""
+
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
+        self._spent, self._share = (seconds, cpu_seconds), 0.0
+        self._since = time.monotonic(), time.process_time()
+
+    def count(self, share: float) -> None:
+        """From now on count this share of the time: 0 while the run waits."""
+        self.read()
+        self._share = share
+
+    def read(self) -> dict[str, float]:
+        """`seconds` and `cpu_seconds` until now."""
+        now = time.monotonic(), time.process_time()
+        wall, cpu = (
+            spent + self._share * (end - start)
+            for spent, start, end in zip(self._spent, self._since, now, strict=True)
+        )
+        self._spent, self._since = (wall, cpu), now
+        return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
+
+
+def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
+    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
+    print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
+    lines = [trainer.task.describe_data(), "" if step else edited_since(config, path)]
+    for line in [*lines, *_residual_notes(config, trainer.model, trainer.curriculum)]:
+        if line:
+            print(f"  {line}", flush=True)
+
+
+def _residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
+    """Lines with the factor of residual branches, whether it follows the loops, where it is of no
+    use, and the multipliers of the optimiser. Empty without residual scaling."""
+    shape = config.model
+    if shape.residual_scaling == "none":
+        return []
+    formula, scale = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
+    first, notes = curriculum(0).scale_loops, list[str]()
+    if shape.family == "standard":
+        formula += f", {shape.n_layer} layers of their own)"
+    else:
+        formula += f", R = {model.spec.loops})"
+        if config.loops.sampling != "none":
+            formula += ", however many loops a step draws"
+        elif first != model.spec.loops:
+            start = f"{model.residual_scale(first):.4g}"
+            formula += f"; in training R is the step's loops, from x {start} at R = {first} on"
+        if shape.norm != "at_readout" and not shape.lanes:
+            notes.append(_NORM_NOTE)
+    if (factor := multiplier(shape, Role("matrix", (1,), layer=0))) != 1:
+        notes.append(
+            f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
+            f"(the root of {BASE_LAYERS} / {shape.n_layer} layers)"
+        )
+    return [f"residual branches x {scale} ({formula}", *notes]
 
 
 def check_trackers(config: Config) -> None:
@@ -75,6 +145,10 @@ class RunLog:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        self.go_on(step)
+
+    def go_on(self, step: int) -> None:
+        """Count steps per second from now and this step on."""
         self.last = time.monotonic(), step
 
     def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
@@ -85,7 +159,7 @@ class RunLog:
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
-        values["cpu_seconds"] = round(cpu_seconds, 2)
+        values["cpu_seconds"] = cpu_seconds
         self.metrics.add(values)
         if self._wandb is not None:
             self._wandb.log(values, step=step)
@@ -107,8 +181,8 @@ class RunLog:
 class Screen:
     """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
-    def __init__(self, steps: int, step: int, work: Work, shown: bool = True) -> None:
-        self.steps, self.work, self.shown = steps, work, shown
+    def __init__(self, steps: int, step: int, curriculum: Curriculum, shown: bool) -> None:
+        self.steps, self.work, self.shown = steps, Work(curriculum, steps), shown
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
