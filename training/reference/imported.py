@@ -22,8 +22,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
-from looplab.conf.command import as_word
-from looplab.conf.mistakes import CheckpointError, ConfigError, RunError, check_choice
+from looplab.conf.mistakes import CheckpointError, ConfigError, RunError
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
@@ -39,20 +38,14 @@ from .settings import fixed_settings, reference_settings
 # Where files of forks and trainers keep the state dict, and where all keep the step.
 _CONTAINERS = ("model", "state_dict", "module", "net")
 _STEPS = ("train_step", "global_step", "step")
-# The settings of the shape of a reference's model, which has no others.
+# The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
-# The settings of a family's loops, which a checkpoint lacks.
-_LOOP_KEYS: dict[str, tuple[str, ...]] = {
+_LOOPS = {
     "looped": ("model.injection", "loops.b", "loops.T"),
     "tied": ("loops.b",),
     "standard": (),
 }
 _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
-# What a checkpoint without a config.yaml needs, by the published settings.
-_EXAMPLE = {
-    **{"task": "linear", "task.points": 41, "model": "looped", "model.n_head": 8},
-    **{"model.injection": "add", "loops.b": 20, "loops.T": 15, "training.steps": 500_000},
-}
 
 
 @dataclass(frozen=True)
@@ -96,10 +89,12 @@ def import_checkpoint(
     source = _read_file(Path(path))
     file_settings = reference_settings(source.path.parent / "config.yaml", source.reference.code)
     config = _merge_settings(source, file_settings, user_settings, folder)
-    task = build_task(config)
-    shape = source.reference
-    if task.classes and not shape.classes:
+    task, shape = build_task(config), source.reference
+    if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
+    if task.classes != shape.classes:
+        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
+        raise ConfigError("task", f"cannot be {task.name!r}: {path} reads out {outputs}")
     try:
         model = model_from(config, task.classes, dict(shape.weights))
     except CheckpointError as error:
@@ -144,11 +139,16 @@ def _merge_settings(
                 f"{config_file} says {key}={file_settings[key]!r}, but {source.path} has {fact!r}"
             )
     values = _applicable(file_settings, user_settings) | dict(user_settings) | facts
-    if "task" in values:
-        values = fixed_settings(values["task"]) | values
-        _check_read_out(source, values["task"])
-    _check_shape(user_settings, values.get("model"))
-    _check_complete(source, values)
+    family = values.get("model", "looped")
+    for key in user_settings:
+        if key.startswith("model.") and key.removeprefix("model.") not in _SHAPE:
+            raise ConfigError(key, "cannot be given to an import: a reference's models have none")
+        if key in ("loops.b", "loops.T") and key not in _LOOPS.get(family, (key,)):
+            raise ConfigError(key, f"has no meaning with model={family}")
+    values = fixed_settings(values.get("task", "")) | values
+    if missing := [key for key in _required_keys(values) if key not in values]:
+        problem = f"does not say {', '.join(missing)}: say them too, as {missing[0]}=…"
+        raise ConfigError("checkpoint", f"{source.path} {problem}")
     for name, end in (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b")):
         start = f"curriculum.{name}.start"  # the reference clamps it after one step
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
@@ -158,31 +158,6 @@ def _merge_settings(
         values[f"task.settings.{key}"] = values.pop(f"task.{key}")
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
     return config_from_mapping(nested({"folder": folder, **values}))
-
-
-def _check_read_out(source: ReferenceFile, task: str) -> None:
-    """A regression's model reads out one number and a classifier two logits (except dtsip's linear
-    classification, with one number): ConfigError for a task of the other kind."""
-    task_settings(task)  # raises for an unknown task
-    shape, classes = source.reference, task_class(task).classes
-    if classes != shape.classes and not (task == "halfspaces" and shape.code.startswith("dtsip")):
-        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
-        raise ConfigError("task", f"cannot be {task!r}: {source.path} reads out {outputs}")
-
-
-def _check_shape(settings: Mapping[str, Any], family: str | None) -> None:
-    """Raises ConfigError for a model that the reference codes do not have."""
-    if "model" in settings:
-        check_choice("model", family, _LOOP_KEYS)
-    for key in settings:
-        if key.startswith("model.") and key.removeprefix("model.") not in _SHAPE:
-            raise ConfigError(key, "cannot be given to an import: a reference's models have none")
-        if key in ("loops.b", "loops.T") and key not in _LOOP_KEYS.get(family or "", (key,)):
-            raise ConfigError(key, f"has no meaning with model={family}")
-    injection = settings.get("model.injection", "add")
-    if family == "looped" and injection not in ("add", "multiply"):
-        problem = f"cannot be {injection!r} with model=looped: a reference's models add or multiply"
-        raise ConfigError("model.injection", problem)
 
 
 def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,29 +211,12 @@ def task_settings(task: str) -> dict[str, Any]:
     return {key: value for key, value in defaults.items() if key not in _OF_ALL_TASKS}
 
 
-def _check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
-    """Raises ConfigError that names the missing settings, with an example. Settings of a task or a
-    family are required once it is known."""
-    missing = [key for key in _required_keys(values) if key not in values]
-    if not missing:
-        return
-    example = {**_EXAMPLE, **({"task": "tables"} if source.reference.classes else {}), **values}
-    settings = {f"task.{key}": value for key, value in task_settings(example["task"]).items()}
-    example = settings | example
-    asked = [key for key in _required_keys(example) if key not in values]
-    words = " ".join(f"{key}={as_word(example[key])}" for key in asked)
-    problem = f"does not say {', '.join(missing)}: say them, as in {words}"
-    raise ConfigError("checkpoint", f"{source.path} {problem}")
-
-
 def _required_keys(values: Mapping[str, Any]) -> list[str]:
-    """The required keys, as far as task and family are known."""
-    keys = ["task"]
-    if "task" in values:
-        names = [f"task.{name}" for name in task_settings(values["task"])]
-        keys += [key for key in names if key not in fixed_settings(values["task"])]
-    keys += ["task.points", "model", "model.n_head", *_LOOP_KEYS.get(values.get("model", ""), ())]
-    return [*keys, "training.steps"]
+    """The keys that an import needs; those of a task once it is known, of a looped model unless
+    another is asked for."""
+    task = [f"task.{name}" for name in task_settings(values["task"])] if "task" in values else []
+    loops = _LOOPS.get(values.get("model", "looped"), ())
+    return ["task", *task, "task.points", "model", "model.n_head", *loops, "training.steps"]
 
 
 def _unverified_note(
