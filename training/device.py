@@ -71,10 +71,6 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
     if precision == "auto":
         precision = "tf32" if target.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
-        capabilities = torch.cpu.get_capabilities()
-        has_bf16 = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
-        if target.type == "cpu" and has_bf16:
-            why += "; precision=bf16 makes wide models faster on this processor"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
     backend, reason = _choose_backend(backend, target, precision)

@@ -34,7 +34,7 @@ from .progress import Progress
 from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
-_LOOK = 1.0  # seconds between two looks at locked folders and at the work that is left
+_LOOK = 1.0  # seconds between two looks at locked folders, and at the work that is left
 _FORMAT = "{percentage:3.0f}%|{bar}| {postfix}, {elapsed} so far, {remaining} left"
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -125,8 +125,7 @@ class _Queue:
         self._logs = [logs / f"{name}.txt" for name in names]
         self._line = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
-        self._waited: set[int] = set()
-        self._lost: set[int] = set()
+        self._lost: set[int] = set()  # jobs whose process was lost once
         self._devices = [*devices] * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
@@ -135,12 +134,14 @@ class _Queue:
         """Run all jobs; whatever ends this, no process is left."""
         try:
             while self._line or self._locks or self._running:
-                is_free = len(self._running) < self.at_once
-                if not is_free or (index := self._next()) is None:
-                    for receiver in wait([*self._running], _LOOK):
+                index = self._next() if len(self._running) < self.at_once else None
+                if index is None:
+                    ended = wait([*self._running], _LOOK)
+                    for receiver in ended:
                         assert isinstance(receiver, Connection)
                         self._end(receiver)
-                    self.progress.look()
+                    if not ended:
+                        self.progress.look()
                 elif self._in_processes:
                     self._start(index)
                 else:
@@ -188,8 +189,7 @@ class _Queue:
             return
         how = f"its process {describe_exit(process.exitcode or 0)}"
         if index in self._lost:
-            failure = f"tried twice: {how}; {self._logs[index]} has more"
-            self._take(index, Outcome(failure=failure))
+            self._take(index, Outcome(failure=f"tried twice: {how}; {self._logs[index]} has more"))
             return
         self._lost.add(index)
         self._line.append(index)
@@ -200,17 +200,14 @@ class _Queue:
         job = self.jobs[index]
         if outcome.held:
             self._locks[index], holder = outcome.held
-            if index not in self._waited:
-                self.progress.write(f"{job.name}: in use by {holder}, waiting")
-            self._waited.add(index)
+            self.progress.write(f"{job.name}: in use by {holder}, waiting")
             return
         if outcome.stopped:
             raise SystemExit(outcome.stopped)
         self.outcomes[index] = outcome
-        failed = outcome.failure
-        self.progress.end(
-            f"{job.name}: {f'failed: {failed}' if failed else job.describe(outcome.result)}"
-        )
+        failed = f"failed: {outcome.failure}" if outcome.failure else ""
+        self.progress.ended += 1
+        self.progress.write(f"{job.name}: {failed or job.describe(outcome.result)}")
 
     def _stop(self) -> None:
         """End every process by SIGTERM, which saves first, and wait for them, whatever a second
@@ -300,22 +297,15 @@ class _Progress(Progress):
         self._left = left or (lambda: float(self.jobs - self.ended))
         super().__init__(max(self._left(), 1e-9), "", "", bar_format=_FORMAT)
         self.bar.disable = self.bar.disable or jobs == 1
-        self._looked = time.monotonic()
 
     def write(self, line: str) -> None:
         """Print a line on stdout."""
         self.bar.write(line, file=sys.stdout)
         sys.stdout.flush()
 
-    def end(self, line: str) -> None:
-        """Count a job, and print its line."""
-        self.ended += 1
-        self.write(line)
-
     def look(self) -> None:
-        """Show how much is left, at most once a second."""
-        if self.jobs > 1 and time.monotonic() - self._looked >= _LOOK:
-            self._looked = time.monotonic()
+        """Show how much is left."""
+        if self.jobs > 1:
             self.bar.set_postfix_str(f"{self.ended} of {self.jobs} done", refresh=False)
             self.update(max(self.total - self._left() - self.done, 0))
 

@@ -17,10 +17,7 @@ from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
-from looplab.models import Model
-from looplab.models.blocks.parameters import Role
 
-from .optim.optimizers import BASE_LAYERS, multiplier
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
 from .run_folder.run import edited_since
@@ -28,11 +25,6 @@ from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
-_FORMULAS = {"sqrt": "1/√R", "linear": "1/R", "factored": "λ/(R√U)"}
-_NORM_NOTE = (
-    "note: this loop norms its stream each time, and so forgets within about three loops: scaled "
-    "branches only weaken its block (model=unnormed has none)"
-)
 
 
 class Clock:
@@ -63,36 +55,10 @@ def print_description(path: Path, config: Config, trainer: Trainer, why: str, st
     """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     lines = [trainer.task.describe_data(), "" if step else edited_since(config, path)]
-    for line in [*lines, *_residual_notes(config, trainer.model, trainer.curriculum)]:
-        if line:
-            print(f"  {line}", flush=True)
-
-
-def _residual_notes(config: Config, model: Model, curriculum: Curriculum) -> list[str]:
-    """Lines with the factor of residual branches, whether it follows the loops, where it is of no
-    use, and the multipliers of the optimiser. Empty without residual scaling."""
-    shape = config.model
-    if shape.residual_scaling == "none":
-        return []
-    formula, scale = _FORMULAS[shape.residual_scaling], f"{model.residual_scale():.4g}"
-    first, notes = curriculum(0).scale_loops, list[str]()
-    if shape.family == "standard":
-        formula += f", {shape.n_layer} layers of their own)"
-    else:
-        formula += f", R = {model.spec.loops})"
-        if config.loops.sampling != "none":
-            formula += ", however many loops a step draws"
-        elif first != model.spec.loops:
-            start = f"{model.residual_scale(first):.4g}"
-            formula += f"; in training R is the step's loops, from x {start} at R = {first} on"
-        if shape.norm != "at_readout" and not shape.lanes:
-            notes.append(_NORM_NOTE)
-    if (factor := multiplier(shape, Role("matrix", (1,), layer=0))) != 1:
-        notes.append(
-            f"rates x {factor:.3g} and epsilon x {factor:.3g} in the looped stack "
-            f"(the root of {BASE_LAYERS} / {shape.n_layer} layers)"
-        )
-    return [f"residual branches x {scale} ({formula}", *notes]
+    if config.model.residual_scaling != "none":
+        lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
+    for line in filter(None, lines):
+        print(f"  {line}", flush=True)
 
 
 def check_trackers(config: Config) -> None:

@@ -26,7 +26,7 @@ from .muon import Muon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
-BASE_LAYERS = 12  # unique layers at which every multiplier is 1
+_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 class Optimizer:
@@ -162,7 +162,7 @@ def multiplier(model: ModelConfig, role: Role) -> float:
     factored, else 1."""
     if model.residual_scaling != "factored" or role.layer is None:
         return 1.0
-    return math.sqrt(BASE_LAYERS / model.n_layer)
+    return math.sqrt(_BASE_LAYERS / model.n_layer)
 
 
 class WeightAverage:
