@@ -41,7 +41,7 @@ class Placement:
 
     @property
     def prefix_dtype(self) -> torch.dtype | None:
-        """The same for the loops without gradients, where it is another."""
+        """The dtype that those of the loops without gradients are cast to, where it is another."""
         return torch.bfloat16 if self.precision == "mixed" else None
 
     def prepare(self, model: Model) -> Model:
@@ -116,7 +116,8 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
 
 
 def _missing(backend: str, device: torch.device) -> str | None:
-    """What a backend other than eager needs and this machine lacks, as in "it needs …"."""
+    """Says what a backend other than eager needs and this machine lacks, as in "it needs …"; None
+    where it lacks nothing."""
     if backend == "cpu":
         return None if device.type == "cpu" else "needs a CPU"
     if device.type == "cpu" and backend == "compile":
@@ -145,7 +146,8 @@ def _missing(backend: str, device: torch.device) -> str | None:
 
 
 def _missing_compiler(variable: str, *commands: str) -> str | None:
-    """As `_missing`, for a compiler (of an environment variable or `commands`) and headers."""
+    """Says so where there is no compiler, by the name in an environment variable or one of
+    `commands`, or no headers for it."""
     command = os.environ.get(variable)
     if not any(map(shutil.which, [command] if command else commands)):
         language = "C" if variable == "CC" else "C++"

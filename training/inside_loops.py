@@ -1,7 +1,7 @@
-"""What training measures inside the loops of a model, without another forward pass: norms that show
-an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small change
-of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium models,
-arXiv 2106.14342).
+"""Measurements inside the loops of a model in training, without another forward pass: norms that
+show an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small
+change of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium
+models, arXiv 2106.14342).
 
 with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], standard normal
     predictions = model(prompts, 12, 4)
@@ -50,7 +50,7 @@ class AroundSegment:
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """As `looplab.models.segment.run_segment`."""
+        """Run the segment, as `looplab.models.segment.run_segment`."""
         return self._segment(loop, state, e, span, context)
 
 
@@ -67,7 +67,7 @@ class ResidualNorms(AroundSegment):
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """The same steps, the first loop separately."""
+        """Make the same steps, the first loop separately."""
         streams = []
         if span.first == 0 and span.count > 1:
             tokens = loop.kept_tokens(context.layout)
@@ -119,8 +119,8 @@ class JacobianGain(AroundSegment):
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """The same steps, those of the window one by one, since the last
-        of a segment that keeps streams computes only the tokens that are read."""
+        """Make the same steps, those of the window one by one: the last loop of a segment that
+        keeps streams computes only the tokens that are read."""
         if not span.keep:
             return self._segment(loop, state, e, span, context)
         tokens, end = loop.kept_tokens(context.layout), span.first + span.count

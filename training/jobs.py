@@ -40,7 +40,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class Job(Protocol):
-    """What runs in a process: the job and its result are pickled."""
+    """A job is run in a process, so that it and its result are pickled."""
 
     @property
     def name(self) -> str:
@@ -74,8 +74,8 @@ def cores() -> int:
 
 
 def processes_for(jobs: int, asked: int | None, config: Config) -> int:
-    """How many of `jobs` trainings to run at once: as many as asked for, else one a core, as small
-    models gain little from two; one on a GPU."""
+    """The number of trainings, of `jobs`, to run at once: as many as asked for, else one a core,
+    since small models gain little from two; one on a GPU."""
     device = place(config.device, config.precision, config.backend).device
     return max(min(asked or (cores() if device.type == "cpu" else 1), jobs), 1)
 
@@ -241,7 +241,7 @@ def _outcome_of(job: Job) -> Outcome:
 
 
 def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
-    """In a process of its own: run the job with so many threads, with its output in `log` and the
+    """Run the job, in a process of its own, with so many threads, with its output in `log` and the
     one CUDA device that it sees, and send its outcome."""
     if device:  # read when CUDA is first used
         os.environ["CUDA_VISIBLE_DEVICES"] = device
@@ -254,14 +254,14 @@ def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) ->
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, as text, from its exit code."""
+    """Say how a process ended, from its exit code."""
     names = {-number: number.name for number in signal.Signals}
     return f"was ended by {names[code]}" if code in names else f"ended with code {code}"
 
 
 def end_with_parent() -> None:
-    """In a started process: let it end by SIGTERM, before which a training saves, when the one that
-    started it has ended. The terminal's Ctrl-C is for that one."""
+    """Let this process end by SIGTERM, before which a training saves, when the one that started it
+    has ended. The terminal's Ctrl-C is for that one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # outside of training there is nothing to save
     parent = multiprocessing.parent_process()
@@ -289,8 +289,7 @@ def _masked() -> Iterator[None]:
 
 
 class _Progress(Progress):
-    """How far several jobs are: a bar on a terminal, else a line every half minute. A single job
-    shows its own progress."""
+    """Shows how far several jobs are; a single job shows its own progress."""
 
     def __init__(self, jobs: int, left: Callable[[], float] | None) -> None:
         self.jobs, self.ended = jobs, 0

@@ -1,5 +1,5 @@
-"""What a training prints and logs: a description of the run, metrics.jsonl and trackers, a progress
-bar or plain lines, and the time that it takes."""
+"""The prints and the log of a training: a description of the run, metrics.jsonl and trackers, a
+progress bar or plain lines, and the time that it takes."""
 
 from __future__ import annotations
 

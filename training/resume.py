@@ -1,5 +1,5 @@
-"""How a training begins or goes on: from the newest intact checkpoint of its folder, which it makes
-or, where a run is to be trained again, sets aside.
+"""A training begins, or goes on from the newest intact checkpoint of its folder, which is set aside
+where the run is to be trained again.
 
 step = restore(folder, config, trainer, backend)     # the caller holds the folder's lock
 """

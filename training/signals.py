@@ -1,4 +1,4 @@
-"""What ends a training between two steps: Ctrl-C and SIGTERM, and a loss that is not finite."""
+"""The ends of a training between two steps: Ctrl-C and SIGTERM, and a loss that is not finite."""
 
 from __future__ import annotations
 

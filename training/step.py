@@ -228,7 +228,7 @@ class Trainer:
 
 
 def capture_obstacle(config: Config, curriculum: Curriculum) -> str:
-    """Why steps cannot be captured as a graph; '' where they can. With drawn loops nearly every
+    """Say why steps cannot be captured as a graph; '' where they can. With drawn loops nearly every
     step would begin another stage, and a graph for each number of loops would need memory for as
     many steps; `loops.stop_at` reads the state on the host."""
     if isinstance(curriculum.loops, SampledLoops):

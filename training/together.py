@@ -73,29 +73,23 @@ def train_together(
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     if len({session.trainer.device for session in sessions}) > 1:
         raise ConfigError("device", "cannot differ in runs that are trained together")
+    failures: dict[Session, Diverged] = {}
     with held(sessions, again):
         for session in sessions:
             session.begin(until)
-        failures = _make_steps(sessions)
+        end = sessions[0].end
+        stops = sorted({end, *(session.step for session in sessions if session.step < end)})
+        with deferred_signals() as signals, memory_errors(sessions[0].folder.path):
+            for stop_at in stops:  # the runs behind catch up first
+                while group := [s for s in sessions if s.step < stop_at and s not in failures]:
+                    failures |= _make_steps(group, stop_at, signals)
     return [failures.get(session) or session.run() for session in sessions]
 
 
-def _make_steps(sessions: Sequence[Session]) -> dict[Session, Diverged]:
-    """Make all steps, always those of the runs at the earliest one; returns why some have ended."""
-    failures: dict[Session, Diverged] = {}
-    with deferred_signals() as signals, memory_errors(sessions[0].folder.path):
-        while pending := [s for s in sessions if s.step < s.end and s not in failures]:
-            first = min(session.step for session in pending)
-            group = [session for session in pending if session.step == first]
-            later = [session.step for session in pending if session.step > first]
-            failures |= _advance(group, min(later, default=group[0].end), signals)
-    return failures
-
-
-def _advance(
+def _make_steps(
     group: Sequence[Session], stop_at: int, signals: Sequence[int]
 ) -> dict[Session, Diverged]:
-    """The loop of `train` for runs at the same step, up to `stop_at`, or until some diverge, which
+    """The loop of `train` for runs at the same step, up to `stop_at` or until some diverge, which
     are returned."""
     trainers, training = [session.trainer for session in group], group[0].config.training
     trainer = trainers[0] if len(group) == 1 else Together(trainers)
@@ -234,7 +228,7 @@ def groups(configs: Sequence[Config], only_if_faster: bool) -> list[list[int]]:
 
 
 def faster(config: Config) -> bool:
-    """Whether runs of this configuration are known to take less time together than one after
+    """Return whether runs of this configuration are known to take less time together than one after
     another.
 
     On a CPU that depends on the size of a loop's state, batch x tokens x width, and on the threads
@@ -246,7 +240,7 @@ def faster(config: Config) -> bool:
 
 
 def obstacle(config: Config) -> str:
-    """Why runs of this configuration cannot be trained together; '' where they can."""
+    """Say why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
         return "loops drawn for each step differ between seeds"
     return (

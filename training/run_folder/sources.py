@@ -69,7 +69,7 @@ def outside_source(cls: type) -> str | None:
 
 
 def is_current(sources: Mapping[str, str]) -> bool:
-    """Whether the project's files have these digests today."""
+    """Return whether the project's files have these digests today."""
     paths = {name: _HOME / name for name in sources if name != _RELEASE}
     now = _digests({name: path for name, path in paths.items() if path.exists()})
     return not changed_files(sources, now | {_RELEASE: str(NUMBERS)} if _is_release() else now)

@@ -67,8 +67,8 @@ def last_record(folder: Path) -> Mapping[str, Any]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder looks like a run's: one without a config.yaml counts if it has two others of
-    a run's files."""
+    """Return whether a folder looks like a run's: one without a config.yaml counts if it has two
+    others of a run's files."""
     if path.name.startswith(".") or not path.is_dir():
         return False
     present = [name for name in _FILES if (path / name).exists()]
@@ -137,7 +137,7 @@ def holding(folder: Path, part: str = "", wait: float = _WAIT) -> Iterator[None]
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds this lock file now."""
+    """Return whether some process holds this lock file now."""
     if not path.exists():
         return False
     lock = FileLock(path, fallback_to_soft=False)
