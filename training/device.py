@@ -34,16 +34,6 @@ class Placement:
     backend: str
     why: str
 
-    @property
-    def compute_dtype(self) -> torch.dtype | None:
-        """The dtype that matrix products are cast to; None for no cast."""
-        return torch.bfloat16 if self.precision == "bf16" else None
-
-    @property
-    def prefix_dtype(self) -> torch.dtype | None:
-        """The dtype that those of the loops without gradients are cast to, where it is another."""
-        return torch.bfloat16 if self.precision == "mixed" else None
-
     def prepare(self, model: Model) -> Model:
         """Move a model to the device and set its precision and backend. For the whole process this
         allows or forbids TF32 products on CUDA, and with the backend `cpu` keeps freed memory."""
@@ -51,7 +41,8 @@ class Placement:
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
         if self.backend == "cpu":
             keep_memory()
-        model.compute_dtype, model.prefix_dtype = self.compute_dtype, self.prefix_dtype
+        model.compute_dtype = torch.bfloat16 if self.precision == "bf16" else None
+        model.prefix_dtype = torch.bfloat16 if self.precision == "mixed" else None
         use_backend(model, self.backend)
         return model.to(self.device)
 

@@ -32,7 +32,7 @@ _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.cont
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 
-class AroundSegment:
+class SegmentHook:
     """Within this context the model calls this object in place of its `run_segment`, which is in
     `_segment`. A subclass computes the same states and streams, and measures something besides."""
 
@@ -54,7 +54,7 @@ class AroundSegment:
         return self._segment(loop, state, e, span, context)
 
 
-class ResidualNorms(AroundSegment):
+class ResidualNorms(SegmentHook):
     """Within this context the model records in `norms` [2] the norms of its residual stream before
     any norm layer, after the first loop and after the last: means over prompts and the tokens of
     the predictions (the paper: over all tokens). The model's results do not change."""
@@ -101,7 +101,7 @@ def _mean_norm(raw: Tensor) -> Tensor:
     return torch.linalg.vector_norm(raw.detach().float(), dim=-1).mean()
 
 
-class JacobianGain(AroundSegment):
+class JacobianGain(SegmentHook):
     """Within this context the model computes `gain` [] beside its predictions, which do not change:
     the mean over prompts of ‖J v‖² / ‖v‖² in a random direction v, with J the Jacobian of the last
     loop: its state after by its state before. Its expectation is the mean of J's squared singular

@@ -123,7 +123,7 @@ class _Queue:
         self._in_processes = at_once > 1 or bool(devices)
         names = [re.sub(r"[^\w=.-]", "_", job.name)[:100] for job in jobs]
         self._logs = [logs / f"{name}.txt" for name in names]
-        self._line = deque(range(len(jobs)))
+        self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
         self._lost: set[int] = set()  # jobs whose process was lost once
         self._devices = [*devices] * -(-at_once // max(len(devices), 1))
@@ -133,26 +133,26 @@ class _Queue:
     def work(self) -> None:
         """Run all jobs; whatever ends this, no process is left."""
         try:
-            while self._line or self._locks or self._running:
+            while self._waiting or self._locks or self._running:
                 index = self._next() if len(self._running) < self.at_once else None
                 if index is None:
                     ended = wait([*self._running], _LOOK)
                     for receiver in ended:
                         assert isinstance(receiver, Connection)
-                        self._end(receiver)
+                        self._collect(receiver)
                     if not ended:
-                        self.progress.look()
+                        self.progress.show()
                 elif self._in_processes:
                     self._start(index)
                 else:
-                    self._take(index, _outcome_of(self.jobs[index]))
+                    self._keep(index, _run(self.jobs[index]))
         finally:
             self._stop()
 
     def _next(self) -> int | None:
         """Remove and return a job: the next in line, else one whose lock is free."""
-        if self._line:
-            return self._line.popleft()
+        if self._waiting:
+            return self._waiting.popleft()
         for index, lock in self._locks.items():
             if not is_locked(lock):
                 del self._locks[index]
@@ -165,7 +165,7 @@ class _Queue:
         threads = max(1, cores() // self.at_once)
         receiver, sender = _SPAWN.Pipe(duplex=False)
         process = _SPAWN.Process(
-            target=_work, args=(self.jobs[index], sender, threads, log, device)
+            target=_run_in_process, args=(self.jobs[index], sender, threads, log, device)
         )
         with deferred_signals() as noted, _masked():
             process.start()
@@ -174,7 +174,7 @@ class _Queue:
         if noted:  # only now is there somebody who would end the process
             signal.raise_signal(noted[0])
 
-    def _end(self, receiver: Connection) -> None:
+    def _collect(self, receiver: Connection) -> None:
         process, index, device = self._running[receiver]
         try:
             outcome = receiver.recv()
@@ -185,17 +185,17 @@ class _Queue:
         if device:
             self._devices.append(device)
         if outcome is not None:
-            self._take(index, outcome)
+            self._keep(index, outcome)
             return
         how = f"its process {describe_exit(process.exitcode or 0)}"
         if index in self._lost:
-            self._take(index, Outcome(failure=f"tried twice: {how}; {self._logs[index]} has more"))
+            self._keep(index, Outcome(failure=f"tried twice: {how}; {self._logs[index]} has more"))
             return
         self._lost.add(index)
-        self._line.append(index)
+        self._waiting.append(index)
         self.progress.write(f"{self.jobs[index].name}: {how}, it is tried once more")
 
-    def _take(self, index: int, outcome: Outcome) -> None:
+    def _keep(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of a job that ended, print its line, or put a held one back."""
         job = self.jobs[index]
         if outcome.held:
@@ -223,7 +223,7 @@ class _Queue:
             self._stop()
 
 
-def _outcome_of(job: Job) -> Outcome:
+def _run(job: Job) -> Outcome:
     """Run the job in this process."""
     try:
         return Outcome(result=job())
@@ -240,7 +240,7 @@ def _outcome_of(job: Job) -> Outcome:
         return Outcome(failure=failure(error) or f"{type(error).__name__}: {one_line(error)}")
 
 
-def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
+def _run_in_process(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
     """Run the job, in a process of its own, with so many threads, with its output in `log` and the
     one CUDA device that it sees, and send its outcome."""
     if device:  # read when CUDA is first used
@@ -250,7 +250,7 @@ def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) ->
     with open(log, "ab") as file:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
-    sender.send(_outcome_of(job))
+    sender.send(_run(job))
 
 
 def describe_exit(code: int) -> str:
@@ -302,7 +302,7 @@ class _Progress(Progress):
         self.bar.write(line, file=sys.stdout)
         sys.stdout.flush()
 
-    def look(self) -> None:
+    def show(self) -> None:
         """Show how much is left."""
         if self.jobs > 1:
             self.bar.set_postfix_str(f"{self.ended} of {self.jobs} done", refresh=False)

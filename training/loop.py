@@ -88,8 +88,9 @@ class Session:
         self.processes, self.writes = processes, processes is None or processes.rank == 0
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
+        task = build_task(config)
         self.config, self.folder = config, run_folder(config)
-        task = build_task(config).kept_in(self.folder.path)
+        task = task.kept_in(self.folder.path)
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
         self.placement = place(config.device, config.precision, config.backend)

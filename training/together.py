@@ -29,7 +29,7 @@ from .run_folder.run import Run, run_folder
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Trainer
 
-# Settings in which the members of a population may differ: each has its own weights, prompts,
+# Settings in which runs that are trained together may differ: each has its own weights, prompts,
 # optimiser and weight average.
 _MAY_DIFFER = (
     *("seed", "folder", "device", "wandb", "tensorboard", "name", "scale", "recipe"),
@@ -92,7 +92,7 @@ def _make_steps(
     """The loop of `train` for runs at the same step, up to `stop_at` or until some diverge, which
     are returned."""
     trainers, training = [session.trainer for session in group], group[0].config.training
-    trainer = trainers[0] if len(group) == 1 else Together(trainers)
+    trainer = trainers[0] if len(group) == 1 else Ensemble(trainers)
     snapshots = {step for session in group for step in session.config.training.snapshots}
     step, end, curriculum = group[0].step, group[0].end, trainers[0].curriculum
     failures: dict[Session, Diverged] = {}
@@ -124,7 +124,7 @@ def _make_steps(
     return failures
 
 
-class Together:
+class Ensemble:
     """Trainers that share task, model's shape, curriculum, batch and steps. Losses and gradients of
     all are computed in one pass over stacked weights; clipping, optimiser, average and totals are
     each trainer's own, so that a member ends as it would alone, up to the rounding of batched
@@ -197,8 +197,8 @@ class Together:
 
 
 def difference(first: Config, other: Config) -> str:
-    """The first setting in which two configurations differ but members of a population may not; ''
-    where there is none."""
+    """The first setting in which two configurations differ but runs that are trained together may
+    not; '' where there is none."""
     first_values, other_values = (flatten(config_to_mapping(config)) for config in (first, other))
     for key in first_values | other_values:
         may_differ = any(key == name or key.startswith(f"{name}.") for name in _MAY_DIFFER)

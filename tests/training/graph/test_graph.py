@@ -57,7 +57,7 @@ def test_each_stage_is_run_three_times_then_captured_once(tmp_path: Path) -> Non
     stages, wanted, made = [trainer.curriculum(step) for step in range(22)], [], 0
     for step, stage in enumerate(stages):
         made = made + 1 if step and stage == stages[step - 1] else 1
-        wanted += ["aside"] if made <= 3 else ["capture", "replay"] if made == 4 else ["replay"]
+        wanted += ["warm_up"] if made <= 3 else ["capture", "replay"] if made == 4 else ["replay"]
         trainer.update(step)
     assert recorder.events == wanted
     assert wanted.count("capture") == 3
@@ -70,8 +70,8 @@ class _Watched(CudaRecorder):
     def __init__(self) -> None:
         self.alive, self.log = 0, list[tuple[str, int]]()
 
-    def aside(self, body: Body) -> None:
-        self.log.append(("aside", self.alive))
+    def warm_up(self, body: Body) -> None:
+        self.log.append(("warm_up", self.alive))
         body()
 
     def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
@@ -260,7 +260,7 @@ def test_what_is_asked_of_cuda_and_in_which_order(log: list[str]) -> None:
     """Generators are known before the capture begins; the caller's stream waits for the other and
     comes back even from a capture that breaks."""
     recorder, body = CudaRecorder(torch.device("cuda")), partial(log.append, "body")
-    recorder.aside(body)
+    recorder.warm_up(body)
     assert log == ["a waits for main", "on a", "body", "off a", "main waits for a"]
     log.clear()
     replay = recorder.capture(body, [Generator().manual_seed(seed) for seed in (3, 4)])
