@@ -57,7 +57,8 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
 
 
 def _make_steps(session: Session) -> None:
-    """The loop. The host waits for the device only to log or save."""
+    """The loop: make the steps up to `session.end`. The host waits for the device only to log or
+    save."""
     trainer, training = session.trainer, session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.count_time(1)

@@ -55,6 +55,16 @@ class Totals(NamedTuple):
     others: dict[str, float]
 
 
+class Batch(NamedTuple):
+    """The prompts of one shard of a step, the targets of their predictions [B, n], and the noise of
+    a JacobianGain [B, tokens, n_embd], None without training.jacobian_penalty."""
+
+    xs: Tensor
+    ys: Tensor
+    targets: Tensor
+    noise: Tensor | None
+
+
 class Trainer:
     """A model on its device with its optimiser; `update(step)` makes one step.
 
@@ -148,9 +158,7 @@ class Trainer:
         self.model.zero_grad(set_to_none=True)
         values = torch.zeros(len(self.values), device=self.device, dtype=torch.float32)
         for shard in self.processes.own(shards) if self.processes else range(shards):
-            prompts = self.draw(stage, shard)
-            ys = targets(self.config.training.targets, self.task, prompts, stage.dims)
-            objective, own_values = self.losses(stage, prompts, ys, self.draw_noise(stage, shard))
+            objective, own_values = self.losses(stage, self.batch(stage, shard))
             (objective / shards).backward()
             values += own_values / shards
         if self.processes:
@@ -159,30 +167,25 @@ class Trainer:
         self.apply(values)
 
     def losses(
-        self,
-        stage: Stage,
-        prompts: Prompts,
-        ys: Tensor,
-        noise: Tensor | None,
-        weights: Mapping[str, Tensor] | None = None,
+        self, stage: Stage, batch: Batch, weights: Mapping[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The objective [] on these prompts and targets, whose gradient is taken: the loss and the
-        penalty; and, without gradients, what `values` names, [values]. `weights` are in place of
-        the model's where given; `noise` is that of the JacobianGain, None without it."""
+        """The objective [] on a batch, whose gradient is taken: the loss and the penalty; and,
+        without gradients, what `values` names, [values]. `weights` are in place of the model's
+        where given."""
         options = {
             "grad_loops": stage.grad_loops,
             "scale_loops": stage.scale_loops,
             "stop_at": self.config.loops.stop_at,
         }
-        arguments = (prompts, stage.loops, stage.window)
+        arguments = (Prompts(batch.xs, batch.ys), stage.loops, stage.window)
         norms = ResidualNorms(self.model) if self.log_norms else None
-        jacobian = JacobianGain(self.model, noise) if noise is not None else None
+        jacobian = JacobianGain(self.model, batch.noise) if batch.noise is not None else None
         with norms or nullcontext(), jacobian or nullcontext():
             if weights is None:
                 predictions = self.model(*arguments, **options)
             else:
                 predictions = functional_call(self.model, dict(weights), arguments, options)
-        objective = loss(self.task.loss, predictions, ys)
+        objective = loss(self.task.loss, predictions, batch.targets)
         values = [objective, *(norms.norms if norms else ())]
         if jacobian:
             objective = objective + self.penalty * jacobian.gain
@@ -190,21 +193,23 @@ class Trainer:
         return objective, torch.stack(values).detach()
 
     def draw(self, stage: Stage, shard: int) -> Prompts:
-        """The next batch of one shard, after `prepare`."""
+        """The next prompts of one shard, after `prepare`."""
         batch = self.config.training.batch_size // self.config.training.shards
         return self.task.sample(self.generators[shard], batch, stage.points, stage.dims)
 
-    def draw_noise(self, stage: Stage, shard: int) -> Tensor | None:
-        """The noise of one shard's JacobianGain, [B, tokens, n_embd], after `draw`; None without
-        training.jacobian_penalty."""
-        if not self.penalty:
-            return None
-        batch = self.config.training.batch_size // self.config.training.shards
-        tokens = stage.points if self.task.is_text else 2 * stage.points - 1
-        size = (batch, tokens, self.config.model.n_embd)
-        return torch.randn(
-            size, generator=self.generators[shard], device=self.device, dtype=torch.float32
-        )
+    def batch(self, stage: Stage, shard: int) -> Batch:
+        """The next batch of one shard, after `prepare`."""
+        prompts, noise = self.draw(stage, shard), None
+        goals = targets(self.config.training.targets, self.task, prompts, stage.dims)
+        if self.penalty:
+            tokens = stage.points if self.task.is_text else 2 * stage.points - 1
+            noise = torch.randn(
+                (len(prompts.xs), tokens, self.config.model.n_embd),
+                generator=self.generators[shard],
+                device=self.device,
+                dtype=torch.float32,
+            )
+        return Batch(prompts.xs, prompts.ys, goals, noise)
 
     def apply(self, values: Tensor) -> None:
         """Clip the parameters' gradients and update the weights; `values` are those of the losses

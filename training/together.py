@@ -19,15 +19,13 @@ from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.curricula import Stage
 from looplab.models.backends import vmap_backend
-from looplab.tasks import Prompts
 
 from .device import place
 from .logging import Screen
 from .loop import Session, held, memory_errors, train
-from .objective import targets
 from .run_folder.run import Run, run_folder
 from .signals import Diverged, Interrupted, deferred_signals
-from .step import Trainer
+from .step import Batch, Trainer
 
 # Settings in which runs that are trained together may differ: each has its own weights, prompts,
 # optimiser and weight average.
@@ -172,28 +170,21 @@ class Ensemble:
         """Each member's objective on its own batch, [members], and the values of its losses,
         [members, values]."""
         first = self.trainers[0]
-        batches = [trainer.draw(stage, shard) for trainer in self.trainers]
-        drawn = [trainer.draw_noise(stage, shard) for trainer in self.trainers]
-        present = [each for each in drawn if each is not None]  # of all, or of none
-        noises = torch.stack(present) if present else None
-        goals = [
-            targets(first.config.training.targets, trainer.task, prompts, stage.dims)
-            for trainer, prompts in zip(self.trainers, batches, strict=True)
-        ]
+        batches = [trainer.batch(stage, shard) for trainer in self.trainers]
+        noises = [batch.noise for batch in batches if batch.noise is not None]  # of all, or of none
+        stacked = Batch(
+            torch.stack([batch.xs for batch in batches]),
+            torch.stack([batch.ys for batch in batches]),
+            torch.stack([batch.targets for batch in batches]),
+            torch.stack(noises) if noises else None,
+        )
 
-        def member(
-            weights: dict[str, Tensor], xs: Tensor, ys: Tensor, goals: Tensor, noise: Tensor | None
-        ) -> tuple[Tensor, Tensor]:
-            return first.losses(stage, Prompts(xs, ys), goals, noise, weights)
+        def losses(weights: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+            return first.losses(stage, batch, weights)
 
         with vmap_backend(first.model):
-            return vmap(member, in_dims=(0, 0, 0, 0, 0 if present else None))(
-                self._weights,
-                torch.stack([prompts.xs for prompts in batches]),
-                torch.stack([prompts.ys for prompts in batches]),
-                torch.stack(goals),
-                noises,
-            )
+            in_dims = (0, Batch(0, 0, 0, 0 if noises else None))  # type: ignore[arg-type]
+            return vmap(losses, in_dims)(self._weights, stacked)
 
 
 def difference(first: Config, other: Config) -> str:
