@@ -16,7 +16,7 @@ from .setting import convert_scalar as convert_scalar
 _T = TypeVar("_T")
 
 # Settings of earlier versions, in the config.yaml of old runs, with the only value there is now.
-_REMOVED: dict[tuple[str, str], Any] = {}
+_REMOVED: dict[tuple[str, str], Any] = {("training", "on_divergence"): "stop"}
 
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:

@@ -225,9 +225,6 @@ class TrainingConfig:
     log_norms: bool = setting(
         False, "also log norms of the residual stream and of the first MLP's gradient"
     )
-    on_divergence: Literal["stop", "rollback"] = setting(
-        "stop", "when loss or gradient is not finite"
-    )
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_imported_is_one_line_and_exit_code_1(
     assert err.count("\n") == 1
     path = leiay_run(tmp_path / "theirs")
     assert run.main(["action=import", f"checkpoint={path}", "model.n_head=5"]) == 2
-    assert capsys.readouterr().err.startswith("run.py: model.n_head must divide model.n_embd")
+    assert capsys.readouterr().err.startswith("run.py: model.n_embd must be a multiple of")
     assert not (tmp_path / "runs").exists()
 
 

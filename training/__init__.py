@@ -9,10 +9,11 @@ from looplab.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
-    from .loop import train, train_together
+    from .loop import train
     from .reference.imported import import_checkpoint
     from .run_folder.run import Run, RunError
     from .signals import Interrupted
+    from .together import train_together
 
 __all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train", "train_together"]
 
@@ -22,7 +23,7 @@ _MODULES = {
     "RunError": ".run_folder.run",
     "import_checkpoint": ".reference.imported",
     "train": ".loop",
-    "train_together": ".loop",
+    "train_together": ".together",
 }
 
 __getattr__ = importer(__name__, _MODULES)

@@ -36,7 +36,7 @@ def build_model(config: Config, task: Task) -> Model:
 
 
 def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
-    """The same for a task of so many classes, or a text of so many tokens."""
+    """A new model for a task of so many classes, or a text of so many tokens."""
     spec = ModelSpec(
         dims=config.task.dims,
         classes=classes,
@@ -54,8 +54,8 @@ def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
 def model_from(
     config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
 ) -> Model:
-    """The trained model of a configuration, on the CPU and in eval mode, from the task's `classes`
-    or the `vocabulary` of its text, without the task. Raises CheckpointError, one line, for weights
+    """A trained model, on the CPU and in eval mode, for a task of so many classes or a text of so
+    many tokens. Raises CheckpointError, one line, for weights
     of another model, or that are not finite."""
     model = model_of(config, classes, vocabulary)
     try:

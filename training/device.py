@@ -34,16 +34,6 @@ class Placement:
     backend: str
     why: str
 
-    @property
-    def compute_dtype(self) -> torch.dtype | None:
-        """The dtype that matrix products are cast to; None for no cast."""
-        return torch.bfloat16 if self.precision == "bf16" else None
-
-    @property
-    def prefix_dtype(self) -> torch.dtype | None:
-        """The same for the loops without gradients, where it is another."""
-        return torch.bfloat16 if self.precision == "mixed" else None
-
     def prepare(self, model: Model) -> Model:
         """Move a model to the device and set its precision and backend. For the whole process this
         allows or forbids TF32 products on CUDA, and with the backend `cpu` keeps freed memory."""
@@ -51,7 +41,8 @@ class Placement:
             torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"
         if self.backend == "cpu":
             keep_memory()
-        model.compute_dtype, model.prefix_dtype = self.compute_dtype, self.prefix_dtype
+        model.compute_dtype = torch.bfloat16 if self.precision == "bf16" else None
+        model.prefix_dtype = torch.bfloat16 if self.precision == "mixed" else None
         use_backend(model, self.backend)
         return model.to(self.device)
 
@@ -71,10 +62,6 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
     if precision == "auto":
         precision = "tf32" if target.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
-        capabilities = torch.cpu.get_capabilities()
-        has_bf16 = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
-        if target.type == "cpu" and has_bf16:
-            why += "; precision=bf16 makes wide models faster on this processor"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
     backend, reason = _choose_backend(backend, target, precision)
@@ -120,7 +107,8 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
 
 
 def _missing(backend: str, device: torch.device) -> str | None:
-    """What a backend other than eager needs and this machine lacks, as in "it needs …"."""
+    """Says what a backend other than eager needs and this machine lacks, as in "it needs …"; None
+    where it lacks nothing."""
     if backend == "cpu":
         return None if device.type == "cpu" else "needs a CPU"
     if device.type == "cpu" and backend == "compile":
@@ -149,7 +137,8 @@ def _missing(backend: str, device: torch.device) -> str | None:
 
 
 def _missing_compiler(variable: str, *commands: str) -> str | None:
-    """As `_missing`, for a compiler (of an environment variable or `commands`) and headers."""
+    """Says so where there is no compiler, by the name in an environment variable or one of
+    `commands`, or no headers for it."""
     command = os.environ.get(variable)
     if not any(map(shutil.which, [command] if command else commands)):
         language = "C" if variable == "CC" else "C++"

@@ -30,7 +30,7 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self.stream = torch.cuda.Stream(device)
 
-    def aside(self, body: Body) -> None:
+    def warm_up(self, body: Body) -> None:
         """Run the body uncaptured, on the stream of later captures."""
         main = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(main)
@@ -81,7 +81,7 @@ class GraphRunner:
             self.key = key
         if self.steps < _EAGER_STEPS:
             self.steps += 1
-            self.recorder.aside(body)
+            self.recorder.warm_up(body)
             return
         if self.replay is None:
             try:

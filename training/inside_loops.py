@@ -1,7 +1,7 @@
-"""What training measures inside the loops of a model, without another forward pass: norms that show
-an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small change
-of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium models,
-arXiv 2106.14342).
+"""Measurements inside the loops of a model in training, without another forward pass: norms that
+show an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small
+change of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium
+models, arXiv 2106.14342).
 
 with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], standard normal
     predictions = model(prompts, 12, 4)
@@ -22,13 +22,17 @@ from looplab.models import Model
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.segment import Span
 
-# The names of the norms in metrics.jsonl: those of a ResidualNorms, then those of the gradient.
-NORMS = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+# The names in metrics.jsonl: of the norms of a ResidualNorms, of those of the first MLP's gradient,
+# and of the gain of a JacobianGain.
+RESIDUAL_NORMS = ("first_residual", "last_residual")
+MLP_NORMS = ("mlp_grad_norm", "mlp_grad_norm_clipped")
+NORMS = (*RESIDUAL_NORMS, *MLP_NORMS)
+GAIN = "jacobian_gain"
 _FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 
-class AroundSegment:
+class SegmentHook:
     """Within this context the model calls this object in place of its `run_segment`, which is in
     `_segment`. A subclass computes the same states and streams, and measures something besides."""
 
@@ -46,11 +50,11 @@ class AroundSegment:
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """As `looplab.models.segment.run_segment`."""
+        """Run the segment, as `looplab.models.segment.run_segment`."""
         return self._segment(loop, state, e, span, context)
 
 
-class ResidualNorms(AroundSegment):
+class ResidualNorms(SegmentHook):
     """Within this context the model records in `norms` [2] the norms of its residual stream before
     any norm layer, after the first loop and after the last: means over prompts and the tokens of
     the predictions (the paper: over all tokens). The model's results do not change."""
@@ -63,7 +67,7 @@ class ResidualNorms(AroundSegment):
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """The same steps, the first loop separately."""
+        """Make the same steps, the first loop separately."""
         streams = []
         if span.first == 0 and span.count > 1:
             tokens = loop.kept_tokens(context.layout)
@@ -97,7 +101,7 @@ def _mean_norm(raw: Tensor) -> Tensor:
     return torch.linalg.vector_norm(raw.detach().float(), dim=-1).mean()
 
 
-class JacobianGain(AroundSegment):
+class JacobianGain(SegmentHook):
     """Within this context the model computes `gain` [] beside its predictions, which do not change:
     the mean over prompts of ‖J v‖² / ‖v‖² in a random direction v, with J the Jacobian of the last
     loop: its state after by its state before. Its expectation is the mean of J's squared singular
@@ -115,8 +119,8 @@ class JacobianGain(AroundSegment):
     def __call__(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]:
-        """The same steps, those of the window one by one, since the last
-        of a segment that keeps streams computes only the tokens that are read."""
+        """Make the same steps, those of the window one by one: the last loop of a segment that
+        keeps streams computes only the tokens that are read."""
         if not span.keep:
             return self._segment(loop, state, e, span, context)
         tokens, end = loop.kept_tokens(context.layout), span.first + span.count

@@ -34,13 +34,13 @@ from .progress import Progress
 from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
-_LOOK = 1.0  # seconds between two looks at locked folders and at the work that is left
+_LOOK = 1.0  # seconds between two looks at locked folders, and at the work that is left
 _FORMAT = "{percentage:3.0f}%|{bar}| {postfix}, {elapsed} so far, {remaining} left"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 class Job(Protocol):
-    """What runs in a process: the job and its result are pickled."""
+    """A job is run in a process, so that it and its result are pickled."""
 
     @property
     def name(self) -> str:
@@ -74,8 +74,8 @@ def cores() -> int:
 
 
 def processes_for(jobs: int, asked: int | None, config: Config) -> int:
-    """How many of `jobs` trainings to run at once: as many as asked for, else one a core, as small
-    models gain little from two; one on a GPU."""
+    """The number of trainings, of `jobs`, to run at once: as many as asked for, else one a core,
+    since small models gain little from two; one on a GPU."""
     device = place(config.device, config.precision, config.backend).device
     return max(min(asked or (cores() if device.type == "cpu" else 1), jobs), 1)
 
@@ -123,10 +123,9 @@ class _Queue:
         self._in_processes = at_once > 1 or bool(devices)
         names = [re.sub(r"[^\w=.-]", "_", job.name)[:100] for job in jobs]
         self._logs = [logs / f"{name}.txt" for name in names]
-        self._line = deque(range(len(jobs)))
+        self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
-        self._waited: set[int] = set()
-        self._lost: set[int] = set()
+        self._lost: set[int] = set()  # jobs whose process was lost once
         self._devices = [*devices] * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
@@ -134,24 +133,26 @@ class _Queue:
     def work(self) -> None:
         """Run all jobs; whatever ends this, no process is left."""
         try:
-            while self._line or self._locks or self._running:
-                is_free = len(self._running) < self.at_once
-                if not is_free or (index := self._next()) is None:
-                    for receiver in wait([*self._running], _LOOK):
+            while self._waiting or self._locks or self._running:
+                index = self._next() if len(self._running) < self.at_once else None
+                if index is None:
+                    ended = wait([*self._running], _LOOK)
+                    for receiver in ended:
                         assert isinstance(receiver, Connection)
-                        self._end(receiver)
-                    self.progress.look()
+                        self._collect(receiver)
+                    if not ended:
+                        self.progress.show()
                 elif self._in_processes:
                     self._start(index)
                 else:
-                    self._take(index, _outcome_of(self.jobs[index]))
+                    self._keep(index, _run(self.jobs[index]))
         finally:
             self._stop()
 
     def _next(self) -> int | None:
         """Remove and return a job: the next in line, else one whose lock is free."""
-        if self._line:
-            return self._line.popleft()
+        if self._waiting:
+            return self._waiting.popleft()
         for index, lock in self._locks.items():
             if not is_locked(lock):
                 del self._locks[index]
@@ -164,7 +165,7 @@ class _Queue:
         threads = max(1, cores() // self.at_once)
         receiver, sender = _SPAWN.Pipe(duplex=False)
         process = _SPAWN.Process(
-            target=_work, args=(self.jobs[index], sender, threads, log, device)
+            target=_run_in_process, args=(self.jobs[index], sender, threads, log, device)
         )
         with deferred_signals() as noted, _masked():
             process.start()
@@ -173,7 +174,7 @@ class _Queue:
         if noted:  # only now is there somebody who would end the process
             signal.raise_signal(noted[0])
 
-    def _end(self, receiver: Connection) -> None:
+    def _collect(self, receiver: Connection) -> None:
         process, index, device = self._running[receiver]
         try:
             outcome = receiver.recv()
@@ -184,33 +185,29 @@ class _Queue:
         if device:
             self._devices.append(device)
         if outcome is not None:
-            self._take(index, outcome)
+            self._keep(index, outcome)
             return
         how = f"its process {describe_exit(process.exitcode or 0)}"
         if index in self._lost:
-            failure = f"tried twice: {how}; {self._logs[index]} has more"
-            self._take(index, Outcome(failure=failure))
+            self._keep(index, Outcome(failure=f"tried twice: {how}; {self._logs[index]} has more"))
             return
         self._lost.add(index)
-        self._line.append(index)
+        self._waiting.append(index)
         self.progress.write(f"{self.jobs[index].name}: {how}, it is tried once more")
 
-    def _take(self, index: int, outcome: Outcome) -> None:
+    def _keep(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of a job that ended, print its line, or put a held one back."""
         job = self.jobs[index]
         if outcome.held:
             self._locks[index], holder = outcome.held
-            if index not in self._waited:
-                self.progress.write(f"{job.name}: in use by {holder}, waiting")
-            self._waited.add(index)
+            self.progress.write(f"{job.name}: in use by {holder}, waiting")
             return
         if outcome.stopped:
             raise SystemExit(outcome.stopped)
         self.outcomes[index] = outcome
-        failed = outcome.failure
-        self.progress.end(
-            f"{job.name}: {f'failed: {failed}' if failed else job.describe(outcome.result)}"
-        )
+        failed = f"failed: {outcome.failure}" if outcome.failure else ""
+        self.progress.ended += 1
+        self.progress.write(f"{job.name}: {failed or job.describe(outcome.result)}")
 
     def _stop(self) -> None:
         """End every process by SIGTERM, which saves first, and wait for them, whatever a second
@@ -226,7 +223,7 @@ class _Queue:
             self._stop()
 
 
-def _outcome_of(job: Job) -> Outcome:
+def _run(job: Job) -> Outcome:
     """Run the job in this process."""
     try:
         return Outcome(result=job())
@@ -243,8 +240,8 @@ def _outcome_of(job: Job) -> Outcome:
         return Outcome(failure=failure(error) or f"{type(error).__name__}: {one_line(error)}")
 
 
-def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
-    """In a process of its own: run the job with so many threads, with its output in `log` and the
+def _run_in_process(job: Job, sender: Connection, threads: int, log: Path, device: str) -> None:
+    """Run the job, in a process of its own, with so many threads, with its output in `log` and the
     one CUDA device that it sees, and send its outcome."""
     if device:  # read when CUDA is first used
         os.environ["CUDA_VISIBLE_DEVICES"] = device
@@ -253,18 +250,18 @@ def _work(job: Job, sender: Connection, threads: int, log: Path, device: str) ->
     with open(log, "ab") as file:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
-    sender.send(_outcome_of(job))
+    sender.send(_run(job))
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, as text, from its exit code."""
+    """Say how a process ended, from its exit code."""
     names = {-number: number.name for number in signal.Signals}
     return f"was ended by {names[code]}" if code in names else f"ended with code {code}"
 
 
 def end_with_parent() -> None:
-    """In a started process: let it end by SIGTERM, before which a training saves, when the one that
-    started it has ended. The terminal's Ctrl-C is for that one."""
+    """Let this process end by SIGTERM, before which a training saves, when the one that started it
+    has ended. The terminal's Ctrl-C is for that one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # outside of training there is nothing to save
     parent = multiprocessing.parent_process()
@@ -292,30 +289,22 @@ def _masked() -> Iterator[None]:
 
 
 class _Progress(Progress):
-    """How far several jobs are: a bar on a terminal, else a line every half minute. A single job
-    shows its own progress."""
+    """Shows how far several jobs are; a single job shows its own progress."""
 
     def __init__(self, jobs: int, left: Callable[[], float] | None) -> None:
         self.jobs, self.ended = jobs, 0
         self._left = left or (lambda: float(self.jobs - self.ended))
         super().__init__(max(self._left(), 1e-9), "", "", bar_format=_FORMAT)
         self.bar.disable = self.bar.disable or jobs == 1
-        self._looked = time.monotonic()
 
     def write(self, line: str) -> None:
         """Print a line on stdout."""
         self.bar.write(line, file=sys.stdout)
         sys.stdout.flush()
 
-    def end(self, line: str) -> None:
-        """Count a job, and print its line."""
-        self.ended += 1
-        self.write(line)
-
-    def look(self) -> None:
-        """Show how much is left, at most once a second."""
-        if self.jobs > 1 and time.monotonic() - self._looked >= _LOOK:
-            self._looked = time.monotonic()
+    def show(self) -> None:
+        """Show how much is left."""
+        if self.jobs > 1:
             self.bar.set_postfix_str(f"{self.ended} of {self.jobs} done", refresh=False)
             self.update(max(self.total - self._left() - self.done, 0))
 

@@ -1,9 +1,9 @@
-"""The log of a run: metrics.jsonl, a progress bar or plain lines, and trackers if configured."""
+"""The prints and the log of a training: a description of the run, metrics.jsonl and trackers, a
+progress bar or plain lines, and the time that it takes."""
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,14 +16,49 @@ from looplab.conf.build import config_to_mapping
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
-from looplab.curricula import Stage
+from looplab.curricula import Curriculum, Stage
 
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
-from .step import Totals
+from .run_folder.run import edited_since
+from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+
+
+class Clock:
+    """The seconds that a run has taken, on the wall and of the processor, of which a run that is
+    trained with others counts a share."""
+
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
+        self._spent, self._share = (seconds, cpu_seconds), 0.0
+        self._since = time.monotonic(), time.process_time()
+
+    def count(self, share: float) -> None:
+        """From now on count this share of the time: 0 while the run waits."""
+        self.read()
+        self._share = share
+
+    def read(self) -> dict[str, float]:
+        """`seconds` and `cpu_seconds` until now."""
+        now = time.monotonic(), time.process_time()
+        wall, cpu = (
+            spent + self._share * (end - start)
+            for spent, start, end in zip(self._spent, self._since, now, strict=True)
+        )
+        self._spent, self._since = (wall, cpu), now
+        return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
+
+
+def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
+    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
+    print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
+    lines = [trainer.task.describe_data(), "" if step else edited_since(config, path)]
+    if config.model.residual_scaling != "none":
+        lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
+    for line in filter(None, lines):
+        print(f"  {line}", flush=True)
 
 
 def check_trackers(config: Config) -> None:
@@ -72,8 +107,14 @@ class RunLog:
             print(f"{self.metrics.path}: {problem}; left out", flush=True)
         self._wandb: Any = _start_wandb(config, folder)
         self._board: Any = None
-        self._board_folder = folder / "tensorboard" if config.tensorboard else None
-        self._begin_board(step)
+        if config.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        self.go_on(step)
+
+    def go_on(self, step: int) -> None:
+        """Count steps per second from now and this step on."""
         self.last = time.monotonic(), step
 
     def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
@@ -84,7 +125,7 @@ class RunLog:
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
         means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
-        values["cpu_seconds"] = round(cpu_seconds, 2)
+        values["cpu_seconds"] = cpu_seconds
         self.metrics.add(values)
         if self._wandb is not None:
             self._wandb.log(values, step=step)
@@ -95,13 +136,6 @@ class RunLog:
                     self._board.add_scalar(name, value, step)
             self._board.flush()
 
-    def rewind(self, step: int, why: str) -> None:
-        """Go back to `step`, and print why."""
-        tqdm.write(why, file=sys.stderr if on_terminal() else sys.stdout)
-        self.metrics.keep_until(step)
-        self._begin_board(step)
-        self.last = time.monotonic(), step
-
     def close(self) -> None:
         """End the logs of trackers."""
         if self._wandb is not None:
@@ -109,20 +143,12 @@ class RunLog:
         if self._board is not None:
             self._board.close()
 
-    def _begin_board(self, step: int) -> None:
-        if self._board_folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            if self._board is not None:
-                self._board.close()
-            self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
-
 
 class Screen:
     """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
-    def __init__(self, steps: int, step: int, work: Work, shown: bool = True) -> None:
-        self.steps, self.work, self.shown = steps, work, shown
+    def __init__(self, steps: int, step: int, curriculum: Curriculum, shown: bool) -> None:
+        self.steps, self.work, self.shown = steps, Work(curriculum, steps), shown
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,

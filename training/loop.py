@@ -1,25 +1,36 @@
-"""The training loop, for a run or for several that are trained together.
+"""The training loop: `train` makes the steps of a run, from its last checkpoint to its last step.
+One step is `Trainer.update` (step.py); several runs at once are trained in together.py.
 
 run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
-runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from looplab.conf.checks.processes import launched
-from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from looplab.conf.checks.config import check_config
+from looplab.conf.mistakes import EndedElsewhere, RunError, out_of_memory
 from looplab.conf.schema import Config
 
-from .logging import Screen
-from .member import Member
-from .progress import Work
-from .run_folder.run import Run
-from .signals import Interrupted, deferred_signals
-from .together import Together, difference, obstacle
+from .assemble import build_curriculum, build_model, build_task
+from .device import place
+from .logging import Clock, RunLog, Screen, check_trackers, print_description
+from .objective import check_targets
+from .processes import Processes, joined
+from .resume import restore, set_aside
+from .run_folder.checkpoint import keep_snapshot, save_checkpoint
+from .run_folder.files import write_bytes
+from .run_folder.run import Run, run_folder
+from .signals import Diverged, Interrupted, deferred_signals
+from .step import Totals, Trainer
 
 
 def train(config: Config, again: bool = False, until: int | None = None) -> Run:
@@ -31,117 +42,204 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     its snapshots so far, which goes on, to the same end. Raises ConfigError for a mistake in the
     configuration (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is
     saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
-    or training diverged.
+    and Diverged, which is one, for a loss or gradient that is not finite.
 
     Under torchrun all its processes call this and train the run together (processes.py): the first
     writes, each returns the run.
     """
-    (run,) = train_together([config], again, until)
-    if isinstance(run, RunError):
-        raise run
-    return run
+    with joined(config) as processes:
+        session = Session(config, processes)
+        with held([session], again):
+            session.begin(until)
+            if session.step < session.end:
+                _make_steps(session)
+        return session.run()
 
 
-def train_together(
-    configs: Sequence[Config], again: bool = False, until: int | None = None
-) -> list[Run | RunError]:
-    """Train runs whose models have one shape together: for each the result of `train`, or the
-    RunError of its divergence, which does not affect the others.
+def _make_steps(session: Session) -> None:
+    """The loop: make the steps up to `session.end`. The host waits for the device only to log or
+    save."""
+    trainer, training = session.trainer, session.config.training
+    screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
+    session.count_time(1)
+    with deferred_signals() as signals, screen, memory_errors(session.folder.path):
+        while session.step < session.end:
+            trainer.update(session.step)
+            session.step += 1
+            screen.tick()
+            signal = session.signal(signals)  # read once: a later one counts for the next step
+            pause = signal != 0 or session.step == session.end
+            save = pause or session.step % training.checkpoint_every == 0
+            if save or session.step % training.log_every == 0 or session.step in training.snapshots:
+                totals = session.record(save, pause)
+                screen.write(session.step, trainer.curriculum(session.step - 1), [totals.loss])
+            if signal:
+                raise Interrupted(signal, session.step)
 
-    Configurations may differ in seed, rates, optimiser and the other settings of
-    `together._MAY_DIFFER`. Each has its own run folder, which a call of `train` can go on with.
-    They are one computation, and end with the weights of a single training up to the rounding of
-    batched products. A run at an earlier step than the others catches up first. Raises what `train`
-    does, and ConfigError, naming the setting, for configurations that cannot be trained together.
+
+class Session:
+    """A run while it is trained: its folder, its trainer, and the `step` after which it stands.
+
+    Of the processes of torchrun the first alone `writes`, to files and to the screen. Raises
+    ConfigError for a mistake in the configuration, before anything is written.
     """
-    if (launch := launched()) is not None:
-        if len(configs) > 1:
-            raise ConfigError("torchrun", "is for one training, not for several together")
-        # Only here: no other training needs torch.distributed.
-        from .processes import joined
 
-        with joined(configs[0], launch, again) as member:
-            train_members([member], until)
-            return [member.failure or member.run()]
-    for config in configs[1:]:
-        if key := difference(configs[0], config):
-            raise ConfigError(key, "cannot differ in runs that are trained together")
-    if len(configs) > 1 and (reason := obstacle(configs[0])):
-        raise ConfigError("together", f"cannot be: {reason}")
-    members = [Member(config) for config in configs]
-    if len({member.folder.path for member in members}) < len(members):
-        raise ConfigError("seed", "must differ, or another setting, in runs trained together")
-    if len({member.trainer.device for member in members}) > 1:
-        raise ConfigError("device", "cannot differ in runs that are trained together")
-    for member in members:
+    def __init__(self, config: Config, processes: Processes | None = None) -> None:
+        check_config(config)
+        self.processes, self.writes = processes, processes is None or processes.rank == 0
+        if not self.writes:
+            config = replace(config, wandb="disabled", tensorboard=False)
+        task = build_task(config)
+        self.config, self.folder = config, run_folder(config)
+        task = task.kept_in(self.folder.path)
+        check_targets(config.training.targets, task)
+        curriculum = build_curriculum(config, task)
+        self.placement = place(config.device, config.precision, config.backend)
+        check_trackers(config)
+        task.check_data(config.task.points)
+        model = self.placement.prepare(build_model(config, task))
+        self.trainer = Trainer(config, task, curriculum, model, processes=processes)
+        self.step = self.end = 0
+        self.clock = Clock()
+        self.log: RunLog | None = None
+
+    def restore(self) -> None:
+        """Load the newest checkpoint, or write that of step 0; the folder's lock must be held."""
+        if self.writes:
+            self.step = restore(self.folder, self.config, self.trainer, self.placement.backend)
+            status = self.folder.status()
+            self.clock = Clock(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
+            done = self.step == self.config.training.steps
+            if done and status["state"] != "finished":  # killed just before it was written
+                self._write_status("finished")
+        if self.processes:
+            first = self.processes.from_first(self.step, self.trainer.state())
+            if not self.writes:
+                self.step = first.step
+                self.trainer.load(first)
+
+    def begin(self, until: int | None) -> None:
+        """Set the last step of this training; if there are steps to make, print a description of
+        the run and open its log."""
+        steps = self.config.training.steps
+        self.end = steps if until is None else min(until, steps)
+        if self.step < self.end and self.writes:
+            print_description(
+                self.folder.path, self.config, self.trainer, self.placement.why, self.step
+            )
+            self._write_status("running")
+            self.log = RunLog(self.config, self.folder.path, self.step)
+
+    def count_time(self, share: float) -> None:
+        """From now on this share of the time counts for the run, whose steps go on now."""
+        self.clock.count(share)
+        if self.log is not None:
+            self.log.go_on(self.step)
+
+    def signal(self, noted: Sequence[int]) -> int:
+        """The number of the signal at which training stops, of those `noted` here and, under
+        torchrun, in the other processes; 0 for none."""
+        number = noted[0] if noted else 0
+        return self.processes.agree_on(number) if self.processes else number
+
+    def record(self, save: bool, pause: bool) -> Totals:
+        """Log and return the totals since the last record; keep a snapshot if one is asked for, and
+        `save` a checkpoint. `pause`: training ends here, for now. Raises Diverged where a loss or
+        gradient was not finite."""
+        totals = self.trainer.fetch()
+        if totals.bad_step is not None:
+            raise self._diverged(totals.bad_step)
+        if self.log is None:  # another process writes
+            return totals
+        cpu_seconds = self.clock.read()["cpu_seconds"]
+        self.log.write(self.step, totals, self.trainer.curriculum(self.step - 1), cpu_seconds)
+        if self.step in self.config.training.snapshots:
+            keep_snapshot(self.folder.path, self.step, self.trainer.state())
+        if save:
+            save_checkpoint(self.folder.checkpoints, self.step, self.trainer.state())
+            done = self.step == self.config.training.steps
+            self._write_status("finished" if done else "interrupted" if pause else "running")
+        return totals
+
+    def run(self) -> Run:
+        """The run at its current step, its model in eval mode with the weights for evaluation."""
+        if self.trainer.average:
+            self.trainer.average.copy_to_model()
+        model = self.trainer.model.eval()
+        return Run(self.folder.path, self.config, self.trainer.task, model, self.step)
+
+    def close(self) -> None:
+        """Close the log, if it was opened."""
+        if self.log is not None:
+            self.log.close()
+
+    def _diverged(self, step: int) -> RunError:
+        """Write the batch of a step that diverged, sampled again from seed and step, and return the
+        error that names it.
+
+        The update was skipped on the device, so that the weights are still finite: the residual
+        norm is computed with them, the mean over tokens of the last loop's state before its norm.
+        """
+        if not self.writes:
+            return EndedElsewhere("the first process says why")
+        trainer = self.trainer
+        stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
+        batch: dict[str, Tensor] = {}
+        norms = []
+        for shard in range(self.config.training.shards):
+            prompts = trainer.prompts(step, shard)
+            batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
+            states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
+            *_, (state, _) = states
+            norms.append(state.raw.float().norm(dim=-1).mean())
+        path = self.folder.path / f"diverged_{number:08d}.safetensors"
+        write_bytes(path, safetensors.torch.save(batch))
+        reason = (
+            f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, "
+            f"residual norm {float(torch.stack(norms).mean()):.3g}); its update was skipped, its "
+            f"batch is in {path}"
+        )
+        self._write_status("failed", reason=reason)
+        return Diverged(reason)
+
+    def _write_status(self, state: str, **facts: Any) -> None:
+        self.folder.write_status(state, self.step, **facts, **self.clock.read())
+
+
+@contextmanager
+def held(sessions: Sequence[Session], again: bool) -> Iterator[None]:
+    """Within this context the folders of the runs are locked, and the runs at their newest
+    checkpoints. With `again` finished runs are set aside before. Raises RunError for what the
+    operating system refuses, as where the disk is full."""
+    writing = [session for session in sessions if session.writes]
+    for session in writing:
         if again:
-            member.set_aside()
+            set_aside(session.folder, session.config, session.trainer.task)
     with ExitStack() as stack:
-        for member in members:
-            stack.enter_context(member.folder.lock())
-            stack.callback(member.close)
+        for session in writing:
+            stack.enter_context(session.folder.lock())
+            stack.callback(session.close)
         try:
-            for member in members:
-                member.restore()
-            train_members(members, until)
+            for session in sessions:
+                session.restore()
+            yield
         except OSError as error:
-            path = Path(members[0].folder.path if len(members) == 1 else configs[0].folder)
+            folder = sessions[0].folder.path
+            path = folder if len(sessions) == 1 else folder.parent
             end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
             raise RunError(f"{path}: {error}; {end}") from None
-    return [member.failure or member.run() for member in members]
 
 
-def train_members(members: Sequence[Member], until: int | None) -> None:
-    """Make the remaining steps, always of the members at the earliest step."""
-    steps = members[0].config.training.steps
-    end = steps if until is None else min(until, steps)
-    for member in members:
-        if member.step < end:
-            member.begin()
-    with deferred_signals() as signals:
-        while pending := [m for m in members if m.step < end and m.failure is None]:
-            first = min(member.step for member in pending)
-            group = [member for member in pending if member.step == first]
-            later_steps = [member.step for member in pending if member.step > first]
-            try:
-                _train_group(group, min(later_steps, default=end), end, signals)
-            except (MemoryError, RuntimeError) as error:
-                if not out_of_memory(error):
-                    raise
-                raise RunError(
-                    f"{group[0].folder.path}: out of memory in a step; training.shards=2 or more, "
-                    "a smaller training.batch_size or loops.T need less, and so does "
-                    "together=false; the last checkpoint is intact"
-                ) from None
-
-
-def _train_group(group: Sequence[Member], stop_at: int, end: int, signals: list[int]) -> None:
-    """Train members at the same step up to `stop_at`, or until one of them diverges. The host waits
-    for the device only to log or save."""
-    trainers, training, step = [m.trainer for m in group], group[0].config.training, group[0].step
-    trainer = trainers[0] if len(trainers) == 1 else Together(trainers)
-    work = Work(trainers[0].curriculum, training.steps)
-    snapshots = {each for member in group for each in member.config.training.snapshots}
-    screen = Screen(training.steps, step, work, group[0].shown)
-    with screen, ExitStack() as clocks:
-        for member in group:
-            clocks.enter_context(member.timed(1 / len(group)))
-        while step < stop_at:
-            trainer.update(step)
-            step += 1
-            screen.tick()
-            # Read once: a later signal counts for the next step.
-            stop = group[0].stop_signal(signals)
-            save = bool(stop) or step == end or step % training.checkpoint_every == 0
-            if not save and step % training.log_every and step not in snapshots:
-                continue
-            paused = bool(stop) or step == end
-            records = [member.record(step, save, paused) for member in group]
-            if losses := [record.loss for record in records if record]:
-                screen.write(step, trainers[0].curriculum(step - 1), losses)
-            if stop:
-                raise Interrupted(stop, step)
-            if None in records:
-                return
-    for member in group:
-        member.step = step
+@contextmanager
+def memory_errors(path: Path) -> Iterator[None]:
+    """Within this context an error that says that memory ran out is a RunError of one line."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        raise RunError(
+            f"{path}: out of memory in a step; training.shards=2 or more, a smaller "
+            "training.batch_size or loops.T need less, and so does together=false; the last "
+            "checkpoint is intact"
+        ) from None

@@ -1,4 +1,4 @@
-"""One training in the processes that torchrun starts: each computes some of a batch's shards, the
+"""The processes that torchrun starts for one training: each computes some of a batch's shards, the
 gradients of all are added up by all_reduce, and the first process alone reads and writes the run's
 folder, and prints. The weights are those of one process up to the order of sums (1e-6).
 
@@ -8,56 +8,90 @@ torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
-from typing import Any
+from contextlib import contextmanager
 
 import safetensors.torch
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-from looplab.conf.checks.processes import Launch, check_launch
+from looplab.conf.checks.processes import Launch, check_launch, launched
 from looplab.conf.mistakes import ConfigError, EndedElsewhere, RunError
 from looplab.conf.schema import Config
-from looplab.curricula import Stage
 
-from .member import Member
 from .run_folder.checkpoint import Checkpoint
-from .signals import Interrupted
-from .step import Totals, Trainer
+from .signals import Diverged, Interrupted
 
 _STEP = "step"  # among the names of the tensors of a state
 
 
-@contextmanager
-def joined(config: Config, launch: Launch, again: bool) -> Iterator[Member]:
-    """The run in this process, at its last checkpoint, with the folder held by the first process.
+class Processes:
+    """This process among those of a training, and what they tell each other. All call each method
+    at the same point of the training."""
 
-    Raises what `train` does in the first process, EndedElsewhere in the others, which therefore
-    need not report it; RunError in the first where another has ended.
+    def __init__(self, launch: Launch, on_gpus: bool) -> None:
+        self.rank, self.size = launch.rank, launch.size
+        self._of_gradients = dist.new_group(backend="nccl") if on_gpus else None  # None: by gloo
+
+    def own(self, shards: int) -> range:
+        """The shards that this process computes, S/N of all."""
+        count = shards // self.size
+        return range(self.rank * count, (self.rank + 1) * count)
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes."""
+        flat = torch.cat([tensor.flatten() for tensor in tensors])
+        dist.all_reduce(flat, group=self._of_gradients)
+        parts = flat.split([tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def agree_on(self, signal: int) -> int:
+        """The largest number of a signal that any process has got; 0 where none has."""
+        number = torch.tensor(signal)
+        dist.all_reduce(number, dist.ReduceOp.MAX)
+        return int(number)
+
+    def from_first(self, step: int, state: dict[str, Tensor]) -> Checkpoint:
+        """The first process's step and state, in every process; those of the others are ignored."""
+        content = torch.empty(0, dtype=torch.uint8)
+        if not self.rank:
+            tensors = state | {_STEP: torch.tensor(step)}
+            tensors = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+            content = torch.frombuffer(
+                bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8
+            )
+        size = torch.tensor(len(content))
+        dist.broadcast(size, 0)
+        content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
+        dist.broadcast(content, 0)
+        tensors = safetensors.torch.load(content.numpy().tobytes())
+        return Checkpoint(int(tensors.pop(_STEP)), tensors)
+
+
+@contextmanager
+def joined(config: Config) -> Iterator[Processes | None]:
+    """The processes that train this run, connected within the context; None for a single one.
+
+    Errors raised within it pass in the first process; the others raise EndedElsewhere, and
+    therefore need not report them. Raises ConfigError for a run that these processes cannot share,
+    RunError in the first process where another has ended.
     """
+    if (launch := launched()) is None:
+        yield None
+        return
     check_launch(config, launch)
     try:
-        _take_gpu(config.device, launch)
+        on_gpus = config.device != "cpu" and torch.cuda.is_available()
+        if on_gpus:
+            _take_gpu(config.device, launch)
         dist.init_process_group("gloo")
-        member = Follower(config) if launch.rank else Leader(config)
-        if member.trainer.device.type == "cuda":
-            assert isinstance(member.trainer, ShardedTrainer)
-            member.trainer.group = dist.new_group(backend="nccl")
-        with ExitStack() as stack:
-            if not launch.rank:
-                if again:
-                    member.set_aside()
-                stack.enter_context(member.folder.lock())
-                stack.callback(member.close)
-                member.restore()
-            _share_state(member)
-            try:
-                yield member
-            except Interrupted:
-                dist.barrier()  # who leaves first would cut off the others
-                raise
-            dist.barrier()
+        try:
+            yield Processes(launch, on_gpus)
+        except (Interrupted, Diverged, EndedElsewhere):
+            dist.barrier()  # who leaves first would cut off the others
+            raise
+        dist.barrier()
     except (Interrupted, EndedElsewhere):
         raise
     except (RuntimeError, ConfigError, OSError) as error:
@@ -73,10 +107,8 @@ def joined(config: Config, launch: Launch, again: bool) -> Iterator[Member]:
 
 
 def _take_gpu(device: str, launch: Launch) -> None:
-    """Make this process's GPU the one that `cuda` means, unless `device` is cpu. Raises ConfigError
-    where there are fewer GPUs than processes."""
-    if device == "cpu" or not torch.cuda.is_available():
-        return
+    """Make this process's GPU the one that `cuda` means. Raises ConfigError where there are fewer
+    GPUs than processes."""
     if launch.local_rank >= (gpus := torch.cuda.device_count()):
         raise ConfigError(
             "device",
@@ -84,81 +116,3 @@ def _take_gpu(device: str, launch: Launch) -> None:
             f"its own, --nproc-per-node={gpus} would do",
         )
     torch.cuda.set_device(launch.local_rank)
-
-
-class ShardedTrainer(Trainer):
-    """A Trainer that computes the shards of its process, S/N of the S. All processes make the same
-    steps."""
-
-    group: dist.ProcessGroup | None = None  # of the gradients; None: all processes, by gloo
-
-    def _step(self, stage: Stage) -> None:
-        count = self.config.training.shards // dist.get_world_size()
-        first = dist.get_rank() * count
-        values = self._gradients(stage, range(first, first + count))
-        gradients = [each.grad for each in self.parameters if each.grad is not None]
-        tensors = [*gradients, values]
-        flat = torch.cat([tensor.flatten() for tensor in tensors])
-        dist.all_reduce(flat, group=self.group)
-        parts = flat.split([tensor.numel() for tensor in tensors])
-        for tensor, part in zip(tensors, parts, strict=True):
-            tensor.copy_(part.view_as(tensor))
-        self.apply(values)
-
-
-class Leader(Member):
-    """The run in the first process."""
-
-    make_trainer = ShardedTrainer
-
-    def stop_signal(self, noted: Sequence[int]) -> int:
-        number = torch.tensor(noted[0] if noted else 0)
-        dist.all_reduce(number, dist.ReduceOp.MAX)
-        return int(number)
-
-    def _recover(self, step: int, bad_step: int) -> None:
-        super()._recover(step, bad_step)
-        _share_state(self)
-
-
-class Follower(Leader):
-    """The run in another process: the same steps, and no files."""
-
-    shown = False
-
-    def __init__(self, config: Config) -> None:
-        super().__init__(replace(config, wandb="disabled", tensorboard=False))
-
-    def begin(self) -> None:
-        """Nothing to say."""
-
-    def timed(self, share: float) -> Any:
-        return nullcontext()
-
-    def record(self, step: int, save: bool, interrupted: bool) -> Totals | None:
-        totals = self.trainer.fetch()
-        if totals.bad_step is not None:
-            _share_state(self)
-            return None
-        self.step = step
-        return totals
-
-
-def _share_state(member: Member) -> None:
-    """Give all processes the first one's step and state; where its run has failed, its failure."""
-    content = torch.empty(0, dtype=torch.uint8)
-    if not dist.get_rank() and not member.failure:
-        state = member.trainer.state() | {_STEP: torch.tensor(member.step)}
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-        content = torch.frombuffer(bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8)
-    size = torch.tensor(len(content))
-    dist.broadcast(size, 0)
-    if not int(size):
-        member.failure = member.failure or EndedElsewhere("the first process says why")
-        return
-    content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
-    dist.broadcast(content, 0)
-    if dist.get_rank():
-        tensors = safetensors.torch.load(content.numpy().tobytes())
-        member.step = int(tensors.pop(_STEP))
-        member.trainer.load(Checkpoint(member.step, tensors))

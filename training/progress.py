@@ -23,7 +23,7 @@ _PARTS = 500  # of a training, each with the cost of its middle step
 
 
 def on_terminal() -> bool:
-    """Whether stderr is a terminal."""
+    """Return whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -70,7 +70,7 @@ class Progress:
             print(self.line(now - self._start_time), file=sys.stderr, flush=True)
 
     def line(self, seconds: float) -> str:
-        """What is said half a minute after the last line, so many seconds after the start."""
+        """The line that is printed every half minute, so many seconds after the start."""
         left = self.remaining(seconds)
         return f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {left} left"
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which end a training between two steps."""
+"""The ends of a training between two steps: Ctrl-C and SIGTERM, and a loss that is not finite."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from looplab.conf.mistakes import RunError
+
 
 class Interrupted(Exception):
     """Training stopped at a signal, with everything saved."""
@@ -15,6 +17,10 @@ class Interrupted(Exception):
     def __init__(self, number: int, step: int) -> None:
         super().__init__(f"saved after step {step}; the same command resumes from there")
         self.exit_code = 128 + number
+
+
+class Diverged(RunError):
+    """Training stopped at a loss or gradient that is not finite; the last checkpoint is intact."""
 
 
 @contextmanager

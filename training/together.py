@@ -1,7 +1,6 @@
-"""Several trainers of one shape whose steps are one computation.
+"""Several runs of one shape whose steps are one computation, each a run folder of its own.
 
-together = Together([Trainer(…) for seed in (0, 1, 2)])
-together.update(step)                       # for each, the same as its own update(step)
+runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
 """
 
 from __future__ import annotations
@@ -14,17 +13,21 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state, vmap
 
+from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.checks.processes import launched
+from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.curricula import Stage
 from looplab.models.backends import vmap_backend
-from looplab.tasks import Prompts
 
 from .device import place
-from .objective import targets
-from .run_folder.run import run_folder
-from .step import Trainer
+from .logging import Screen
+from .loop import Session, held, memory_errors, train
+from .run_folder.run import Run, run_folder
+from .signals import Diverged, Interrupted, deferred_signals
+from .step import Batch, Trainer
 
-# Settings in which the members of a population may differ: each has its own weights, prompts,
+# Settings in which runs that are trained together may differ: each has its own weights, prompts,
 # optimiser and weight average.
 _MAY_DIFFER = (
     *("seed", "folder", "device", "wandb", "tensorboard", "name", "scale", "recipe"),
@@ -39,7 +42,87 @@ _MAY_DIFFER = (
 _MOST_VALUES = 2**14  # a thread, in the state of a loop, up to which together is faster
 
 
-class Together:
+def train_together(
+    configs: Sequence[Config], again: bool = False, until: int | None = None
+) -> list[Run | RunError]:
+    """Train runs whose models have one shape together: for each the result of `train`, or its
+    Diverged, which does not affect the others.
+
+    Configurations may differ in seed, rates, optimiser and the other settings of `_MAY_DIFFER`.
+    Each has its own run folder, which a call of `train` can go on with. They are one computation,
+    and end with the weights of a single training up to the rounding of batched products. A run at
+    an earlier step than the others catches up first. Raises what `train` does, and ConfigError,
+    naming the setting, for configurations that cannot be trained together.
+    """
+    if len(configs) == 1:
+        try:
+            return [train(configs[0], again, until)]
+        except Diverged as failure:
+            return [failure]
+    if launched() is not None:
+        raise ConfigError("torchrun", "is for one training, not for several together")
+    for config in configs[1:]:
+        if key := difference(configs[0], config):
+            raise ConfigError(key, "cannot differ in runs that are trained together")
+    if reason := obstacle(configs[0]):
+        raise ConfigError("together", f"cannot be: {reason}")
+    sessions = [Session(config) for config in configs]
+    if len({session.folder.path for session in sessions}) < len(sessions):
+        raise ConfigError("seed", "must differ, or another setting, in runs trained together")
+    if len({session.trainer.device for session in sessions}) > 1:
+        raise ConfigError("device", "cannot differ in runs that are trained together")
+    failures: dict[Session, Diverged] = {}
+    with held(sessions, again):
+        for session in sessions:
+            session.begin(until)
+        end = sessions[0].end
+        stops = sorted({end, *(session.step for session in sessions if session.step < end)})
+        with deferred_signals() as signals, memory_errors(sessions[0].folder.path):
+            for stop_at in stops:  # the runs behind catch up first
+                while group := [s for s in sessions if s.step < stop_at and s not in failures]:
+                    failures |= _make_steps(group, stop_at, signals)
+    return [failures.get(session) or session.run() for session in sessions]
+
+
+def _make_steps(
+    group: Sequence[Session], stop_at: int, signals: Sequence[int]
+) -> dict[Session, Diverged]:
+    """The loop of `train` for runs at the same step, up to `stop_at` or until some diverge, which
+    are returned."""
+    trainers, training = [session.trainer for session in group], group[0].config.training
+    trainer = trainers[0] if len(group) == 1 else Ensemble(trainers)
+    snapshots = {step for session in group for step in session.config.training.snapshots}
+    step, end, curriculum = group[0].step, group[0].end, trainers[0].curriculum
+    failures: dict[Session, Diverged] = {}
+    for session in group:
+        session.count_time(1 / len(group))
+    with Screen(training.steps, step, curriculum, shown=True) as screen:
+        while step < stop_at and not failures:
+            trainer.update(step)
+            step += 1
+            for session in group:
+                session.step = step
+            screen.tick()
+            signal = signals[0] if signals else 0
+            pause = signal != 0 or step == end
+            save = pause or step % training.checkpoint_every == 0
+            if save or step % training.log_every == 0 or step in snapshots:
+                losses = []
+                for session in group:
+                    try:
+                        losses.append(session.record(save, pause).loss)
+                    except Diverged as failure:
+                        failures[session] = failure
+                if losses:
+                    screen.write(step, curriculum(step - 1), losses)
+            if signal:
+                raise Interrupted(signal, step)
+    for session in group:
+        session.count_time(0)
+    return failures
+
+
+class Ensemble:
     """Trainers that share task, model's shape, curriculum, batch and steps. Losses and gradients of
     all are computed in one pass over stacked weights; clipping, optimiser, average and totals are
     each trainer's own, so that a member ends as it would alone, up to the rounding of batched
@@ -70,7 +153,8 @@ class Together:
             trainer.prepare(step)
         for weights in self._weights.values():
             weights.grad = None
-        values = torch.zeros(len(self.trainers), 4, device=first.device, dtype=torch.float32)
+        size = (len(self.trainers), len(first.values))
+        values = torch.zeros(size, device=first.device, dtype=torch.float32)
         for shard in range(shards):
             objectives, shard_values = self._losses(stage, shard)
             (objectives / shards).sum().backward()
@@ -84,37 +168,28 @@ class Together:
 
     def _losses(self, stage: Stage, shard: int) -> tuple[Tensor, Tensor]:
         """Each member's objective on its own batch, [members], and the values of its losses,
-        [members, 4]."""
+        [members, values]."""
         first = self.trainers[0]
-        batches = [trainer.draw(stage, shard) for trainer in self.trainers]
-        drawn = [trainer.draw_noise(stage, shard) for trainer in self.trainers]
-        present = [each for each in drawn if each is not None]  # of all, or of none
-        noises = torch.stack(present) if present else None
-        goals = [
-            targets(first.config.training.targets, trainer.task, prompts, stage.dims)
-            for trainer, prompts in zip(self.trainers, batches, strict=True)
-        ]
+        batches = [trainer.batch(stage, shard) for trainer in self.trainers]
+        noises = [batch.noise for batch in batches if batch.noise is not None]  # of all, or of none
+        stacked = Batch(
+            torch.stack([batch.xs for batch in batches]),
+            torch.stack([batch.ys for batch in batches]),
+            torch.stack([batch.targets for batch in batches]),
+            torch.stack(noises) if noises else None,
+        )
 
-        def member(
-            weights: dict[str, Tensor], xs: Tensor, ys: Tensor, goals: Tensor, noise: Tensor | None
-        ) -> tuple[Tensor, Tensor]:
-            return first.losses(stage, Prompts(xs, ys), goals, noise, weights)
+        def losses(weights: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+            return first.losses(stage, batch, weights)
 
         with vmap_backend(first.model):
-            return vmap(member, in_dims=(0, 0, 0, 0, 0 if present else None))(
-                self._weights,
-                torch.stack([prompts.xs for prompts in batches]),
-                torch.stack([prompts.ys for prompts in batches]),
-                torch.stack(goals),
-                noises,
-            )
+            in_dims = (0, Batch(0, 0, 0, 0 if noises else None))  # type: ignore[arg-type]
+            return vmap(losses, in_dims)(self._weights, stacked)
 
 
 def difference(first: Config, other: Config) -> str:
-    """The first setting in which two configurations differ but members of a population may not; ''
-    where there is none."""
-    from looplab.conf.build import config_to_mapping, flatten
-
+    """The first setting in which two configurations differ but runs that are trained together may
+    not; '' where there is none."""
     first_values, other_values = (flatten(config_to_mapping(config)) for config in (first, other))
     for key in first_values | other_values:
         may_differ = any(key == name or key.startswith(f"{name}.") for name in _MAY_DIFFER)
@@ -144,7 +219,7 @@ def groups(configs: Sequence[Config], only_if_faster: bool) -> list[list[int]]:
 
 
 def faster(config: Config) -> bool:
-    """Whether runs of this configuration are known to take less time together than one after
+    """Return whether runs of this configuration are known to take less time together than one after
     another.
 
     On a CPU that depends on the size of a loop's state, batch x tokens x width, and on the threads
@@ -156,7 +231,7 @@ def faster(config: Config) -> bool:
 
 
 def obstacle(config: Config) -> str:
-    """Why runs of this configuration cannot be trained together; '' where they can."""
+    """Say why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
         return "loops drawn for each step differ between seeds"
     return (

@@ -44,7 +44,7 @@ task=linear model.attention=grouped model.n_kv=2 model.block=llama
 task=linear model.attention=sliding model.pattern=SL model.n_layer=3 model.n_positions=41
 task=linear model.prelude=1 model.coda=1 model.injection=concat
 task=linear training.optimizer=adam training.ema_decay=0 training.warmup=10 training.decay=.5
-task=linear training.snapshots=[0,10,100] training.log_norms=true training.on_divergence=rollback
+task=linear training.snapshots=[0,10,100] training.log_norms=true
 task=linear device=cuda:1 precision=bf16 backend=triton seed=17
 task=linear recipe=paper scale=small
 task=sparse_linear recipe=fast scale=paper

@@ -21,7 +21,7 @@ from tests.golden.configurations import GOLDEN, config_of
 # Settings that decide where and how numbers are computed, shown or kept, not which they are; and
 # values that no machine without a GPU, or only some processors, can repeat to these digits; auto is
 # fp32 on a CPU.
-_APART = ("evaluation.", "figures.", "tables.", "wandb", "training.on_divergence", "backend")
+_APART = ("evaluation.", "figures.", "tables.", "wandb", "backend")
 _ELSEWHERE = {"precision": ("fp32", "tf32", "bf16", "mixed")}
 
 

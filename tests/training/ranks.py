@@ -121,7 +121,7 @@ def _train(job: Job, rank: int) -> int:
 
 def _act(job: Job, rank: int, trainer: Trainer) -> None:
     weight = trainer.parameters[0].data
-    if job.what == "nan" and trainer.rate_factor == 1.0:
+    if job.what == "nan":
         weight.view(-1)[0] = float("nan")
     if rank != job.rank:
         return

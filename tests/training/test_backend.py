@@ -166,16 +166,6 @@ def test_other_devices_are_eager(gpu: dict[str, Any]) -> None:
     assert "it needs an NVIDIA GPU or a CPU" in _refused("mps", "compile")
 
 
-def test_a_cpu_with_bf16_products_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is left to the user."""
-    for flags, told in (({"avx512_bf16": True}, True), ({"amx_bf16": True}, True), ({}, False)):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda flags=flags: flags)
-        placement = place("cpu", "auto")
-        assert placement.precision == "fp32"
-        assert ("precision=bf16 makes wide models faster" in placement.why) == told
-        assert "makes wide models faster" not in place("cpu", "fp32").why
-
-
 @pytest.mark.parametrize("precision", ["bf16", "mixed"])
 @pytest.mark.parametrize("backend", ["auto", "cpu"])
 def test_a_cpu_without_bf16_products_is_eager_in_bf16(

@@ -13,9 +13,11 @@ import torch
 from looplab import main as run
 from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
 from looplab.conf.schema import CurriculumConfig, GrowthConfig
+from looplab.models import Model
 from looplab.training import train
 from looplab.training.device import place
 from looplab.training.run_folder.run import run_folder
+from tests.models.small import make_spec
 from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
 
 _ALL_LOOPS = CurriculumConfig(loops=GrowthConfig(start=4))
@@ -25,7 +27,7 @@ def test_a_cpu_is_exact() -> None:
     placement = place("cpu", "auto")
     assert placement.device == torch.device("cpu")
     assert placement.precision == "fp32"
-    assert placement.compute_dtype is None
+    assert placement.prepare(Model(make_spec())).compute_dtype is None
     assert "cpu" in placement.why
     assert "as asked; exact" in placement.why
 
@@ -44,13 +46,13 @@ def test_without_a_gpu_auto_says_so(cuda: Callable[..., None]) -> None:
 
 def test_bf16_is_what_products_are_cast_to() -> None:
     placement = place("cpu", "bf16")
-    assert placement.compute_dtype is torch.bfloat16
+    assert placement.prepare(Model(make_spec())).compute_dtype is torch.bfloat16
     assert "precision bf16 (as asked)" in placement.why
 
 
 def test_mixed_rounds_in_the_loops_without_gradients_alone(tmp_path: Path) -> None:
-    placement = place("cpu", "mixed")
-    assert (placement.compute_dtype, placement.prefix_dtype) == (None, torch.bfloat16)
+    model = place("cpu", "mixed").prepare(Model(make_spec()))
+    assert (model.compute_dtype, model.prefix_dtype) == (None, torch.bfloat16)
     mixed, exact = (
         replace(tiny(tmp_path / name, steps=20), precision=name, curriculum=_ALL_LOOPS)
         for name in ("mixed", "fp32")

@@ -17,7 +17,7 @@ from looplab.curricula import Curriculum, SampledLoops, Stage
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_task, step_generator
 from looplab.training.run_folder.run import run_folder
-from looplab.training.step import _not_captured
+from looplab.training.step import capture_obstacle
 from tests.training.tiny import tiny
 
 
@@ -105,7 +105,9 @@ def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
     """Each with drawn loops would be a stage of its own; loops.stop_at reads the states."""
     plain = tiny(tmp_path)
     stopping = replace(plain, loops=replace(plain.loops, b=4, T=2, stop_at=1e-3))
-    reasons = [_not_captured(each, curriculum(each)) for each in (drawn(tmp_path), stopping, plain)]
+    reasons = [
+        capture_obstacle(each, curriculum(each)) for each in (drawn(tmp_path), stopping, plain)
+    ]
     assert "draws" in reasons[0]
     assert "loops.stop_at" in reasons[1]
     assert reasons[2] == ""

@@ -30,7 +30,7 @@ from looplab.evaluation import evaluate, load_run
 from looplab.training import Interrupted, Run, RunError, train, train_together
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
-from looplab.training.together import Together, difference, obstacle
+from looplab.training.together import Ensemble, difference, obstacle
 from tests.training.tiny import make_trainer, spoil_ys, tiny
 
 CONFIG = Config(
@@ -89,7 +89,7 @@ def test_each_member_ends_where_it_would_alone(configs: list[Config]) -> None:
     """Within 1e-5 after 100 steps, optimiser's state and average included. But for the keys' bias:
     softmax does not look at it, so that its gradient is rounding alone, which Adam blows up."""
     members, alone = [make_trainer(c) for c in configs], [make_trainer(c) for c in configs]
-    together = Together(members)
+    together = Ensemble(members)
     for step in range(100):
         together.update(step)
         for trainer in alone:
@@ -115,7 +115,7 @@ def test_with_muon_a_member_is_off_by_what_rounding_does() -> None:
     alone, nudged = make_trainer(MUON), make_trainer(MUON)
     with torch.no_grad():
         nudged.model.read_in.weight.mul_(1 + 2**-23)
-    together = Together(members)
+    together = Ensemble(members)
     for step in range(100):
         for trainer in (together, alone, nudged):
             trainer.update(step)
@@ -132,7 +132,7 @@ def test_one_that_breaks_leaves_the_others_alone() -> None:
     members, other = [make_trainer(each) for each in configs], make_trainer(configs[1])
     with torch.no_grad():
         members[0].model.read_out.weight.fill_(float("inf"))
-    together = Together(members)
+    together = Ensemble(members)
     for step in range(5):
         together.update(step)
         other.update(step)
@@ -173,14 +173,14 @@ def finished(runs: Sequence[Run | RunError]) -> list[Run]:
 
 def after_step(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], object]) -> None:
     """Call `act` when step `step` has been made by several runs."""
-    update = Together.update
+    update = Ensemble.update
 
-    def wrapped(self: Together, made: int) -> None:
+    def wrapped(self: Ensemble, made: int) -> None:
         update(self, made)
         if made == step:
             act()
 
-    monkeypatch.setattr(Together, "update", wrapped)
+    monkeypatch.setattr(Ensemble, "update", wrapped)
 
 
 def assert_close(run: Run, other: Run) -> None:
@@ -217,7 +217,7 @@ def test_each_run_has_the_folder_and_weights_that_it_has_alone(tmp_path: Path) -
 def test_finished_runs_are_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configs = of_seeds(tmp_path, 0, 1)
     before = finished(train_together(configs))
-    monkeypatch.setattr(Together, "update", None)
+    monkeypatch.setattr(Ensemble, "update", None)
     for run, other in zip(finished(train_together(configs)), before, strict=True):
         assert_close(run, other)
 
@@ -271,26 +271,6 @@ def test_one_that_diverges_is_recorded_and_the_rest_goes_on(
     for run, config in zip(runs, of_seeds(tmp_path / "alone", 0, 1, 2), strict=True):
         if isinstance(run, Run):
             assert_close(run, train(config))
-
-
-def test_one_that_goes_back_to_its_checkpoint_catches_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configs = of_seeds(tmp_path, 0, 1, on_divergence="rollback")
-    spoil_ys(
-        monkeypatch,
-        float("inf"),
-        lambda trainer, step, _: (
-            trainer.config.seed == 1 and step == 23 and trainer.rate_factor == 1
-        ),
-    )
-    runs = finished(train_together(configs))
-    assert "back to step 20 at 0.5 x the rate" in capsys.readouterr().out
-    assert [run.step for run in runs] == [60, 60]
-    for run, config in zip(
-        runs, of_seeds(tmp_path / "alone", 0, 1, on_divergence="rollback"), strict=True
-    ):
-        assert_close(run, train(config))
 
 
 def test_seconds_are_shared(tmp_path: Path) -> None:

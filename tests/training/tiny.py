@@ -100,7 +100,7 @@ def spoil_ys(
 
 
 def saved_tensors(config: Config) -> dict[str, Tensor]:
-    """The tensors of a run's newest checkpoint: weights, Adam's state, the rate's factor."""
+    """The tensors of a run's newest checkpoint: weights and Adam's state."""
     checkpoint, problems = newest_checkpoint(run_folder(config).checkpoints)
     assert checkpoint is not None
     assert not problems

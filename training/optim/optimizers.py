@@ -26,7 +26,7 @@ from .muon import Muon
 
 _DECAYING = ("matrix", "embedding", "injection", "read_out")
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
-BASE_LAYERS = 12  # unique layers at which every multiplier is 1
+_BASE_LAYERS = 12  # unique layers at which every multiplier is 1
 
 
 class Optimizer:
@@ -43,11 +43,11 @@ class Optimizer:
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.param_groups = adam.param_groups + (muon.param_groups if muon else [])
 
-    def prepare(self, step: int, factor: float = 1.0) -> None:
-        """Set, in place, the host's values for step `step`: each group's rate (times `factor`) and
-        Muon's momentum."""
+    def prepare(self, step: int) -> None:
+        """Set, in place, the host's values for step `step`: each group's rate, and Muon's
+        momentum."""
         for group in self.param_groups:
-            group["lr"].fill_(learning_rate(self.training, step, group["peak"]) * factor)
+            group["lr"].fill_(learning_rate(self.training, step, group["peak"]))
         if self.muon:
             self.muon.set_momentum(step)
 
@@ -162,7 +162,7 @@ def multiplier(model: ModelConfig, role: Role) -> float:
     factored, else 1."""
     if model.residual_scaling != "factored" or role.layer is None:
         return 1.0
-    return math.sqrt(BASE_LAYERS / model.n_layer)
+    return math.sqrt(_BASE_LAYERS / model.n_layer)
 
 
 class WeightAverage:

@@ -17,14 +17,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
-from looplab.conf.command import as_word
-from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import CheckpointError, ConfigError, RunError
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
@@ -32,31 +30,22 @@ from looplab.models.reference import Reference, read_reference
 from looplab.tasks import task_class
 
 from ..assemble import build_task, model_from
-from ..run_folder.checkpoint import CheckpointError, newest_checkpoint, save_checkpoint
+from ..run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from ..run_folder.files import write_record
-from ..run_folder.run import Run, RunError, RunFolder, versions
+from ..run_folder.run import Run, RunFolder, versions
 from .settings import fixed_settings, reference_settings
 
-# Where a file keeps the state dict and the step: both codes, Lightning, forks.
-_CONTAINERS = ("model", "state_dict", "module", "net", "ema_model")
-_STEPS = ("train_step", "global_step", "step", "iteration", "iter_num")
-_SCALAR = np.float64(0).__reduce__()[0]  # what makes a number of numpy from its bytes
-_NUMPY: list[Any] = [
-    *((_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
-    np.dtype,
-    *{type(np.dtype(kind)) for kind in ("i4", "i8", "f4", "f8", "?")},
-]
-# The settings of the shape of a reference's model, which has no others.
+# Where files of forks and trainers keep the state dict, and where all keep the step.
+_CONTAINERS = ("model", "state_dict", "module", "net")
+_STEPS = ("train_step", "global_step", "step")
+# The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
-# Per family, settings of the loops that a checkpoint lacks, and those without a meaning.
-_LOOP_KEYS = {
+_LOOPS = {
     "looped": ("model.injection", "loops.b", "loops.T"),
     "tied": ("loops.b",),
     "standard": (),
 }
-MEANINGLESS = {"looped": (), "tied": ("loops.T",), "standard": ("loops.b", "loops.T")}
 _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
-_MOST_POINTS, _MOST_HEADS = 41, 8  # in examples
 
 
 @dataclass(frozen=True)
@@ -100,10 +89,12 @@ def import_checkpoint(
     source = _read_file(Path(path))
     file_settings = reference_settings(source.path.parent / "config.yaml", source.reference.code)
     config = _merge_settings(source, file_settings, user_settings, folder)
-    task = build_task(config)
-    shape = source.reference
-    if task.classes and not shape.classes:
+    task, shape = build_task(config), source.reference
+    if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
+    if task.classes != shape.classes:
+        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
+        raise ConfigError("task", f"cannot be {task.name!r}: {path} reads out {outputs}")
     try:
         model = model_from(config, task.classes, dict(shape.weights))
     except CheckpointError as error:
@@ -148,12 +139,16 @@ def _merge_settings(
                 f"{config_file} says {key}={file_settings[key]!r}, but {source.path} has {fact!r}"
             )
     values = _applicable(file_settings, user_settings) | dict(user_settings) | facts
-    if "task" in values:
-        values = fixed_settings(values["task"]) | values
-        _check_read_out(source, values["task"])
-    _check_shape(user_settings, values.get("model"), source.reference)
-    _check_meaning(values)
-    _check_complete(source, values)
+    family = values.get("model", "looped")
+    for key in user_settings:
+        if key.startswith("model.") and key.removeprefix("model.") not in _SHAPE:
+            raise ConfigError(key, "cannot be given to an import: a reference's models have none")
+        if key in ("loops.b", "loops.T") and key not in _LOOPS.get(family, (key,)):
+            raise ConfigError(key, f"has no meaning with model={family}")
+    values = fixed_settings(values.get("task", "")) | values
+    if missing := [key for key in _required_keys(values) if key not in values]:
+        problem = f"does not say {', '.join(missing)}: say them too, as {missing[0]}=…"
+        raise ConfigError("checkpoint", f"{source.path} {problem}")
     for name, end in (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b")):
         start = f"curriculum.{name}.start"  # the reference clamps it after one step
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
@@ -163,45 +158,6 @@ def _merge_settings(
         values[f"task.settings.{key}"] = values.pop(f"task.{key}")
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
     return config_from_mapping(nested({"folder": folder, **values}))
-
-
-def _check_read_out(source: ReferenceFile, task: str) -> None:
-    """A regression's model reads out one number and a classifier two logits (except dtsip's linear
-    classification, with one number): ConfigError for a task of the other kind."""
-    task_settings(task)  # raises for an unknown task
-    shape, classes = source.reference, task_class(task).classes
-    if classes != shape.classes and not (task == "halfspaces" and shape.code.startswith("dtsip")):
-        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
-        raise ConfigError("task", f"cannot be {task!r}: {source.path} reads out {outputs}")
-
-
-def _check_shape(settings: Mapping[str, Any], family: str | None, shape: Reference) -> None:
-    """ConfigError for a model that the reference codes, or these tensors, do not have."""
-    if "model" in settings:
-        check_choice("model", family, MEANINGLESS)
-    if family == "tied" and shape.classes:
-        raise ConfigError("model", "cannot be 'tied': no reference code has a tied classifier")
-    heads = settings.get("model.n_head")
-    if isinstance(heads, int) and heads > 0 and shape.n_embd % heads:
-        raise ConfigError("model.n_head", f"must divide model.n_embd={shape.n_embd}, got {heads}")
-    for key in settings:
-        if key.startswith("model.") and key.removeprefix("model.") not in _SHAPE:
-            raise ConfigError(key, "cannot be given to an import: a reference's models have none")
-    injection = settings.get("model.injection", "add")
-    if family == "looped" and injection not in ("add", "multiply"):
-        problem = f"cannot be {injection!r} with model=looped: a reference's models add or multiply"
-        raise ConfigError("model.injection", problem)
-
-
-def _check_meaning(values: Mapping[str, Any]) -> None:
-    """ConfigError for a key that the task or the family, if known, does not have."""
-    own = task_settings(values["task"]).keys() if "task" in values else None
-    for key in values:
-        name = key.removeprefix("task.")
-        if own is not None and name != key and name not in {*own, *_OF_ALL_TASKS, "points"}:
-            raise ConfigError(key, f"has no meaning with task={values['task']}")
-        if key in MEANINGLESS.get(values.get("model", ""), ()):
-            raise ConfigError(key, f"has no meaning with model={values['model']}")
 
 
 def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,64 +211,35 @@ def task_settings(task: str) -> dict[str, Any]:
     return {key: value for key, value in defaults.items() if key not in _OF_ALL_TASKS}
 
 
-def _check_complete(source: ReferenceFile, values: Mapping[str, Any]) -> None:
-    """ConfigError that names the missing settings, with an example for this checkpoint's sizes.
-    Settings of a task or a family are required once it is known."""
-    missing = [key for key in _required_keys(values) if key not in values]
-    if not missing:
-        return
-    shape = source.reference
-    task = values.get("task", "tables" if shape.classes else "linear")
-    heads = (count for count in range(_MOST_HEADS, 1, -1) if shape.n_embd % count == 0)
-    example = {
-        **{f"task.{key}": value for key, value in task_settings(task).items()},
-        **{"model.injection": "add", "loops.b": 20, "loops.T": 15, "training.steps": 500_000},
-        "task": task,
-        "task.sparsity": min(3, shape.dims),
-        "task.points": min(_MOST_POINTS, shape.n_positions),
-        "model": "looped" if shape.n_layer == 1 else "standard",
-        "model.n_head": next(heads, 1),
-        **values,
-    }
-    suggestion = [key for key in _required_keys(example) if key not in values]
-    words = " ".join(f"{key}={as_word(example[key])}" for key in suggestion)
-    problem = f"does not say {', '.join(missing)}: say them, as in {words}"
-    raise ConfigError("checkpoint", f"{source.path} {problem}")
-
-
 def _required_keys(values: Mapping[str, Any]) -> list[str]:
-    """The required keys, as far as task and family are known."""
-    keys = ["task"]
-    if "task" in values:
-        names = [f"task.{name}" for name in task_settings(values["task"])]
-        keys += [key for key in names if key not in fixed_settings(values["task"])]
-    keys += ["task.points", "model", "model.n_head", *_LOOP_KEYS.get(values.get("model", ""), ())]
-    return [*keys, "training.steps"]
+    """The keys that an import needs; those of a task once it is known, of a looped model unless
+    another is asked for."""
+    task = [f"task.{name}" for name in task_settings(values["task"])] if "task" in values else []
+    loops = _LOOPS.get(values.get("model", "looped"), ())
+    return ["task", *task, "task.points", "model", "model.n_head", *loops, "training.steps"]
 
 
 def _unverified_note(
     user_settings: Mapping[str, Any], file_settings: Mapping[str, Any], facts: Mapping[str, Any]
 ) -> str:
-    """One line on given settings that are not in config.yaml and that the tensors cannot confirm;
-    empty where there are none."""
-    parts = [
+    """A line on given settings that neither config.yaml nor the tensors confirm; empty where there
+    are none."""
+    unsure = [
         f"{key}={user_settings[key]}"
-        + (f" (their config.yaml: {file_settings[key]})" if key in file_settings else "")
         for key in ("model", "model.n_head", "model.injection")
-        if key in user_settings
-        and key not in facts
+        if key in user_settings.keys() - facts.keys()
         and file_settings.get(key) != user_settings[key]
     ]
-    if not parts:
+    if not unsure:
         return ""
     return (
-        f"{', '.join(parts)} {'are' if len(parts) > 1 else 'is'} taken as given: the tensors "
-        "cannot tell, and with another value than in training the model predicts something else"
+        f"{', '.join(unsure)}: taken as given, since the tensors cannot tell; with another value "
+        "than in training the model predicts something else"
     )
 
 
 def _read_file(path: Path) -> ReferenceFile:
-    """Read `state.pt` or `model_<step>.pt`: only tensors, no code.
+    """Read `state.pt`, `model_<step>.pt` or a file of another trainer: only tensors, no code.
 
     Raises RunError, one line, for a file with anything else, a truncated one, or one with the
     layout of neither code.
@@ -324,17 +251,21 @@ def _read_file(path: Path) -> ReferenceFile:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what it then rejects
-            data = _load(path, content)
+            if path.suffix == ".safetensors":
+                data: Any = safetensors.torch.load(content)
+            else:
+                data = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except Exception as error:  # of any kind: the file may contain anything
         if match := re.search(r"GLOBAL ([\w.]+)", str(error)):
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    form, tensors, step = _unpack(data)
+    form, tensors = _state_dict(data)
     if not isinstance(tensors, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
     ):
         raise RunError(f"{path} holds no state of a model")
+    step = next((data[name] for name in _STEPS if name in data), None)
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
         step = int(number[1])
     if step is not None and (not isinstance(step, int) or step < 0):
@@ -346,26 +277,12 @@ def _read_file(path: Path) -> ReferenceFile:
     return ReferenceFile(path, hashlib.sha256(content).hexdigest(), form, step, reference)
 
 
-def _load(path: Path, content: bytes) -> Any:
-    """Tensors, and numbers of numpy, in containers: nothing else is made of the file."""
-    if path.suffix == ".safetensors":
-        return safetensors.torch.load(content)
-    with torch.serialization.safe_globals(_NUMPY):
-        return torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-
-
-def _unpack(data: Any) -> tuple[str, Any, Any]:
-    """The form, the state dict and the step of a file of either code, or of a fork or a trainer."""
-    if not isinstance(data, Mapping):
-        return "a state dict", data, None
-    step = next((data[name] for name in _STEPS if name in data), None)
-    if isinstance(step, np.generic) or (isinstance(step, Tensor) and step.numel() == 1):
-        step = step.item()
-    if isinstance(step, float) and step.is_integer():
-        step = int(step)
-    if "model_state_dict" in data:
-        return "a training state", data["model_state_dict"], step
-    for name in _CONTAINERS:
-        if isinstance(data.get(name), Mapping):
-            return f"a state dict under {name!r}", data[name], step
-    return "a state dict", data, None
+def _state_dict(data: Any) -> tuple[str, Any]:
+    """The layout of a file of either code, a fork or a trainer, and its state dict."""
+    if isinstance(data, Mapping):
+        if "model_state_dict" in data:
+            return "a training state", data["model_state_dict"]
+        for name in _CONTAINERS:
+            if isinstance(data.get(name), Mapping):
+                return f"a state dict under {name!r}", data[name]
+    return "a state dict", data

@@ -9,15 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from looplab.conf.build import flatten
 from looplab.conf.files import Loader
-from looplab.conf.mistakes import one_line
+from looplab.conf.mistakes import RunError, one_line
 from looplab.tasks.tables import TEN
-
-from ..run_folder.run import RunError
 
 _FAMILIES = {
     "Leiay/looped_transformer": {"gpt2": "standard", "gpt2_loop": "looped", "gpt2_tying": "tied"},
@@ -74,26 +71,6 @@ _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {
 _PLAIN_HALFSPACES = {"vary_features": False, "shared_factor": 0.0, "threshold": 0.0, "flips": 0.0}
 
 
-class _Loader(Loader):
-    """Objects of Python as what they are written with, numbers of numpy as numbers: no other object
-    is made, and no code is run."""
-
-
-def _plain(loader: _Loader, kind: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.MappingNode):
-        return loader.construct_mapping(node, deep=True)
-    if not isinstance(node, yaml.SequenceNode):
-        return node.value
-    items = loader.construct_sequence(node, deep=True)
-    if kind.endswith("multiarray.scalar"):
-        kind, content = items[0]["args"][0], items[1]
-        return np.frombuffer(content, kind)[0].item() if kind[0] in "fiub" else None
-    return items
-
-
-_Loader.add_multi_constructor("tag:yaml.org,2002:python/", _plain)
-
-
 class _Refused(Exception):
     """An option that has no counterpart here."""
 
@@ -147,15 +124,15 @@ def fixed_settings(task: str) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     """The file's options by dotted name; empty where there is none."""
     try:
-        options = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        options = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
-    groups = (
-        [options.get(key) for key in ("model", "training")] if isinstance(options, dict) else []
+    is_theirs = isinstance(options, dict) and all(
+        isinstance(options.get(group), dict) for group in ("model", "training")
     )
-    if not groups or not all(isinstance(group, dict) for group in groups):
+    if not is_theirs:
         raise RunError(f"{path} is none of the reference codes' own: it lacks model or training")
     return flatten(options)
 
@@ -214,6 +191,7 @@ def _tables(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leiay_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """The settings of a task in Leiay's code."""
     sparsity = options.get("training.sparsity")
     if task == "sparse_linear":
         return {} if sparsity is None else {"sparsity": sparsity}
@@ -223,6 +201,7 @@ def _leiay_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 
 def _garg_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """The settings of a task in Garg's code."""
     names, prefix = _KWARGS.get(task, {}), "training.task_kwargs."
     for option in options:
         if option.startswith(prefix) and option.removeprefix(prefix) not in {*names, "scale"}:

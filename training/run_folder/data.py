@@ -1,5 +1,5 @@
-"""What a run keeps of the data that its task reads: digests, and the files without which its model
-cannot be used.
+"""A run keeps digests of the data that its task reads, and the files without which its model cannot
+be used.
 
 keep_data(path, task)                  # when training begins
 changed_data(path, config, task)       # ["text"]: the file is another one today
@@ -67,7 +67,7 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
 
 
 def why_not_resumed(path: Path, config: Config, task: Task) -> str:
-    """Why the unfinished run in `path` cannot go on with its task's data of today; empty if it can.
+    """Say why the unfinished run in `path` cannot go on with today's data; '' where it can.
     A text needs the record of its data: without it nobody knows which tokens the model has seen."""
     record = read_record(path / f"{_NAME}.json", _NAME)
     if task.is_text and not record.content:

@@ -40,7 +40,7 @@ IRRELEVANT = (
     *("evaluation.", "figures.", "tables."),
     *("task.name", "model.family", "task.settings.data_dir", "task.settings.eval"),
     *("training.checkpoint_every", "training.snapshots"),
-    *("training.log_every", "training.log_norms", "training.on_divergence"),
+    *("training.log_every", "training.log_norms"),
 )
 
 

@@ -60,11 +60,7 @@ def outside_source(cls: type) -> str | None:
         return None
     if files := sources_of(plugins=[cls.__module__]):
         return key_of(files)
-    try:
-        text = inspect.getsource(cls)
-    except (OSError, TypeError):  # defined in a shell without source
-        codes = (getattr(value, "__code__", None) for value in vars(cls).values())
-        text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes if code])
+    text = inspect.getsource(cls)  # of a notebook; a plain shell has none, and raises OSError
     return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
 
 

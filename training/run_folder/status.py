@@ -67,8 +67,8 @@ def last_record(folder: Path) -> Mapping[str, Any]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder looks like a run's: one without a config.yaml counts if it has two others of
-    a run's files."""
+    """Return whether a folder looks like a run's: one without a config.yaml counts if it has two
+    others of a run's files."""
     if path.name.startswith(".") or not path.is_dir():
         return False
     present = [name for name in _FILES if (path / name).exists()]
@@ -76,18 +76,14 @@ def is_run(path: Path) -> bool:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The run folders in a folder and in the folders below it, in the order of their names; one
-    that links name too, once."""
+    """The run folders in a folder and in the folders below it, in the order of their names."""
     found: list[Path] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if is_run(path):
             found.append(path)
         elif path.is_dir() and not is_hidden(path, folder):
             found += [below for below in sorted(path.iterdir()) if is_run(below)]
-    first: dict[Path, Path] = {}
-    for path in sorted(found, key=Path.is_symlink):
-        first.setdefault(path.resolve(), path)
-    return [path for path in found if first[path.resolve()] == path]
+    return found
 
 
 def named_runs(names: Sequence[str]) -> list[Path]:
@@ -137,7 +133,7 @@ def holding(folder: Path, part: str = "", wait: float = _WAIT) -> Iterator[None]
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds this lock file now."""
+    """Return whether some process holds this lock file now."""
     if not path.exists():
         return False
     lock = FileLock(path, fallback_to_soft=False)

@@ -162,17 +162,6 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     assert (found["error"], found["remarks"]) == (None, "")
 
 
-def test_a_linked_run_is_listed_once(folder: Path, capsys: Capture, tmp_path: Path) -> None:
-    copy = tmp_path / "runs"
-    shutil.copytree(folder, copy)
-    run = runs_in(copy)[0]
-    (copy / "a_link").symlink_to(run, target_is_directory=True)
-    (copy / "grid").mkdir()
-    (copy / "grid" / "member").symlink_to(run, target_is_directory=True)
-    assert runs_in(copy) == [copy / path.relative_to(folder) for path in runs_in(folder)]
-    assert "3 runs: 3 finished" in listed(copy, capsys)
-
-
 def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> None:
     table = runs_table(folder)
     assert table["training.steps"].tolist() == [50, 40, 40]

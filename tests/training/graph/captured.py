@@ -79,8 +79,8 @@ class TapeRecorder(CudaRecorder):
     def __init__(self) -> None:
         self.events: list[str] = []
 
-    def aside(self, body: Body) -> None:
-        self.events.append("aside")
+    def warm_up(self, body: Body) -> None:
+        self.events.append("warm_up")
         body()
 
     def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:

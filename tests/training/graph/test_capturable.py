@@ -112,7 +112,7 @@ def watched() -> Iterator[None]:
 
 
 def _body(trainer: Trainer) -> None:
-    trainer._step(replace(trainer.curriculum(3), dims=2))
+    trainer.compute(replace(trainer.curriculum(3), dims=2))
 
 
 CASES = [

@@ -16,7 +16,6 @@ from torch import Generator
 from looplab.training import train
 from looplab.training.graph import Body, CudaRecorder, GraphRunner
 from looplab.training.run_folder.checkpoint import Checkpoint
-from looplab.training.step import Trainer
 from tests.training.graph.captured import (
     RULE,
     VARIANTS,
@@ -39,21 +38,6 @@ from tests.training.tiny import (
 )
 
 
-def _spoil_weights(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Break a step of each trainer once. (A batch would be spoilt by the host, which a graph does
-    not ask.)"""
-    update, spoilt = Trainer.update, set[Trainer]()
-
-    def spoil(self: Trainer, made: int) -> None:
-        if made == step and self not in spoilt:
-            spoilt.add(self)
-            with torch.no_grad():
-                self.model.get_parameter("read_out.bias").fill_(math.inf)
-        update(self, made)
-
-    monkeypatch.setattr(Trainer, "update", spoil)
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_captured_is_uncaptured(name: str, tmp_path: Path) -> None:
     """To the bit, after every step: weights, Adam's state, gradients and totals. A tape knows
@@ -73,7 +57,7 @@ def test_each_stage_is_run_three_times_then_captured_once(tmp_path: Path) -> Non
     stages, wanted, made = [trainer.curriculum(step) for step in range(22)], [], 0
     for step, stage in enumerate(stages):
         made = made + 1 if step and stage == stages[step - 1] else 1
-        wanted += ["aside"] if made <= 3 else ["capture", "replay"] if made == 4 else ["replay"]
+        wanted += ["warm_up"] if made <= 3 else ["capture", "replay"] if made == 4 else ["replay"]
         trainer.update(step)
     assert recorder.events == wanted
     assert wanted.count("capture") == 3
@@ -86,8 +70,8 @@ class _Watched(CudaRecorder):
     def __init__(self) -> None:
         self.alive, self.log = 0, list[tuple[str, int]]()
 
-    def aside(self, body: Body) -> None:
-        self.log.append(("aside", self.alive))
+    def warm_up(self, body: Body) -> None:
+        self.log.append(("warm_up", self.alive))
         body()
 
     def capture(self, body: Body, generators: Sequence[Generator]) -> Callable[[], None]:
@@ -159,18 +143,6 @@ def test_a_run_stopped_within_a_stage_ends_as_undisturbed(
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert [recorder.events.count("capture") for recorder in recorders][1] == 1
-
-
-def test_a_rollback_is_the_same_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bad step, back to the checkpoint before it, on at half the rate."""
-    plain, taped = (tiny(tmp_path / name, on_divergence="rollback") for name in ("a", "b"))
-    _spoil_weights(monkeypatch, 17)
-    train(plain)
-    recorders = capture_all(monkeypatch)
-    train(taped)
-    assert float(saved_tensors(plain)["rate_factor"]) == 0.5
-    assert_same_bits(saved_tensors(taped), saved_tensors(plain))
-    assert recorders[0].events.count("capture") == 2
 
 
 def test_the_record_of_a_bad_step_leaves_the_graph_as_it_was(tmp_path: Path) -> None:
@@ -288,7 +260,7 @@ def test_what_is_asked_of_cuda_and_in_which_order(log: list[str]) -> None:
     """Generators are known before the capture begins; the caller's stream waits for the other and
     comes back even from a capture that breaks."""
     recorder, body = CudaRecorder(torch.device("cuda")), partial(log.append, "body")
-    recorder.aside(body)
+    recorder.warm_up(body)
     assert log == ["a waits for main", "on a", "body", "off a", "main waits for a"]
     log.clear()
     replay = recorder.capture(body, [Generator().manual_seed(seed) for seed in (3, 4)])

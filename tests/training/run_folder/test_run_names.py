@@ -6,12 +6,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
 from looplab.conf.schema import (
     Config,
@@ -23,7 +22,6 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
-from looplab.tasks import RandomSource, Task, register_task
 from looplab.tasks.tables import TEN
 from looplab.training import train
 from looplab.training.run_folder import sources
@@ -58,7 +56,6 @@ def _training(**changes: Any) -> dict[str, Any]:
         {"scale": "paper"},
         _training(log_every=1),
         _training(checkpoint_every=1),
-        _training(on_divergence="rollback"),
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -235,24 +232,6 @@ def test_a_task_from_outside_is_in_the_name(
         names.append(run_folder(config).path.name)
     assert names[0] != names[1]
     assert names[1] == names[2]
-
-
-def test_a_task_that_has_no_file(tmp_path: Path) -> None:
-    """As typed into a shell."""
-    space: dict[str, Any] = {"__name__": "__shell__", "Task": Task, "register_task": register_task}
-    space |= {"dataclass": dataclass, "RandomSource": RandomSource, "Tensor": Tensor}
-    code = "\n".join(
-        ["@register_task('typed')", "@dataclass(frozen=True)", "class Typed(Task):",
-         "    divisor = 1.0", "    def parameters(self, random, dims):",
-         "        return random.normal(self.dims)", "    def outputs(self, xs, w):",
-         "        return (xs.{} @ w[:, :, None]).squeeze(2)"]
-    )  # fmt: skip
-    names = []
-    for wave in ("sin()", "cos()", "cos()"):
-        exec(code.format(wave), space)
-        config = replace(tiny(tmp_path), task=TaskConfig("typed", 2, 5))
-        names.append(run_folder(config).path.name)
-    assert names[0] != names[1] == names[2]
 
 
 def test_a_finished_run_of_other_code_is_told_and_marked(

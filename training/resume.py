@@ -1,0 +1,103 @@
+"""A training begins, or goes on from the newest intact checkpoint of its folder, which is set aside
+where the run is to be trained again.
+
+step = restore(folder, config, trainer, backend)     # the caller holds the folder's lock
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from looplab.conf.mistakes import RunError, one_line
+from looplab.conf.schema import Config
+from looplab.tasks import Task
+
+from .run_folder.checkpoint import (
+    Checkpoint,
+    keep_snapshot,
+    newest_checkpoint,
+    save_checkpoint,
+    saved_steps,
+    snapshots_of,
+)
+from .run_folder.data import keep_data, why_not_resumed
+from .run_folder.run import RunFolder, other_code
+from .step import Trainer
+
+
+def set_aside(folder: RunFolder, config: Config, task: Task) -> None:
+    """Rename the folder if it exists, unless it holds an unfinished training by today's code, on
+    today's data, with the snapshots up to its step: that one goes on, to the same end."""
+    made_with, steps = folder.made_with(), saved_steps(folder.checkpoints)
+    goes_on = (
+        bool(steps)
+        and steps[-1] < config.training.steps
+        and not _missing_snapshots(folder.path, config, steps[-1])
+        and not why_not_resumed(folder.path, config, task)
+        and made_with is not None
+        and not other_code(made_with, config)
+    )
+    if not goes_on and (backup := folder.set_aside()):
+        print(f"{folder.path}: trained again; the old run is {backup}", flush=True)
+
+
+def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -> int:
+    """Create the folder with a checkpoint of step 0, or load its newest intact one; returns the
+    step, and prints what the user must know. The caller holds the folder's lock.
+
+    Raises RunError for a folder of another run, a checkpoint that does not fit, and data that have
+    changed since an unfinished training began.
+    """
+    folder.create(config, backend)
+    checkpoint = _newest(folder)
+    step = checkpoint.step if checkpoint else 0
+    if not step:
+        keep_data(folder.path, trainer.task)
+    if checkpoint:
+        try:
+            trainer.load(checkpoint)
+        except (RuntimeError, KeyError, ValueError) as error:
+            reason = f"its checkpoint does not fit this code: {one_line(error)}"
+            raise RunError(f"{folder.path}: {reason}") from None
+    finished = step == config.training.steps
+    if step:
+        state = "trained already" if finished else f"resuming from step {step}"
+        print(f"{folder.path}: {state}", flush=True)
+        for change in folder.changes(config, backend):
+            print(f"  since it began, {change}", flush=True)
+        if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
+            reason = f"{problem}, so that it cannot go on; again=true trains again"
+            raise RunError(f"{folder.path}: {reason}")
+    if not checkpoint or not finished:
+        folder.note_code(config, backend, step)
+    missing = _missing_snapshots(folder.path, config, step)
+    if step in missing:
+        missing.remove(step)
+        keep_snapshot(folder.path, step, trainer.state())
+    if missing:
+        print(
+            f"{folder.path}: no snapshot of steps {', '.join(map(str, missing))}: it was past them "
+            "when training.snapshots asked (again=true trains again)",
+            flush=True,
+        )
+    if not checkpoint:  # after the snapshot: from this one on training goes on
+        save_checkpoint(folder.checkpoints, 0, trainer.state())
+    return step
+
+
+def _newest(folder: RunFolder) -> Checkpoint | None:
+    """The newest checkpoint that can be read; prints what is wrong with newer ones."""
+    checkpoint, problems = newest_checkpoint(folder.checkpoints)
+    for problem in problems:
+        print(problem, flush=True)
+    if problems:
+        choice = f"the one of step {checkpoint.step} is used" if checkpoint else ""
+        print(f"{folder.path}: {choice or 'training starts again'}", flush=True)
+    return checkpoint
+
+
+def _missing_snapshots(path: Path, config: Config, step: int) -> list[int]:
+    """The steps up to this one of which `training.snapshots` asks for a snapshot and none is there,
+    in their order."""
+    asked = {each for each in config.training.snapshots if each <= step}
+    return sorted(asked - snapshots_of(path).keys())
