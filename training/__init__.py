@@ -1,7 +1,5 @@
 """The training loop, its run folders and checkpoints."""
 
-from __future__ import annotations
-
 if "." not in __name__:
     raise ImportError("training is a part of looplab: from looplab.training import …")
 

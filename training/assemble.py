@@ -1,7 +1,5 @@
 """Task, model, curriculum and random generators of a Config."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Device, precision and backend of a run, chosen once, with the reason."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -5,8 +5,6 @@ runner = GraphRunner(CudaRecorder(device))
 runner.run(stage, body, generators)                   # makes one step, captured or not
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 
 import torch

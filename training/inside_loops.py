@@ -8,8 +8,6 @@ with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], stan
 (loss + weight * jacobian.gain).backward()
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self

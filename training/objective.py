@@ -1,7 +1,5 @@
 """The targets of training, the loss of a task, and its error in evaluations."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

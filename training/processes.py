@@ -5,8 +5,6 @@ folder, and prints. The weights are those of one process up to the order of sums
 torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@ work = Work(curriculum, steps=7000)
 remaining = seconds_so_far * (1 - work(step)) / (work(step) - work(first_step))
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

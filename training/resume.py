@@ -4,8 +4,6 @@ where the run is to be trained again.
 step = restore(folder, config, trainer, backend)     # the caller holds the folder's lock
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.conf.mistakes import RunError, one_line

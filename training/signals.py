@@ -1,7 +1,5 @@
 """The ends of a training between two steps: Ctrl-C and SIGTERM, and a loss that is not finite."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

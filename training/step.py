@@ -6,8 +6,6 @@ are summed on the device and fetched for the log. A step whose loss or gradient 
 records its number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial

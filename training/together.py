@@ -3,8 +3,6 @@
 runs = train_together([replace(config, seed=seed) for seed in (0, 1, 2)])
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast

@@ -6,8 +6,6 @@ muon.set_momentum(step)
 muon.step(bad)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

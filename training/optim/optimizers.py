@@ -6,8 +6,6 @@ optimizer.prepare(step)
 optimizer.step(bad)
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections import defaultdict

@@ -3,8 +3,6 @@
 run = import_checkpoint("results2/…/state.pt", {"model.n_head": 8, "task": "linear", …})
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

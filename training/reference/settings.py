@@ -3,8 +3,6 @@
 settings = reference_settings(Path("results2/…/config.yaml"), "Leiay/looped_transformer")
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

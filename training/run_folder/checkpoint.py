@@ -12,8 +12,6 @@ for step, path in snapshots_of("runs/NAME").items():
 ship(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -7,8 +7,6 @@ why_not_resumed(path, config, task)    # "its data changed after it began (text)
 task_in(path, config)                  # the task as the run has it
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

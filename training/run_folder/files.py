@@ -4,8 +4,6 @@ that recognise damaged or altered files.
 write_record(path, "status", {"state": "running"}); read_record(path, "status").content
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -3,8 +3,6 @@
 records, problems = Metrics(folder.metrics).read()
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Run folders: their name, their files, their lock and their status; and the environment of a run:
 versions, machine, command, and the source files that its numbers depend on."""
 
-from __future__ import annotations
-
 import platform
 import shlex
 import subprocess

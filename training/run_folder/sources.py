@@ -6,8 +6,6 @@ All files of a room count, whatever a run uses of them; a user's own files count
 files of releases that give the same numbers (looplab.NUMBERS) count as the same.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect

@@ -6,8 +6,6 @@ status_of(Path("runs/NAME"))["state"]
 with holding(Path("runs/NAME")): …
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
