@@ -104,7 +104,7 @@ def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     """All that an evaluation by resolved settings depends on."""
-    data, asked = run.task.data_identity(), asdict(settings)
+    data, asked = run.task.data.identity(), asdict(settings)
     if isinstance(run.task, Language):
         asked["eval"] = digests(eval_files(run.task.eval))
     else:

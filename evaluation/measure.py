@@ -135,7 +135,7 @@ class Measure:
             "label": label,
             "prompts": digest(given.xs, given.ys, asked.xs, asked.ys),
             "task": repr(self.task),
-            "data": self.task.data_identity(),
+            "data": self.task.data.identity(),
         }
 
         def compute(rows: slice) -> Arrays:

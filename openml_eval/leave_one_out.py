@@ -171,7 +171,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
             for seed in settings.seeds or (config.seed,):
                 task = replace(config.task, settings=all_settings)
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
-    build_task(jobs[0].config).check_data(first.task.points)
+    build_task(jobs[0].config).data.check(first.task.points)
     content = {
         "runs": [run_folder(job.config).path.name for job in jobs],
         "tables": [each.sha256 for each in tables],

@@ -42,7 +42,7 @@ def request_of(
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
-        **({"data": data} if (data := run.task.data_identity()) else {}),
+        **({"data": data} if (data := run.task.data.identity()) else {}),
         "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__, *plugins]),
     }
 

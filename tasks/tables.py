@@ -14,6 +14,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError, check_choice
 
+from .data import Data
 from .random_source import RandomSource
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest
 from .task import Classification, Prompts, Task, register_task
@@ -22,10 +23,8 @@ TEN = (
     *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
     *("puma8NH", "delta_elevators", "wind", "pollen", "compas-two-years"),
 )
-_TABLE_CLASS, _COLUMN = (
-    1 / 3,
-    2 / 3,
-)  # upper bounds of `kind`: the table's own class, a column, else a halfspace
+# Upper bounds of `kind`: the table's own class, a column, else a halfspace.
+_TABLE_CLASS, _COLUMN = 1 / 3, 2 / 3
 _TEST_SHARE, _SPLIT_SEED = 0.05, 2021  # the reference's split of each table
 
 
@@ -53,21 +52,9 @@ class _TableTask(Classification):
     def labels(self) -> tuple[float, float]:
         return (0.0, 1.0) if self.protocol == "reference" else super().labels
 
-    def data_paths(self) -> dict[str, str]:
-        return {"data_dir": self.data_dir}
-
-    def data_identity(self) -> dict[str, str]:
-        return {
-            "tables": tables_digest(self.data_dir, self.tables, self.held_out or self.tables[0])
-        }
-
-    def check_data(self, points: int = 2) -> None:
-        for name, (_, features) in table_sizes(self.data_dir, self.tables).items():
-            if features > self.dims:
-                raise RunError(
-                    f"{name} has {features} features, more than the {self.dims} that the model "
-                    f"reads: task.dims={features}"
-                )
+    @property
+    def data(self) -> Data:
+        return _Tables(self)
 
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
         """Raises ConfigError: a table has no classes at other inputs."""
@@ -85,6 +72,29 @@ class _TableTask(Classification):
     def _pad(self, xs: Tensor) -> Tensor:
         """Inputs with the features in the last dimensions, as in the reference."""
         return torch.nn.functional.pad(xs, (self.dims - xs.shape[-1], 0))
+
+
+class _Tables(Data):
+    """The files of the tables."""
+
+    def __init__(self, task: _TableTask) -> None:
+        self.task = task
+
+    def paths(self) -> dict[str, str]:
+        return {"data_dir": self.task.data_dir}
+
+    def identity(self) -> dict[str, str]:
+        task = self.task
+        needed = task.held_out or task.tables[0]
+        return {"tables": tables_digest(task.data_dir, task.tables, needed)}
+
+    def check(self, points: int = 2) -> None:
+        for name, (_, features) in table_sizes(self.task.data_dir, self.task.tables).items():
+            if features > self.task.dims:
+                raise RunError(
+                    f"{name} has {features} features, more than the {self.task.dims} that the "
+                    f"model reads: task.dims={features}"
+                )
 
 
 @dataclass(frozen=True)

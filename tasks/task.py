@@ -11,7 +11,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -22,6 +21,7 @@ from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.plugins import add_task
 
+from .data import Data
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
 _FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
@@ -119,52 +119,9 @@ class Task(ABC):
         return -1.0, 1.0
 
     @property
-    def text_vocabulary(self) -> int:
-        """The number of tokens where prompts are tokens of a text; 0 where they are pairs."""
-        return 0
-
-    def kept_in(self, folder: Path) -> Task:
-        """The task of a run in this folder, with the files that it keeps there."""
-        return self
-
-    def kept_files(self) -> dict[str, str]:
-        """Files, by name, that a run keeps in its folder, since its model is of no use without."""
-        return {}
-
-    def changed_files(self, folder: Path) -> list[str]:
-        """The settings that name files which are others today than those that a run keeps in this
-        folder; a file that is no longer there is none of them."""
-        return []
-
-    def data_paths(self) -> dict[str, str]:
-        """The paths among its settings that it reads data from, by setting."""
-        return {}
-
-    def located(self, paths: Mapping[str, str]) -> Task:
-        """The task with these absolute paths in place of those of `data_paths` that are relative to
-        another folder than the current one."""
-        elsewhere: dict[str, Any] = {
-            name: paths[name]
-            for name, given in self.data_paths().items()
-            if name in paths
-            and not Path(given).is_absolute()
-            and str(Path(given).absolute()) != paths[name]
-            and (Path(paths[name]).exists() or not Path(given).exists())
-        }
-        return replace(self, **elsewhere)
-
-    def data_identity(self) -> dict[str, str]:
-        """Everything that prompts depend on beside settings and code: digests of files, by what
-        they are of; empty for a task that reads none."""
-        return {}
-
-    def check_data(self, points: int = 2) -> None:  # noqa: B027 (most need nothing)
-        """Raises RunError or ConfigError, with what to do, where data that prompts are made of are
-        absent, damaged or too few for prompts of `points`; never for a task that needs none."""
-
-    def describe_data(self) -> str:
-        """The data that prompts are made of, in a line; empty for a task that reads none."""
-        return ""
+    def data(self) -> Data:
+        """The files that prompts are made of."""
+        return Data()
 
     def for_evaluation(self) -> Task:
         """The task whose prompts a model of this one is evaluated on: the endless set, also for a
@@ -268,7 +225,7 @@ def _defaults(cls: type[Task]) -> dict[str, Any]:
     if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
         raise TypeError(f"{cls.__name__} needs @dataclass(frozen=True) below @register_task")
     for field in settings:
-        if callable(getattr(Task, field.name, None)) or field.name == "name":
+        if hasattr(Task, field.name) or field.name == "name":
             raise TypeError(f"{cls.__name__}.{field.name} hides what every task has: rename it")
         if field.default is MISSING:
             raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")

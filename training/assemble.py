@@ -30,7 +30,7 @@ def build_task(config: Config) -> Task:
 
 def build_model(config: Config, task: Task) -> Model:
     """A new model on the CPU, whose weights are a function of the seed."""
-    return model_of(config, task.classes, task.text_vocabulary)
+    return model_of(config, task.classes, task.data.vocabulary)
 
 
 def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:

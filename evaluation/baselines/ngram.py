@@ -79,4 +79,4 @@ def ngram(task: Task, prompts: Prompts, order: int) -> Floats:
 @lru_cache(maxsize=2)
 def _counts(task: Language, order: int) -> Counts:
     stream = task.corpus.part("train", torch.device("cpu")).numpy().astype(np.int64)
-    return Counts(stream, order, task.text_vocabulary)
+    return Counts(stream, order, task.data.vocabulary)

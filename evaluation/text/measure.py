@@ -111,7 +111,7 @@ class _Text:
             f"text-{self.name}-{name}",
             {
                 "prompts": digest(self.prompts.xs, self.prompts.ys),
-                "data": self.task.data_identity(),
+                "data": self.task.data.identity(),
             },
             len(self.prompts),
             lambda rows: solver_nats(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
+from ..data import Data
 from ..random_source import RandomSource
 from ..task import Prompts, Task, register_task
 from .corpus import PARTS, Corpus, Part, Source, load_corpus
@@ -63,50 +64,8 @@ class Language(Task):
         return make_tokenizer(self.tokens, self.vocabulary, lambda: ())
 
     @property
-    def text_vocabulary(self) -> int:
-        return self.tokenizer.vocabulary
-
-    def kept_in(self, folder: Path) -> Task:
-        path = folder / _TOKENIZER
-        return replace(self, tokens=str(path)) if path.is_file() else self
-
-    def kept_files(self) -> dict[str, str]:
-        content = self.tokenizer.content()
-        return {_TOKENIZER: content} if content else {}
-
-    def changed_files(self, folder: Path) -> list[str]:
-        kept = self.kept_in(folder)
-        if self.tokens in ("bytes", "bpe") or kept is self or not Path(self.tokens).is_file():
-            return []
-        assert isinstance(kept, Language)
-        try:
-            is_same = self.tokenizer.identity() == kept.tokenizer.identity()
-        except ConfigError:  # it is no tokeniser any more
-            is_same = False
-        return [] if is_same else ["tokens"]
-
-    def data_paths(self) -> dict[str, str]:
-        paths = {"text": self.text, "held_out_text": self.held_out_text}
-        return {name: path for name, path in paths.items() if path}
-
-    def data_identity(self) -> dict[str, str]:
-        return self.corpus.identity()
-
-    def check_data(self, points: int = 2) -> None:
-        for part in PARTS:
-            self._stream(part, torch.device("cpu"), points)
-        eval_files(self.eval)
-
-    def describe_data(self) -> str:
-        documents = len(self.corpus.texts["held_out"])
-        count, held_out = (len(self.corpus.part(part, torch.device("cpu"))) for part in PARTS)
-        share = held_out / (count + held_out)
-        off = " and ".join(self.tokenizer.switched_off)
-        return (
-            f"{count:,} tokens to train on; held out are {held_out:,} "
-            f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
-            + (f"; {off} of {self.tokens} switched off" if off else "")
-        )
+    def data(self) -> Data:
+        return _Text(self)
 
     def for_evaluation(self) -> Task:
         settings = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -125,7 +84,7 @@ class Language(Task):
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         places: Tensor = parameters
-        stream = self._stream(self.part, places.device, points)
+        stream = self.stream(self.part, places.device, points)
         first = (places * (len(stream) - points + 1)).long()
         index = first[:, None] + torch.arange(points, device=places.device)
         ys = stream[index].long()
@@ -135,7 +94,8 @@ class Language(Task):
     def no_posterior_mean(self) -> str:
         return "the next token of a text has none"
 
-    def _stream(self, part: Part, device: torch.device, points: int) -> Tensor:
+    def stream(self, part: Part, device: torch.device, points: int) -> Tensor:
+        """The tokens of a part. Raises ConfigError where they are fewer than `points`."""
         stream = self.corpus.part(part, device)
         if len(stream) < points:
             what = "text" if part == "train" else "held-out text"
@@ -144,6 +104,60 @@ class Language(Task):
                 f"is {points}, but the {what} has only {len(stream)} tokens",
             )
         return stream
+
+
+class _Text(Data):
+    """The files of a text and its tokeniser."""
+
+    def __init__(self, task: Language) -> None:
+        self.task = task
+
+    @property
+    def vocabulary(self) -> int:
+        return self.task.tokenizer.vocabulary
+
+    def paths(self) -> dict[str, str]:
+        paths = {"text": self.task.text, "held_out_text": self.task.held_out_text}
+        return {name: path for name, path in paths.items() if path}
+
+    def identity(self) -> dict[str, str]:
+        return self.task.corpus.identity()
+
+    def check(self, points: int = 2) -> None:
+        for part in PARTS:
+            self.task.stream(part, torch.device("cpu"), points)
+        eval_files(self.task.eval)
+
+    def describe(self) -> str:
+        corpus, tokenizer = self.task.corpus, self.task.tokenizer
+        documents = len(corpus.texts["held_out"])
+        count, held_out = (len(corpus.part(part, torch.device("cpu"))) for part in PARTS)
+        share = held_out / (count + held_out)
+        off = " and ".join(tokenizer.switched_off)
+        return (
+            f"{count:,} tokens to train on; held out are {held_out:,} "
+            f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
+            + (f"; {off} of {self.task.tokens} switched off" if off else "")
+        )
+
+    def kept(self) -> dict[str, str]:
+        content = self.task.tokenizer.content()
+        return {_TOKENIZER: content} if content else {}
+
+    def settings_in(self, folder: Path) -> dict[str, Any]:
+        path = folder / _TOKENIZER
+        return {"tokens": str(path)} if path.is_file() else {}
+
+    def changed(self, folder: Path) -> list[str]:
+        tokens, kept = self.task.tokens, self.settings_in(folder)
+        if tokens in ("bytes", "bpe") or not kept or not Path(tokens).is_file():
+            return []
+        try:
+            own = self.task.tokenizer.identity()
+            is_same = own == replace(self.task, **kept).tokenizer.identity()
+        except ConfigError:  # it is no tokeniser any more
+            is_same = False
+        return [] if is_same else ["tokens"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ why_not_resumed(path, config, task)    # "its data changed after it began (text)
 task_in(path, config)                  # the task as the run has it
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +25,37 @@ def task_in(path: Path, config: Config) -> Task:
     """The task of a run in the folder `path`, with the files that it keeps; data that are not where
     its settings say, seen from another working folder, are looked for where they were when it
     began."""
-    task = build_task(config).kept_in(path)
-    return task.located(_kept(path).get("paths", {}))
+    task = build_task(config)
+    task = replace(task, **task.data.settings_in(path))
+    then = _kept(path).get("paths", {})
+    elsewhere = {
+        name: then[name]
+        for name, given in task.data.paths().items()
+        if name in then
+        and not Path(given).is_absolute()
+        and str(Path(given).absolute()) != then[name]
+        and (Path(then[name]).exists() or not Path(given).exists())
+    }
+    return replace(task, **elsewhere)
 
 
 def keep_data(path: Path, task: Task) -> None:
     """Keep what identifies the data of a run that begins in the folder `path`, and where they are;
     nothing for a task that reads none."""
-    if not (identity := task.data_identity()):
+    if not (identity := task.data.identity()):
         return
-    files = task.kept_files()
+    files = task.data.kept()
     for name, text in files.items():
         write_bytes(path / name, text.encode())
-    paths = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
+    paths = {name: str(Path(given).absolute()) for name, given in task.data.paths().items()}
     content: dict[str, Any] = {"identity": identity, "paths": paths, "files": list(files)}
-    content["vocabulary"] = task.text_vocabulary
+    content["vocabulary"] = task.data.vocabulary
     write_record(path / f"{_NAME}.json", _NAME, content)
 
 
 def keep_places(path: Path, task: Task) -> None:
     """Keep where the data of the run in `path` are today, as `task` names them."""
-    places = {name: str(Path(given).absolute()) for name, given in task.data_paths().items()}
+    places = {name: str(Path(given).absolute()) for name, given in task.data.paths().items()}
     if (content := _kept(path)) and places != content["paths"]:
         write_record(path / f"{_NAME}.json", _NAME, content | {"paths": places})
 
@@ -56,12 +67,12 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
     if not kept:
         return []
     try:
-        now = task.data_identity()
+        now = task.data.identity()
     except (ConfigError, RunError):  # a file is no longer there
         now = {}
     changed = [part for part in kept | now if kept.get(part) != now.get(part)]
     # What its folder keeps is read from there: the file of its settings may be another one.
-    return changed or build_task(config).changed_files(path)
+    return changed or build_task(config).data.changed(path)
 
 
 def why_not_resumed(path: Path, config: Config, task: Task) -> str:

@@ -183,9 +183,9 @@ def test_a_text_of_its_own_is_held_out(task: Language, tmp_path: Path) -> None:
 
 
 def test_an_edited_text_has_another_identity(task: Language, tmp_path: Path) -> None:
-    before = task.data_identity()
+    before = task.data.identity()
     (tmp_path / "text.txt").write_text("\n<|endoftext|>\n".join([*_DOCUMENTS, "new " * 50]))
-    after = replace(task).data_identity()
+    after = replace(task).data.identity()
     assert before["tokens"] == after["tokens"] == "bytes"
     assert before["text"] != after["text"]
 
@@ -199,7 +199,7 @@ def test_finitely_many_sequences(task: Language) -> None:
 @pytest.mark.parametrize("held_out", [0.0, 1.0, 1.5])
 def test_a_fraction_that_is_none(task: Language, held_out: float) -> None:
     with pytest.raises(ConfigError, match=r"task.held_out must lie between 0 and 1"):
-        replace(task, held_out=held_out).check_data()
+        replace(task, held_out=held_out).data.check()
 
 
 def test_a_text_shorter_than_a_sequence(task: Language) -> None:

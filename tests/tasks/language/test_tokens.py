@@ -144,4 +144,4 @@ def test_a_file_that_cuts_pads_or_draws_takes_every_text_whole(tmp_path: Path) -
     )
     (tmp_path / "text.txt").write_text(_TEXT * 4)
     task = Language(1, text=f"{tmp_path}/text.txt", tokens=f"{tmp_path}/tokenizer.json")
-    assert task.describe_data().endswith("tokenizer.json switched off")
+    assert task.data.describe().endswith("tokenizer.json switched off")

@@ -288,15 +288,15 @@ def test_settings_that_cannot_be(folder: Path, settings: dict[str, Any], said: s
 def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
     made = task(tmp_path)
     with pytest.raises(RunError, match=r"alpha\.npz"):
-        made.check_data()
+        made.data.check()
     with pytest.raises(RunError, match=r"gamma\.npz|alpha\.npz"):
         made.sample(generator(), 2, POINTS)
 
 
 def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
     with pytest.raises(RunError, match=r"beta has 5 features, more than the 4 .*task.dims=5"):
-        task(folder, dims=4).check_data()
-    task(folder, dims=5).check_data()
+        task(folder, dims=4).data.check()
+    task(folder, dims=5).data.check()
     with pytest.raises(ConfigError, match=r"task.points is 301, and a table has 300 rows"):
         task(folder).sample(generator(), 2, 301)
     with pytest.raises(ConfigError, match=r"task.points is 241, and a table has 240 rows"):
