@@ -1,4 +1,4 @@
-"""Whether a faster way to train learns the same: loss curves of several variants, seed by seed.
+"""Parity compares loss curves seed by seed: a faster way to train should learn the same.
 
     python -m benchmarks.parity config=sparse steps=500 'variants=[eager:fp32,eager:bf16]'
 

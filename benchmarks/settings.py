@@ -25,7 +25,7 @@ _NAMED: dict[Name, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class _Settings:
-    """What every benchmark takes."""
+    """The settings that every benchmark takes."""
 
     json: str | None = setting(None, "the file for everything measured", check=check_path)
 
@@ -92,15 +92,15 @@ class KernelSettings(_Settings):
 
 
 def named_config(name: Name) -> Config:
-    """What `python run.py task=… model=… scale=… recipe=paper` composes for a name. Steps are
-    measured, not their number: the recipe does not matter."""
+    """The configuration that `python run.py task=… model=… scale=… recipe=paper` composes for a
+    name. Steps are measured, not their number: the recipe does not matter."""
     scale, task, model = _NAMED[name]
     return command_of({"scale": scale, "task": task, "model": model, "recipe": "paper"}).config
 
 
 def at_full_size(config: Config) -> Config:
-    """The same with the curriculum at its end from the first step (most steps of a run are there),
-    and with enough steps that no measurement reaches the rate's decay."""
+    """The configuration with the curriculum at its end from the first step (most steps of a run are
+    there), and with enough steps that no measurement reaches the rate's decay."""
     loops = GrowthConfig(start=config.loops.b)
     return replace(
         config,

@@ -57,7 +57,7 @@ def _run(settings: StepSettings) -> None:
 
 
 def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.device) -> None:
-    """The same for these variants."""
+    """Measure, print and write these variants."""
     basis = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
     print(
         f"{device_name(device)}, {torch.get_num_threads()} threads; ratios: theirs / ours, {basis} "

@@ -121,7 +121,7 @@ class Contender:
 
 
 class Turns:
-    """What has been measured of a configuration so far: the variants that have not failed, the
+    """All that has been measured of a configuration so far: the variants that have not failed, the
     errors of the others, and on a GPU its clocks before the first turn and after each."""
 
     def __init__(self, config: Config, device: torch.device, settings: StepSettings) -> None:

@@ -33,12 +33,12 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """As in `ours triton bf16 graph`."""
+        """The name, as in `ours triton bf16 graph`."""
         return f"{self.kind} {self.precision}{' graph' if self.capture else ''}"
 
     @property
     def kind(self) -> str:
-        """As in `reference compile`."""
+        """The kind, as in `reference compile`."""
         return f"{self.side} {self.backend}"
 
     def build(self, config: Config, device: torch.device) -> Step:

@@ -122,8 +122,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an experiment measured: its runs, and the results of other commands (probing, tables,
-    measures of runs) by name, as in their JSON files.
+    """The measurements of an experiment: its runs, and the results of other commands (probing,
+    tables, measures of runs) by name, as in their JSON files.
 
     `left_out` says why no claim may be judged from some of the runs; `asked` collects the runs that
     a claim asked for, these included.
@@ -209,8 +209,8 @@ def claim(
 
 
 class Paper(NamedTuple):
-    """What the claims of a paper share: where it is found, the start of their names, and the steps
-    and size of its runs, unless a claim has its own."""
+    """All that the claims of a paper share: where it is found, the start of their names, and the
+    steps and size of its runs, unless a claim has its own."""
 
     source: str
     prefix: str = ""
@@ -304,9 +304,10 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 
 
 def why_unfinished(member: Measured) -> str:
-    """Why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps', or 'learned
-    nothing: …', as its model predicts new prompts of its endless training set hardly better than
-    zero does: such models match each other, and stay what they are beyond b. Empty for others."""
+    """The reason why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps',
+    or 'learned nothing: …', as its model predicts new prompts of its endless training set hardly
+    better than zero does: such models match each other, and stay what they are beyond b. Empty for
+    others."""
     if member.step == 0:
         return "untrained"
     config, task = member.config, build_task(member.config)

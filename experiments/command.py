@@ -88,7 +88,7 @@ class ExperimentSettings:
 
     @property
     def is_all(self) -> bool:
-        """Whether all experiments of a kind are asked for."""
+        """Says whether all experiments of a kind are asked for."""
         return self.experiment in (ALL, ALL_LANGUAGE)
 
     def members(self, experiment: Experiment) -> list[Member]:
@@ -103,8 +103,8 @@ class ExperimentSettings:
         return f"python run.py experiment={experiment.word} scale={self.scale}{own}"
 
     def result_folder(self, of: Experiment | str) -> Path:
-        """Where the result of one of them is kept, or what is called by a name; a folder of its own
-        for a number of seeds that is not the experiment's, and for a text."""
+        """The folder in which the result of one of them is kept, or what is called by a name; a
+        folder of its own for a number of seeds that is not the experiment's, and for a text."""
         seeds, text = (self.seeds, self.text) if isinstance(of, str) else self._own(of)
         name = of if isinstance(of, str) else of.name
         own = f"-{seeds}-seed{'s' * (seeds > 1)}" if seeds else ""
@@ -173,7 +173,8 @@ def main(words: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What starts the processes; but for `name`, what each task of a Slurm job array gets."""
+    """The settings that start the processes; but for `name`, what each task of a Slurm job array
+    gets."""
 
     name: Literal["local", "slurm"] = setting(
         "local", "local: this machine; slurm: a job array; engine=slurm for short"
@@ -195,7 +196,7 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class GridSettings:
-    """How the runs of a grid are carried out."""
+    """The way in which the runs of a grid are carried out."""
 
     jobs: int | None = setting(
         None, "processes at once; null: one a core, one on a GPU or one for each of devices",
@@ -272,8 +273,8 @@ def grid(words: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a report shows, and where it is written. Without `experiment` and `runs`: everything in
-    `folder`."""
+    """The content of a report, and where it is written. Without `experiment` and `runs`: everything
+    in `folder`."""
 
     experiment: str | None = setting(
         None, "one named experiment with its runs, or all of them; null: everything"

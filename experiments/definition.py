@@ -1,4 +1,4 @@
-"""What an experiment is: conf/experiment/NAME.yaml, read and checked; its trainings, which are
+"""An experiment is a file: conf/experiment/NAME.yaml, read and checked; its trainings, which are
 ordinary runs under the names that they have by hand. No torch here.
 
 experiment = load("fig03")
@@ -86,7 +86,7 @@ class Experiment:
         return self.scales[scale]
 
     def reads_text(self, scale: str) -> bool:
-        """Whether its runs at a scale are language models."""
+        """Says whether its runs at a scale are language models."""
         return any(entry.get("task") == "language" for entry in self.at(scale).runs)
 
 

@@ -76,7 +76,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
 
 def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
-    """How far models have memorised, or their errors, by the number of functions."""
+    """The degree to which models have memorised, or their errors, by the number of functions."""
     counts = sorted({group["functions"] for group in groups})
 
     def curve(label: str, kind: str, of: Sequence[Any], part: str, key: str, **more: Any) -> Curve:
@@ -136,7 +136,8 @@ def needs_no_more_functions(evidence: Evidence) -> Estimate:
 
 
 def _memorises(evidence: Evidence, choose: Callable[..., Any]) -> Estimate:
-    """How far the looped models of the fewest (min) or the most functions (max) memorised."""
+    """The degree to which the looped models of the fewest (min) or the most functions (max)
+    memorised."""
     groups = measured_groups(evidence, "diversity", family="looped")
     if len(groups) < 2:
         raise NotMeasured("looped models of at least two numbers of functions")

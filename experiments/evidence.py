@@ -1,5 +1,5 @@
-"""What claims take from runs: the groups of one configuration's seeds, and their errors as arrays;
-and from what a measure of runs found.
+"""The parts of runs that claims take: the groups of one configuration's seeds, and their errors as
+arrays; and from what a measure of runs found.
 
 looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error

@@ -168,7 +168,8 @@ def _three_quarters(of: Group) -> Floats:
 
 
 def _growth(evidence: Evidence, family: str, times: int = _FAR) -> Estimate:
-    """How much the error of models of linear functions grows from b loops to so many times b."""
+    """The factor by which the error of models of linear functions grows from b loops to so many
+    times b."""
     return within(zip(groups(evidence, family=family, name="linear")), _after(times), at_b)
 
 
@@ -204,7 +205,7 @@ def _by(evidence: Evidence, setting: str, least: int = 2) -> list[list[Group]]:
 
 
 def _grows(of: Group) -> bool:
-    """Whether the number of loops grows in training."""
+    """Says whether the number of loops grows in training."""
     start, loops = of.config.curriculum.loops.start, of.config.loops
     return (min(loops.T, loops.b) if start is None else start) < loops.b
 

@@ -1,4 +1,4 @@
-"""What one recurrence is worth, on linear functions in context: models of one effective depth, the
+"""The worth of one recurrence, on linear functions in context: models of one effective depth, the
 law of their losses, and its claims (arXiv 2604.21106).
 
 result = measure(request).results["iso_depth"]      # result["phi"], result["losses"]

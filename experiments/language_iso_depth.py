@@ -1,4 +1,4 @@
-"""What one recurrence is worth at one effective depth, on texts, at several budgets of FLOPs
+"""The worth of one recurrence at one effective depth, on texts, at several budgets of FLOPs
 (arXiv 2604.21106).
 
 result = measure(runs, EvaluationConfig())    # model=recurrent, several loops, widths and budgets

@@ -1,4 +1,4 @@
-"""How many loops a language model can use after training, by where its loss stood.
+"""The number of loops that a language model can use after training, by where its loss stood.
 
 result = measure(runs, EvaluationConfig(max_loops=48))     # looped runs, loops drawn in training
 """

@@ -97,7 +97,7 @@ def _by_run(members: Sequence[Member]) -> list[list[Member]]:
 
 
 def _is_done(members: Sequence[Member], shipped: bool) -> bool:
-    """Whether a run is trained, can be read, and is evaluated as its members ask."""
+    """Says whether a run is trained, can be read, and is evaluated as its members ask."""
     now = progress(members[0].config, shipped)
     if now.state != "finished":
         return False
@@ -210,8 +210,9 @@ class Progress(NamedTuple):
 
 
 def progress(config: Config, shipped: bool = True) -> Progress:
-    """How far the training of a configuration is. A model that ships with the project and has these
-    settings counts as finished, unless the run folder is finished too, or `shipped` is False."""
+    """Say how far the training of a configuration is. A model that ships with the project and has
+    these settings counts as finished, unless the run folder is finished too, or `shipped` is
+    False."""
     path = run_folder(config).path
     status = status_of(path)
     if status["state"] != "finished" and shipped and (name := _shipped().get(path.name)):
@@ -276,7 +277,7 @@ class Estimates:
 
 
 def _shape(config: Config) -> object:
-    """What the cost of a unit of work depends on."""
+    """All that the cost of a unit of work depends on."""
     training = config.training
     return (
         *(config.task.name, config.task.dims, config.task.points, config.model),

@@ -1,4 +1,4 @@
-"""What a measurement is asked and answers, and the form that all questions on runs have: runs
+"""A measurement: its request and its answer, and the form that all questions on runs have: runs
 `grouped` by their settings, errors of each group as arrays [seeds, prompts, …], curves with a
 `band`, numbers with the interval that decides (`estimate`), and claims that read one number each.
 
@@ -82,8 +82,8 @@ class Measurement:
 
 
 def measure_runs(name: str, request: Request) -> Measurement:
-    """What the `measure` of the module of this name finds in the request's runs, as plain values:
-    the stored result, or that of now. The settings of the experiment's file are its other
+    """Return what the `measure` of the module of this name finds in the request's runs, as plain
+    values: the stored result, or that of now. The settings of the experiment's file are its other
     arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
     out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
     ConfigError for runs that it cannot measure, and for other settings."""

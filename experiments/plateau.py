@@ -35,7 +35,7 @@ _SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2"
 
 
 def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
-    """Whether a model with this mean error over all numbers of examples uses its examples: its
+    """Says whether a model with this mean error over all numbers of examples uses its examples: its
     excess over the Bayes error is at most half of that of predicting 0."""
     return loss <= bayes + LEAVES * (zero - bayes)
 
@@ -76,10 +76,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 def trajectory(
     run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig
 ) -> Floats:
-    """What the snapshots of a run show, [prompts, steps, 4], in the order of `QUANTITIES`: errors
-    are means over all numbers of examples, over the variance of y, cosines those between the states
-    of different queries after the last loop. The head is the one that attends most to the previous
-    token after the last step, in the loop where it does."""
+    """The numbers that the snapshots of a run show, [prompts, steps, 4], in the order of
+    `QUANTITIES`: errors are means over all numbers of examples, over the variance of y, cosines
+    those between the states of different queries after the last loop. The head is the one that
+    attends most to the previous token after the last step, in the loop where it does."""
     folders = snapshots_of(run.path)
     loops, head, found = trained_loops(run.config), -1, list[Floats]()
     for step in reversed(steps):

@@ -1,4 +1,4 @@
-"""What loops hold inside, by probes of XᵀY and of the least-squares weights (arXiv 2311.12424,
+"""The contents of loops, by probes of XᵀY and of the least-squares weights (arXiv 2311.12424,
 Figure 8).
 
 The entry of `settings`, one, is those of `python -m probing`, without `run`. The result, under

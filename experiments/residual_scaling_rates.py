@@ -1,5 +1,5 @@
-"""Where the best learning rate lies by residual scaling and loops, on pairs of numbers and on texts
-(arXiv 2606.18524, Figure 5).
+"""The place of the best learning rate by residual scaling and loops, on pairs of numbers and on
+texts (arXiv 2606.18524, Figure 5).
 
 result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
 """
@@ -65,7 +65,8 @@ def _lowest(x: Floats, y: Floats) -> float:
 
 
 def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
-    """How many octaves the best rate moves from few loops to many, `by_seed`, and the `verdict`.
+    """The number of octaves by which the best rate moves from few loops to many, `by_seed`, and the
+    `verdict`.
 
     It is up or down if the mean's 95 % interval excludes 0 and the mean is at least half the least
     step between rates, else no movement. A best rate at an end of those tried may lie beyond it:
@@ -88,10 +89,10 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
 
 
 def gain(before: Floats, after: Floats) -> dict[str, Any]:
-    """How far errors `after` are below those `before`, both [rates, seeds], each at its best rate:
-    `by_seed`, their `mean`, `half` the width of its 95 % interval, and the `verdict`: gain or loss
-    if the interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if one of
-    them has no best rate."""
+    """The distance of errors `after` below those `before`, both [rates, seeds], each at its best
+    rate: `by_seed`, their `mean`, `half` the width of its 95 % interval, and the `verdict`: gain or
+    loss if the interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if
+    one of them has no best rate."""
     rates = np.arange(1.0, len(before) + 1)  # only their order matters here
     first, second = optimum(rates, before), optimum(rates, after)
     if first is None or second is None:

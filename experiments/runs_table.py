@@ -145,8 +145,8 @@ def _row(path: Path) -> Row:
 
 
 def _remarks(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """What an evaluation says of the run, as that its training was unfinished; and on what it was
-    made, where that is not what the run's own settings say."""
+    """The remarks of an evaluation on the run, as that its training was unfinished; and on what it
+    was made, where that is not what the run's own settings say."""
     asked = {f"evaluation.{key}": evaluation.get("settings", {}).get(key) for key in _DRAWN_BY}
     own = [
         f"{key}={as_word(value)}"

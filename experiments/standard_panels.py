@@ -77,7 +77,7 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
 
 
 def _error_name(runs: Sequence[Measured]) -> str:
-    """What the errors of runs of one task are; each is over its own divisor."""
+    """The name of the errors of runs of one task; each is over its own divisor."""
     names = dict.fromkeys(error_name(build_task(run.config)) for run in runs)
     return next(iter(names)) if len(names) == 1 else "squared error over the task's divisor"
 

@@ -121,7 +121,7 @@ def half_width(error: float, freedom: float, level: float = LEVEL) -> float:
 
 
 def _note(seeds: Sequence[int]) -> str:
-    """What a reader must know of an interval with a single seed in it."""
+    """A note on what a reader must know of an interval with a single seed in it."""
     if max(seeds) == 1:
         return "one seed: the interval is over prompts alone"
     return "some models have one seed, of which it shows no spread" if min(seeds) == 1 else ""

@@ -130,7 +130,7 @@ def reached(course: Sequence[Point], target: float) -> Point | None:
 
 
 def _described(race: Mapping[str, Any]) -> str:
-    """How many seeds of each row reach the target, and when, in medians over them."""
+    """The number of seeds of each row that reach the target, and when, in medians over them."""
     rows = []
     for row in race["rows"]:
         found = [reached(course, race["target"]) for course in row["trainings"].values()]

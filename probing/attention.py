@@ -1,5 +1,5 @@
-"""How much attention each head gives to the previous token where that binds a pair: at y_i, to
-x_i.
+"""The share of attention that each head gives to the previous token where that binds a pair: at
+y_i, to x_i.
 
 with recorded_shares(run.model) as shares:                         # of each loop [heads, B]
     list(run.model.unroll(prompts, loops=12))

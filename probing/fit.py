@@ -268,7 +268,7 @@ class Fit:
 
 
 def has_control(task: Task) -> bool:
-    """Whether a task is of dense linear functions, whose weights can all be 1."""
+    """Says whether a task is of dense linear functions, whose weights can all be 1."""
     return isinstance(task, Linear) and not isinstance(task, SparseLinear | ConditionedLinear)
 
 

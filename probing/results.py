@@ -1,4 +1,4 @@
-"""What both measurements of this room share: a result that is kept in the run's folder under what
+"""Shared by both measurements of this room: a result that is kept in the run's folder under what
 was asked for, and shown beside its pictures.
 
 result = kept_and_shown(run, "dynamics", request_of(run, settings), compute, panels, settings)

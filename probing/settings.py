@@ -15,8 +15,8 @@ from looplab.conf.setting import check_settings, setting
 
 @dataclass(frozen=True)
 class ProbingSettings:
-    """How the states of a run are probed. The defaults take minutes at the small scale; the paper
-    trains for 10,000 steps or more on batches of 1280 prompts."""
+    """The way in which the states of a run are probed. The defaults take minutes at the small
+    scale; the paper trains for 10,000 steps or more on batches of 1280 prompts."""
 
     run: str = setting("", "the run folder to probe")
     targets: tuple[str, ...] = setting(("gradient", "least_squares"), "what probes predict")

@@ -223,7 +223,8 @@ def short(value: float | None) -> str:
 
 
 def _sentence(panel: Panel) -> str:
-    """What a panel shows, and the numbers at the right end of its first few curves."""
+    """A sentence on what a panel shows, and the numbers at the right end of its first few
+    curves."""
     ends = []
     for curve in panel.curves:
         known = [index for index, value in enumerate(curve.mean) if value is not None]

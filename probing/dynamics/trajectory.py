@@ -1,7 +1,7 @@
-"""How the state moves from loop to loop: its norm, its increments and the cosines between them;
-the effective rank of states, in how many directions they differ between prompts; and how much one
-loop amplifies small differences, and how fast they decay when it is repeated: the spectral norm and
-the spectral radius of its Jacobian, by power iteration.
+"""The movement of the state from loop to loop: its norm, its increments and the cosines between
+them; the effective rank of states, in how many directions they differ between prompts; and how much
+one loop amplifies small differences, and how fast they decay when it is repeated: the spectral norm
+and the spectral radius of its Jacobian, by power iteration.
 
 Lengths are L2 norms of one token's state, averaged over the tokens of a prompt; ratios are taken
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
