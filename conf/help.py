@@ -26,7 +26,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py task=decision_tree model=standard seed=1
   python run.py task=linear scale=medium                    up to an hour of two CPU cores
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
-  python run.py task=linear scale=paper --settings          every value, and the file that it is from
+  python run.py task=linear scale=paper --settings          every value, and the file that it is of
   python run.py -m task=linear seed=0,1,2 jobs=3            a grid, three runs at a time
   python run.py -m task=linear seed=0,1,2 engine=slurm      the same as a job array of Slurm
   torchrun --nproc-per-node=2 run.py training.shards=2      one run on two GPUs, half a batch each
