@@ -21,11 +21,6 @@ def paper(b: int, T: int, grad_loops: Rule = "window") -> Curriculum:
     return Curriculum(DIMS, POINTS, Schedule(min(T, b), b, 2, (500,)), T, grad_loops)
 
 
-def all_at_once(b: int) -> Curriculum:
-    """A tied or standard model: all its loops from the first step, of which the last counts."""
-    return Curriculum(DIMS, POINTS, Schedule.constant(b), 1, "all")
-
-
 def counts(curriculum: Curriculum, steps: Iterable[int]) -> list[tuple[int, int, int]]:
     """Loops, window and reach of gradients at each step."""
     stages = map(curriculum, steps)
@@ -46,16 +41,6 @@ def test_stages_of_the_paper(step: int, stage: Stage) -> None:
     assert paper(b=20, T=15)(step) == stage
 
 
-def test_a_window_wider_than_the_first_loops_grows_with_them() -> None:
-    """Where loops start below T the window is what there is, until there is enough."""
-    constant = Schedule.constant(4)
-    curriculum = Curriculum(constant, constant, Schedule(1, 10, 3, (2,)), T=5)
-    stages = [curriculum(step) for step in range(7)]
-    assert [stage.loops for stage in stages] == [1, 1, 4, 4, 7, 7, 10]
-    assert [stage.window for stage in stages] == [1, 1, 4, 4, 5, 5, 5]
-    assert [stage.grad_loops for stage in stages] == [1, 1, 4, 4, 5, 5, 5]
-
-
 @pytest.mark.parametrize(
     ("rule", "reach"),
     [
@@ -73,14 +58,11 @@ def test_gradients_reach_as_far_as_told(rule: Rule, reach: list[int]) -> None:
     assert stages == list(zip((2, 4, 6, 7), (2, 2, 2, 2), reach, strict=True))
 
 
-@pytest.mark.parametrize(("b", "T", "short"), [(20, 15, 14), (4, 15, 3), (4, 4, 0)])
-def test_gradients_that_do_not_reach_the_window_are_refused(b: int, T: int, short: int) -> None:
-    with pytest.raises(ValueError, match="do not reach"):
-        paper(b, T, short)
-
-
-def test_a_draw_that_could_count_more_than_is_reached_is_refused() -> None:
-    """Around b = 4 up to 7 loops are drawn, and 6 of them count."""
+def test_gradients_that_do_not_reach_the_window_are_refused() -> None:
+    """Nor those of a draw that could count more: around b = 4 up to 7 loops are drawn."""
+    for b, T, short in ((20, 15, 14), (4, 15, 3), (4, 4, 0)):
+        with pytest.raises(ValueError, match="do not reach"):
+            paper(b, T, short)
     loops = SampledLoops("uniform", 4, (0,))
     assert Curriculum(DIMS, POINTS, loops, 6, 6)(0).dims == 5
     with pytest.raises(ValueError, match="do not reach 6"):
@@ -117,7 +99,6 @@ def test_counts_always_fit_together(curriculum: Curriculum, step: int) -> None:
 def test_the_scale_follows_a_schedule_but_not_draws() -> None:
     """One map must serve all depths that are drawn."""
     assert [paper(9, 5)(step).scale_loops for step in (0, 500, 10**6)] == [5, 7, 9]
-    assert all_at_once(12)(0).scale_loops == 12
     drawn = Curriculum(DIMS, POINTS, SampledLoops("uniform", 9, (0,)), 5)
     stages = [drawn(step) for step in range(50)]
     assert {stage.scale_loops for stage in stages} == {9}

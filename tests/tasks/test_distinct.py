@@ -15,7 +15,6 @@ from looplab.tasks.random_source import NumberedPrompts
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_normal,
-    assert_uncorrelated,
     assert_uniform,
     generator,
 )
@@ -177,40 +176,3 @@ def test_no_bits_give_a_number_out_of_range(bits: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(numbered, "_bits", lambda shape: torch.full((1, *shape), bits))
     assert 0 <= numbered.uniform(1).item() < 1
     assert abs(numbered.normal(1).item()) < 9
-
-
-def test_neighbours_are_independent() -> None:
-    """Neighbouring counters, prompts, calls and families; squares too, for what a sign hides."""
-    numbered = draws(401)
-    one, other = (numbered.normal(301) for _ in range(2))
-    family = draws(401, family=2).normal(301)
-    pairs = [
-        (one[:, :-1], one[:, 1:]),
-        (one[:-1], one[1:]),
-        (one, other),
-        (one[:, 1:], other[:, :-1]),
-        (one[1:], other[:-1]),
-        (one[1:, :-1], one[:-1, 1:]),
-        (one, family),
-        (one[1:], family[:-1]),
-    ]
-    for left, right in pairs:
-        assert_uncorrelated(left, right)
-        assert_uncorrelated(left.square(), right.square())
-
-
-def test_numbers_belong_to_the_prompt_and_not_to_its_place() -> None:
-    index = torch.tensor([5, 3, 5, 8])
-    numbers = NumberedPrompts(index, 1).normal(6)
-    assert torch.equal(numbers[0], numbers[2])
-    assert torch.equal(numbers, draws(9).normal(6)[index])
-    assert len(numbers.unique(dim=0)) == 3
-
-
-def test_a_shorter_draw_is_the_beginning_of_a_longer_one() -> None:
-    assert torch.equal(draws(5).normal(4), draws(5).normal(9)[:, :4])
-    assert torch.equal(draws(5).normal(2, 3), draws(5).normal(7, 3)[:, :2])
-    # Also what follows it: the next call does not depend on how much this one drew.
-    short, long = draws(5), draws(5)
-    short.uniform(2), long.uniform(50)
-    assert torch.equal(short.uniform(3), long.uniform(3))

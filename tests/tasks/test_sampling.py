@@ -11,7 +11,6 @@ from torch import Tensor
 
 from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.linear import Linear
-from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import generator, sample_with_parameters
 
 
@@ -92,15 +91,6 @@ def test_the_prompts_are_those_of_sample_and_the_parameters_theirs(
         assert torch.equal(mine, theirs)
     if name != "noisy_linear":  # what a model sees determines y: x is cut before y is made of it
         assert torch.equal(prompts.ys, task.outputs(prompts.xs, parameters))
-
-
-def test_prompts_of_given_functions_show_the_visible_dims(name: str) -> None:
-    task = make_task(name, 5, settings={"noise_std": 0} if name == "noisy_linear" else {})
-    _, parameters = task.draw(generator(), 6, 4)
-    prompts = task.prompts(parameters, FreshNumbers(generator(1), 6), points=7, dims=2)
-    assert prompts.xs.shape == (6, 7, 5)
-    assert torch.all(prompts.xs[:, :, hidden(task, 2)] == 0)
-    assert torch.equal(prompts.ys, task.outputs(prompts.xs, parameters))
 
 
 # Σ|x| and Σ|y| of one seed's prompts, endless and of a finite set, kept from version 0.1.0: a run

@@ -14,7 +14,6 @@ from looplab.models.blocks.attention import rotation
 from looplab.models.blocks.make import make_block
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
-from looplab.models.operations import Operations, using
 from tests.models.plain_blocks import (
     ALL,
     WINDOW,
@@ -110,40 +109,6 @@ def test_bf16_is_near_and_every_gradient_is_there(kind: str, attention: str, len
         if exact.norm() > 1e-3:  # a bias of keys moves nothing
             cosine = torch.cosine_similarity(actual.flatten(), exact.flatten(), dim=0)
             assert cosine > 0.998, f"{name}: {cosine:.5f}"
-
-
-def test_rotation_in_float32_leaves_attention_in_bf16() -> None:
-    dtypes = []
-
-    class Noting(Operations):
-        def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
-            dtypes.append(heads.dtype)
-            return super().attend(heads, mask)
-
-    with torch.autocast("cpu", torch.bfloat16), using(Noting()):
-        drawn_block(small_spec("llama", "full")).float()(draw_stream(1, LENGTH, 24).float())
-    assert dtypes == [torch.bfloat16]
-
-
-def test_a_new_block_of_the_fully_looped_is_the_identity() -> None:
-    """However often it is looped, whoever asks."""
-    spec = small_spec("flt", "latent")
-    block, stream = make_block(spec), draw_stream(2, LENGTH, 24).float()
-    initialise_block(block, spec, torch.Generator().manual_seed(0))
-    x = stream
-    for _ in range(3):
-        x = block(x, memory=2 * stream)
-    assert torch.equal(x, stream)
-
-
-def test_the_last_layer_of_a_sliding_stack_sees_all() -> None:
-    sliding, full = (small_spec("llama", pieces) for pieces in ("sliding", "full"))
-    pair = [drawn_block(spec, layer=1) for spec in (sliding, full)]
-    for ours, theirs in zip(pair[0].parameters(), pair[1].parameters(), strict=True):
-        assert ours.shape == theirs.shape
-        ours.data.copy_(theirs.data)
-    stream = draw_stream(1, LENGTH, 24)
-    torch.testing.assert_close(pair[0](stream), pair[1](stream), rtol=1e-10, atol=1e-10)
 
 
 def test_angles_are_not_rounded_to_bf16() -> None:

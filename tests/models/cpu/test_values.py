@@ -124,8 +124,7 @@ def of_layer(
     return out, *torch.autograd.grad(out, (x, *layer.parameters()), along.to(out.dtype))
 
 
-@pytest.mark.parametrize("sizes", [(128, 512), (512, 128)])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("sizes", "bias"), [((128, 512), True), ((512, 128), False)])
 def test_products(sizes: tuple[int, int], bias: bool) -> None:
     torch.manual_seed(0)
     layer, x = nn.Linear(*sizes, bias=bias), torch.randn(4, 81, sizes[0])
