@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looplab.conf.mistakes import ConfigError
 from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.linear import Linear
 from tests.tasks.statistics import generator, sample_with_parameters
@@ -142,5 +143,19 @@ def test_a_task_can_need_more_than_one_dim() -> None:
     class Wide(Linear):
         min_dims: ClassVar[int] = 3
 
+    assert Wide(dims=DIMS).sample(generator(), batch=2, points=2, dims=3).xs.shape == (2, 2, DIMS)
     with pytest.raises(ValueError, match=r"dims must lie in 3\.\.8"):
         Wide(dims=DIMS).sample(generator(), batch=2, points=2, dims=2)
+
+
+def test_outputs_of_another_shape_or_type_are_refused() -> None:
+    class Wrong(Linear):
+        name: ClassVar[str] = "wrong"
+
+        def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
+            right = super().outputs(xs, parameters)
+            return right.double() if self.dims == 2 else right[:, :1]
+
+    for dims in (2, 3):
+        with pytest.raises(ConfigError, match=r"^task wrong: Wrong\.outputs"):
+            Wrong(dims).sample(generator(), batch=2, points=4)

@@ -164,6 +164,8 @@ def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
             replace(task, held_out=held_out).check_data()
     with pytest.raises(ConfigError, match=r"^task.points "):
         task.sample(generator(), 1, 5000)
+    whole = task.corpus.part("train", torch.device("cpu"))
+    assert torch.equal(task.sample(generator(), 1, len(whole)).ys[0], whole.long())
 
 
 def test_the_text_that_ships_is_read_at_once() -> None:
