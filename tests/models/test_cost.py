@@ -86,6 +86,20 @@ def test_pairs_have_a_read_in() -> None:
     assert costs.start + costs.read_out == 2 * 17 * (5 * 16 + 16)
 
 
+def test_the_last_loop_computes_what_is_read_alone() -> None:
+    """Of a prompt's 11 tokens its projection and its MLP see the 6 with a prediction."""
+    model, prompts = make_model(), draw_prompts()
+
+    def counted(loops: int) -> int:
+        with vmap_backend(model), FlopCounterMode(display=False) as counter, torch.no_grad():
+            model(prompts, loops)
+        return int(counter.get_total_flops())
+
+    outside = 2 * len(prompts.xs) * (11 * 3 * 16 + 6 * 16)
+    each, last = counted(2) - counted(1), counted(1) - outside
+    assert each - last == 2 * len(prompts.xs) * (11 - 6) * 9 * 16**2
+
+
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 @pytest.mark.parametrize("changes", [{"n_layer": 2}, {"injection": "multiply"}])
 def test_seventy_loops_keep_as_much_as_twenty(
