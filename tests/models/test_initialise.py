@@ -21,7 +21,7 @@ from looplab.models.blocks.parameters import (
     initialise_block,
 )
 from looplab.models.blocks.spec import BlockSpec
-from tests.models.plain_blocks import ALL, ATTENTIONS, small_spec
+from tests.models.plain_blocks import ALL, small_spec
 
 
 def generator(seed: int) -> torch.Generator:
@@ -56,9 +56,9 @@ def assert_uniform(weights: Tensor, bound: float) -> None:
     assert abs(scaled.square().mean() - 1 / 3) <= 5 * math.sqrt(4 / 45 / n)
 
 
-@pytest.mark.parametrize("n_layer", [1, 3])
-def test_weights_of_the_loop(n_layer: int) -> None:
+def test_weights_of_the_loop() -> None:
     """0.02, and less for what writes to the stream: two writers a layer."""
+    n_layer = 3
     model = wide(n_layer)
     for block in model.loop.blocks:
         for name, std in (
@@ -68,15 +68,6 @@ def test_weights_of_the_loop(n_layer: int) -> None:
             ("contract", 0.02 / math.sqrt(2 * n_layer)),
         ):
             assert_normal(block.get_submodule(name).get_parameter("weight"), std)
-
-
-def test_biases_of_the_loop_are_zero_and_norms_are_neutral() -> None:
-    for module in wide().loop.modules():
-        if isinstance(module, nn.Linear):
-            assert torch.all(module.bias == 0)
-        if isinstance(module, nn.LayerNorm):
-            assert torch.all(module.weight == 1)
-            assert torch.all(module.bias == 0)
 
 
 def test_positions() -> None:
@@ -95,31 +86,17 @@ def test_read_in_and_read_out_are_uniform_within_their_fan_in() -> None:
         assert layer.bias.abs().max() <= 1 / math.sqrt(fan_in)
 
 
-def test_every_number_is_drawn_anew() -> None:
-    """No two layers and no two kinds share weights."""
-    weights = torch.cat([w.detach().flatten()[:64] for w in wide(3).parameters() if w.ndim > 1])
-    assert len(weights.unique()) > 0.99 * len(weights)
-
-
 def test_weights_are_a_function_of_the_generator() -> None:
+    """The global one is neither read nor moved; without any it is that of seed 0."""
     spec = ModelSpec(dims=3, n_embd=16, n_head=2)
+    state = torch.get_rng_state()
     one, same, other = (Model(spec, generator(seed)).state_dict() for seed in (1, 1, 2))
+    zero, default = Model(spec, generator(0)).state_dict(), Model(spec).state_dict()
+    assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(one[name], same[name]) for name in one)
+    assert all(torch.equal(zero[name], default[name]) for name in zero)
     assert not torch.equal(one["loop.positions"], other["loop.positions"])
     assert not torch.equal(one["read_out.weight"], other["read_out.weight"])
-    zero, default = Model(spec, generator(0)).state_dict(), Model(spec).state_dict()
-    assert all(torch.equal(zero[name], default[name]) for name in zero)
-
-
-def test_the_global_generator_is_neither_read_nor_moved() -> None:
-    spec, made = ModelSpec(dims=3, n_embd=16, n_head=2), []
-    with torch.random.fork_rng(devices=[]):
-        for seed in (1, 2):
-            torch.manual_seed(seed)
-            state = torch.get_rng_state()
-            made.append(Model(spec).state_dict())
-            assert torch.equal(torch.get_rng_state(), state)
-    assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
 
 
 def fresh(spec: BlockSpec, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -148,7 +125,7 @@ def test_norms_are_the_identity_biases_zero_and_weights_drawn(pair: tuple[str, s
     assert not any(name.endswith("bias") for name in weights) or spec.kind == "gpt2"
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", ["full", "latent"])
 def test_llama_s_weights_have_the_given_deviation(attention: str) -> None:
     """Those that write to the stream as well. 64 · 16 numbers at least: 1/sqrt(2 · 1024) = 2.2 %
     is the error of a standard deviation."""
@@ -159,7 +136,7 @@ def test_llama_s_weights_have_the_given_deviation(attention: str) -> None:
             assert abs(weight.mean().item()) < 0.02
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("attention", ["full", "latent"])
 def test_the_fully_looped_start_within_their_bounds(attention: str) -> None:
     """sqrt(3 / what a product reads), filled to the brim; zero where it writes to the stream."""
     spec = replace(small_spec("flt", attention, n_embd=64), rank=12)
@@ -172,62 +149,31 @@ def test_the_fully_looped_start_within_their_bounds(attention: str) -> None:
             assert -0.98 * bound > weight.min().item() >= -bound, name
 
 
-def test_gpt2_starts_as_a_model_s_blocks_do() -> None:
-    """The same draws from the same generator, thinner with the number of layers."""
-    shape = ModelSpec(dims=3, n_layer=3, n_embd=32, n_head=4, family="standard", injection="none")
-    model = Model(shape, Generator().manual_seed(5))
-    spec, generator = BlockSpec(32, 4, n_layer=3), Generator().manual_seed(5)
-    for layer in range(3):
-        block = make_block(spec, layer)
-        initialise_block(block, spec, generator)
-        theirs = model.loop.blocks[layer].state_dict()
-        for name, weight in block.state_dict().items():
-            assert torch.equal(weight, theirs[name]), name
-
-
-@pytest.mark.parametrize("pair", ALL, ids="-".join)
-def test_every_parameter_has_a_role_and_its_parts_add_up(pair: tuple[str, str]) -> None:
-    spec = small_spec(*pair)
-    block = make_block(spec)
-    roles, weights = block_roles(block, spec), dict(block.named_parameters())
-    assert roles.keys() == weights.keys()
-    for name, role in roles.items():
-        assert sum(role.parts) == len(weights[name]), name
-        expected = "matrix" if weights[name].ndim == 2 else "norm" if "norm" in name else "bias"
-        assert role.kind == expected, name
-
-
 def test_fused_matrices_tell_their_parts() -> None:
     def roles(kind: str, attention: str) -> dict[str, Role]:
         spec = small_spec(kind, attention)
         return block_roles(make_block(spec), spec)
 
     assert roles("gpt2", "full")["qkv.weight"] == Role("matrix", (24, 24, 24))
-    assert roles("gpt2", "full")["qkv.bias"] == Role("bias", (72,))
-    assert roles("gpt2", "sliding")["mlp.expand.weight"] == Role("matrix", (96,))
-    assert roles("llama", "grouped") == {
-        "norm_1.weight": Role("norm", (24,)),
-        "attention.qkv.weight": Role("matrix", (24, 12, 12)),
-        "attention.projection.weight": Role("matrix", (24,)),
-        "norm_2.weight": Role("norm", (24,)),
-        "mlp.expand.weight": Role("matrix", (64, 64)),
-        "mlp.contract.weight": Role("matrix", (24,)),
-    }
-    assert roles("flt", "latent") == {
-        "attention.query.weight": Role("matrix", (24,)),
-        "attention.down.weight": Role("matrix", (5,)),
-        "attention.up.weight": Role("matrix", (24, 24)),
-        "attention.projection.weight": Role("matrix", (24,)),
-        "mlp.expand.weight": Role("matrix", (96,)),
-        "mlp.contract.weight": Role("matrix", (24,)),
-    }
+    grouped, latent = roles("llama", "grouped"), roles("flt", "latent")
+    assert grouped["attention.qkv.weight"] == Role("matrix", (24, 12, 12))
+    assert grouped["mlp.expand.weight"] == Role("matrix", (64, 64))
+    assert latent["attention.up.weight"] == Role("matrix", (24, 24))
+    assert latent["mlp.expand.weight"] == Role("matrix", (96,))
 
 
 @pytest.mark.parametrize("pair", ALL, ids="-".join)
-@pytest.mark.parametrize(("n_embd", "n_head"), [(24, 4), (40, 2)])
-def test_the_formula_counts_what_is_there(pair: tuple[str, str], n_embd: int, n_head: int) -> None:
-    spec = small_spec(*pair, n_embd=n_embd, n_head=n_head)
-    assert count_block(spec) == sum(p.numel() for p in make_block(spec).parameters())
+def test_the_formula_counts_what_is_there_and_roles_its_parts(pair: tuple[str, str]) -> None:
+    for n_embd, n_head in ((24, 4), (40, 2)):
+        spec = small_spec(*pair, n_embd=n_embd, n_head=n_head)
+        block = make_block(spec)
+        assert count_block(spec) == sum(p.numel() for p in block.parameters())
+        roles, weights = block_roles(block, spec), dict(block.named_parameters())
+        assert roles.keys() == weights.keys()
+        for name, role in roles.items():
+            assert sum(role.parts) == len(weights[name]), name
+            expected = "matrix" if weights[name].ndim == 2 else "norm" if "norm" in name else "bias"
+            assert role.kind == expected, name
 
 
 @pytest.mark.parametrize(("depth", "heads", "millions"), [(6, 3, 127.1), (12, 6, 317.9)])
@@ -237,28 +183,12 @@ def test_the_fully_looped_paper_s_models(depth: int, heads: int, millions: float
     assert count_language_model(spec, 151_644, tied=False) / 1e6 == pytest.approx(
         millions, abs=0.05
     )
-    assert count_language_model(spec, 151_644, tied=False) == count_language_model(
-        spec, 151_680, tied=False
-    )
+    padded = count_language_model(spec, 151_680, tied=False)
+    assert count_language_model(spec, 151_644, tied=False) == padded
 
 
-@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (24, 268.4), (48, 438.3)])
+@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (48, 438.3)])
 def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> None:
     """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
     spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")
     assert count_language_model(spec, 128_256, tied=True) / 1e6 == pytest.approx(millions, abs=0.05)
-
-
-def test_grouped_heads_save_what_the_paper_says() -> None:
-    """A block has (10 + 2 r) n_embd² numbers where r of the heads have keys of their own."""
-    spec = BlockSpec(768, 6, kind="flt", attention="grouped", n_kv=3)
-    assert count_block(spec) == 11 * 768**2
-
-
-def test_language_models_are_made_of_what_is_counted() -> None:
-    """Final norm and the head's tie included."""
-    for kind, norm in (("gpt2", 48), ("llama", 24), ("flt", 0)):
-        spec = BlockSpec(24, 4, n_layer=2, kind=kind)
-        blocks = 2 * count_block(spec)
-        assert count_language_model(spec, 64, tied=True) == blocks + norm + 64 * 24
-        assert count_language_model(spec, 65, tied=False) == blocks + norm + 2 * 128 * 24

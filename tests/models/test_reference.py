@@ -13,7 +13,7 @@ from torch import Tensor
 from looplab.models import Model, ModelSpec
 from looplab.models.reference import Reference, read_reference
 from tests.models.reference_codes import HEADS, garg_weights, leiay_weights, predict
-from tests.models.small import DIMS, Batch, draw_prompts
+from tests.models.small import DIMS, draw_prompts
 
 Weights = dict[str, Tensor]
 
@@ -35,42 +35,28 @@ def model_of(reference: Reference, family: Any = "standard", injection: Any = "n
     return model
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize(
     ("family", "injection", "n_layer"),
     [
-        ("looped", "add", 1),
         ("looped", "add", 2),
         ("looped", "multiply", 1),
         ("tied", "none", 1),
         ("standard", "none", 3),
     ],
 )
-def test_leiay_s_models_predict_the_same(family: str, injection: str, n_layer: int) -> None:
-    weights, prompts = leiay_weights(n_layer), draw_prompts(points=8)
-    model = model_of(read_reference(weights), family, injection)
-    for loops in (1, 5) if family != "standard" else (1,):
-        steps = n_layer if family == "standard" else loops
-        ours = model(prompts, loops=steps, window=1, grad_loops=steps)[0]
-        theirs = predict(weights, prompts, loops, injection)
-        assert theirs.std() > 0.1
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("family", "injection", "n_layer"),
-    [("looped", "add", 1), ("looped", "multiply", 2), ("standard", "none", 3)],
-)
-def test_leiay_s_classifiers_have_the_same_logits(
-    family: str, injection: str, n_layer: int
+def test_leiay_s_models_predict_the_same(
+    family: str, injection: str, n_layer: int, outputs: int
 ) -> None:
-    weights, prompts = leiay_weights(n_layer, outputs=2), draw_prompts(points=8)
-    labelled = Batch(prompts.xs, (prompts.ys > 0).float())
-    model = model_of(read_reference(weights), family, injection)
+    """Classifiers have the same logits."""
+    weights, prompts = leiay_weights(n_layer, outputs=outputs), draw_prompts(points=8)
+    found = read_reference(weights)
+    assert (found.code, found.n_layer) == ("Leiay/looped_transformer", n_layer)
+    assert (found.dims, found.n_embd, found.n_positions) == (DIMS, 16, 8)
     loops, steps = (1, n_layer) if family == "standard" else (5, 5)
-    ours = model(labelled, loops=steps, window=1, grad_loops=steps)[0]
-    theirs = predict(weights, labelled, loops, injection)
-    assert theirs.shape == (3, 8, 2)
-    assert (theirs[..., 1] - theirs[..., 0]).std() > 0.1
+    ours = model_of(found, family, injection)(prompts, loops=steps, window=1, grad_loops=steps)[0]
+    theirs = predict(weights, prompts, loops, injection)
+    assert theirs.std() > 0.1
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
@@ -86,7 +72,9 @@ def test_a_number_that_is_log_odds_becomes_two_logits() -> None:
 
 def test_garg_s_model_predicts_the_same_up_to_its_last_position() -> None:
     weights, prompts = garg_weights(n_layer=3), draw_prompts(points=8)
-    model = model_of(read_reference(weights))
+    found = read_reference(weights)
+    assert (found.code, found.n_layer) == ("dtsip/in-context-learning", 3)
+    model = model_of(found)
     with torch.no_grad():
         model.get_parameter("loop.positions")[-1] = math.nan  # the row that theirs does not have
     theirs = predict(weights, prompts, loops=1)
@@ -94,19 +82,6 @@ def test_garg_s_model_predicts_the_same_up_to_its_last_position() -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     *_, (_, unrolled) = model.unroll(prompts, 3)
     torch.testing.assert_close(unrolled, theirs, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("weights", "code", "n_layer"),
-    [
-        (leiay_weights(2), "Leiay/looped_transformer", 2),
-        (garg_weights(4), "dtsip/in-context-learning", 4),
-    ],
-)
-def test_the_shape_is_read_from_the_tensors(weights: Weights, code: str, n_layer: int) -> None:
-    found = read_reference(weights)
-    assert (found.code, found.n_layer) == (code, n_layer)
-    assert (found.dims, found.n_embd, found.n_positions) == (DIMS, 16, 8)
 
 
 @pytest.mark.parametrize("make", [leiay_weights, garg_weights])
@@ -142,52 +117,22 @@ def _without(weights: Weights, *names: str) -> Weights:
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        ({}, "laid out like neither .* begins with nothing"),
-        (
-            {"conv1.weight": torch.ones(1), "fc.bias": torch.ones(1)},
-            "Leiay/looped_transformer nor dtsip/in-context-learning: it begins with conv1.weight, ",
-        ),
+        ({}, "neither"),
         # Layers that do not count from 0.
-        ({n: t for n, t in leiay_weights(2).items() if ".h.0." not in n}, "laid out like neither"),
-        (_without(leiay_weights(), "_read_in.weight"), "lacks _read_in.weight"),
-        (
-            _without(leiay_weights(2), "_backbone.transformer.h.1.mlp.c_fc.bias"),
-            r"lacks _backbone.transformer.h.1.mlp.c_fc.bias",
-        ),
-        (leiay_weights() | {"_backbone.transformer.lanes": torch.ones(2)}, "holds .*lanes, which"),
-        (
-            leiay_weights(outputs=3),
-            "reads out 3 numbers, where Leiay/looped_transformer has 1 or 2$",
-        ),
-        (
-            garg_weights() | {"_read_out.weight": torch.ones(2, 16)},
-            "reads out 2 numbers, where dtsip/in-context-learning has 1$",
-        ),
-        (
-            leiay_weights(outputs=2) | {"_read_out.bias": torch.ones(1)},
-            r"has _read_out.bias of shape \[1\], expected \[2\]",
-        ),
-        (
-            leiay_weights() | {"_backbone.transformer.wpe.weight": torch.ones(16, 16)},
-            r"has 16 positions, where Leiay/looped_transformer makes 2 n_positions \+ 1",
-        ),
-        (
-            garg_weights() | {"_backbone.wpe.weight": torch.ones(17, 16)},
-            "has 17 positions, where dtsip/in-context-learning makes 2 n_positions$",
-        ),
+        ({n: t for n, t in leiay_weights(2).items() if ".h.0." not in n}, "neither"),
+        (_without(leiay_weights(), "_read_in.weight"), r"lacks _read_in\.weight"),
+        (leiay_weights() | {"_backbone.transformer.lanes": torch.ones(2)}, "holds .*lanes"),
+        (leiay_weights(outputs=3), "reads out 3"),
+        (garg_weights() | {"_read_out.weight": torch.ones(2, 16)}, "reads out 2"),
+        (leiay_weights(outputs=2) | {"_read_out.bias": torch.ones(1)}, r"has _read_out\.bias"),
+        (leiay_weights() | {"_backbone.transformer.wpe.weight": torch.ones(16, 16)}, "has 16"),
+        (garg_weights() | {"_backbone.wpe.weight": torch.ones(17, 16)}, "has 17"),
         # The other code's orientation.
-        (
-            garg_weights(1) | {"_backbone.h.0.attn.c_attn.weight": torch.ones(48, 16)},
-            r"has _backbone.h.0.attn.c_attn.weight of shape \[48, 16\], expected \[16, 48\]",
-        ),
+        (garg_weights(1) | {"_backbone.h.0.attn.c_attn.weight": torch.ones(48, 16)}, "c_attn"),
         (leiay_weights() | {"_read_in.weight": torch.ones(16)}, "expected a matrix"),
-        (
-            leiay_weights() | {"_read_in.bias": torch.ones(16, dtype=torch.int64)},
-            "_read_in.bias in torch.int64, expected floating point",
-        ),
+        (leiay_weights() | {"_read_in.bias": torch.ones(16, dtype=torch.int64)}, "int64"),
     ],
 )
-def test_what_is_neither_code_s_is_refused_in_one_line(weights: Weights, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem) as refused:
+def test_what_is_neither_code_s_is_refused(weights: Weights, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         read_reference(weights)
-    assert "\n" not in str(refused.value)

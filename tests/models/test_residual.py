@@ -18,12 +18,10 @@ from tests.models.small import WAYS, draw_prompts, make_model, make_spec
     [
         ("none", 16, 4, 1.0, 1.0),
         ("sqrt", 16, 4, 1.0, 0.25),
-        ("sqrt", 2, 1, 1.0, 0.7071067811865476),
         ("linear", 16, 4, 1.0, 0.0625),
         ("factored", 16, 4, 1.0, 0.03125),
         ("factored", 1, 12, math.sqrt(12), 1.0),  # as without, at the reference depth of 12
         ("factored", 8, 48, 3.0, 3 / (8 * math.sqrt(48))),
-        ("linear", 1, 7, 1.0, 1.0),
     ],
 )
 def test_the_formulas(
@@ -32,20 +30,7 @@ def test_the_formulas(
     assert residual_scale(scaling, loops, layers, factor) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (("linear", 0, 2), "at least 1, got 0 and 2"),
-        (("none", 2, -1), "at least 1, got 2 and -1"),
-    ],
-)
-def test_what_has_no_scale_is_refused(arguments: tuple[Any, ...], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        residual_scale(*arguments)
-
-
-@pytest.mark.parametrize("family", ["looped", "tied"])
-def test_a_looped_model_s_scale_is_of_its_loops(family: str) -> None:
+def test_a_looped_model_s_scale_is_of_its_loops() -> None:
     """Those it is trained to make, unless others are asked for."""
     for scaling, at_8, at_2 in (
         ("none", 1.0, 1.0),
@@ -55,7 +40,7 @@ def test_a_looped_model_s_scale_is_of_its_loops(family: str) -> None:
     ):
         factor = 0.5 if scaling == "factored" else 1.0
         model = Model(
-            make_spec(family, n_layer=3, loops=8, residual_scaling=scaling, residual_factor=factor)
+            make_spec(n_layer=3, loops=8, residual_scaling=scaling, residual_factor=factor)
         )
         assert model.residual_scale() == pytest.approx(at_8)
         assert model.residual_scale(2) == pytest.approx(at_2)
@@ -64,22 +49,18 @@ def test_a_looped_model_s_scale_is_of_its_loops(family: str) -> None:
 def test_a_standard_model_s_scale_is_of_its_layers() -> None:
     """Whatever loops it is said to make: a stack of n layers has n branches of each kind, made
     once."""
-    for scaling, expected in (
-        ("none", 1.0), ("sqrt", 0.5), ("linear", 0.25), ("factored", 0.5 * 0.5),
-    ):  # fmt: skip
-        model = Model(
-            make_spec("standard", n_layer=4, loops=9, residual_scaling=scaling, residual_factor=0.5)
-            if scaling == "factored"
-            else make_spec("standard", n_layer=4, loops=9, residual_scaling=scaling)
-        )
+    for scaling, factor, expected in (
+        *(("none", 1.0, 1.0), ("sqrt", 1.0, 0.5)),
+        *(("linear", 1.0, 0.25), ("factored", 0.5, 0.5 * 0.5)),
+    ):
+        settings = {"residual_scaling": scaling, "residual_factor": factor}
+        model = Model(make_spec("standard", n_layer=4, loops=9, **settings))
         assert model.residual_scale() == model.residual_scale(7) == pytest.approx(expected)
 
 
 SCALED = [
     {"injection": "add"},
     {"injection": "none", "norm": "at_readout"},
-    {"injection": "add", "norm": "at_readout"},
-    {"family": "tied"},
     {"connectivity": "FLT", "block": "flt"},
 ]
 
@@ -95,23 +76,16 @@ def test_more_loops_than_trained_do_not_change_the_map(changes: dict[str, Any]) 
     torch.testing.assert_close(model(draw_prompts(), 6, 6)[:3], model(draw_prompts(), 3, 3))
 
 
-@pytest.mark.parametrize("scaling", ["none", "sqrt", "linear", "factored"])
-@pytest.mark.parametrize("changes", SCALED)
+@pytest.mark.parametrize("scaling", ["none", "linear"])
+@pytest.mark.parametrize("changes", [SCALED[0], SCALED[1]])
 def test_the_loops_of_the_scale_can_be_given(changes: dict[str, Any], scaling: str) -> None:
     """As where training is at fewer loops than at its end."""
-    if (changes.get("injection"), changes.get("norm")) == ("add", "at_readout"):
-        scaling = "linear"
     two, four = (make_model(**changes, loops=R, residual_scaling=scaling) for R in (2, 4))
     prompts = draw_prompts()
     expected = four(prompts, 3, 2)
     assert torch.equal(two(prompts, 3, 2, scale_loops=4), expected)
     assert torch.equal(four(prompts, 3, 2, scale_loops=None), expected)
     assert torch.equal(two(prompts, 3, 2), expected) == (scaling == "none")
-
-
-def test_no_loops_are_no_scale() -> None:
-    with pytest.raises(ValueError, match="at least 1, got 0 and 1"):
-        make_model(residual_scaling="linear", loops=3)(draw_prompts(), 3, scale_loops=0)
 
 
 def test_layers_outside_the_loop_are_not_scaled() -> None:

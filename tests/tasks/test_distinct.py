@@ -15,7 +15,6 @@ from looplab.tasks.random_source import NumberedPrompts
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_normal,
-    assert_uncorrelated,
     assert_uniform,
     generator,
 )
@@ -51,67 +50,27 @@ def test_there_are_exactly_n_prompts_in_the_world(name: str) -> None:
         assert len(ys.mul(1e3).round().unique(dim=0)) >= 7, "two prompts share their outputs"
 
 
-def test_fewer_points_are_the_beginning_of_more(name: str) -> None:
+def test_fewer_points_or_dims_are_a_part_of_more(name: str) -> None:
     short, long = (sample(name, 1000, 20, seed=5, points=points) for points in (3, 9))
     assert torch.equal(short.xs, long.xs[:, :3])
     torch.testing.assert_close(short.ys, long.ys[:, :3], rtol=1e-5, atol=1e-5)
-
-
-def test_a_larger_world_holds_the_smaller_one(name: str) -> None:
-    """Prompt j does not depend on how many others there are."""
-    few, _, _ = by_prompt([sample(name, 3, 60, seed=0)])
-    many, _, _ = by_prompt([sample(name, 6, 150, seed=1)])
-    assert len(few) == 3
-    assert len(many) == 6
-    assert torch.all((few[:, None] == many).all(2).any(1))
-
-
-def test_one_prompt(name: str) -> None:
-    one, other = (sample(name, 1, 8, seed) for seed in (0, 1))
-    assert torch.equal(one.xs, other.xs)
-    assert torch.equal(one.xs, one.xs[:1].expand(8, -1, -1))
-
-
-def test_prompts_are_drawn_uniformly(name: str) -> None:
-    different, which, _ = by_prompt([sample(name, 5, 4000, seed=0, points=1)])
-    assert_frequencies(which[:, None] == torch.arange(len(different)), 1 / 5)
-
-
-def test_a_world_without_end_costs_nothing(name: str) -> None:
-    """10^12 prompts could not be stored; two of 400 draws coincide once in ten million times."""
-    prompts = sample(name, 10**12, 400, seed=0)
-    assert len(prompts.xs.flatten(1).unique(dim=0)) == 400
-    if not make_task(name, DIMS).classes:
-        assert len(prompts.ys.unique(dim=0)) == 400
-
-
-def test_numbered_inputs_are_standard_normal() -> None:
-    """With a world so large that no prompt comes twice."""
-    assert_normal(sample("linear", 10**12, 8000, seed=0, points=4).xs)
-
-
-def test_noise_belongs_to_the_prompt() -> None:
-    """The noise, too, is the same at every visit, and it is there."""
-    noisy = [sample("noisy_linear", 2, 40, seed) for seed in (0, 1)]
-    clean = [sample("linear", 2, 40, seed) for seed in (0, 1)]
-    for one, other in zip(noisy, clean, strict=True):
-        assert torch.equal(one.xs, other.xs)
-        assert not torch.any(one.ys == other.ys)
-    different, which, _ = by_prompt(clean)
-    noise = torch.cat([one.ys - other.ys for one, other in zip(noisy, clean, strict=True)])
-    assert len(different) == 2
-    first, second = noise[which == 0], noise[which == 1]
-    torch.testing.assert_close(first, first[:1].expand_as(first), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(second, second[:1].expand_as(second), rtol=1e-5, atol=1e-5)
-    assert not torch.any(torch.isclose(first[0], second[0]))
-
-
-@pytest.mark.parametrize("dims", [1, 2])
-def test_visible_dims_leave_the_visible_inputs_as_they_are(name: str, dims: int) -> None:
     task = make_task(name, DIMS, distinct_prompts=50)
-    some, full = (task.sample(generator(), 20, POINTS, shown) for shown in (dims, DIMS))
-    seen = visible(task, dims)
-    assert torch.equal(some.xs[:, :, seen], full.xs[:, :, seen])
+    full = task.sample(generator(), 20, POINTS)
+    for dims in (1, 2):
+        some, seen = task.sample(generator(), 20, POINTS, dims), visible(task, dims)
+        assert torch.equal(some.xs[:, :, seen], full.xs[:, :, seen])
+
+
+@pytest.mark.parametrize("name", ["noisy_linear", "halfspaces"])
+def test_prompts_are_drawn_uniformly_from_a_world_of_any_size(name: str) -> None:
+    """A larger world holds the smaller one. 10^12 prompts could not be stored; two of 400 draws
+    coincide once in ten million times."""
+    few, _, _ = by_prompt([sample(name, 3, 60, seed=0)])
+    many, which, _ = by_prompt([sample(name, 6, 4000, seed=1)])
+    assert (len(few), len(many)) == (3, 6)
+    assert torch.all((few[:, None] == many).all(2).any(1))
+    assert_frequencies(which[:, None] == torch.arange(6), 1 / 6)
+    assert len(sample(name, 10**12, 400, seed=0).xs.flatten(1).unique(dim=0)) == 400
 
 
 def finite(functions: int, name: str = "linear", dims: int = 4) -> Task:
@@ -130,53 +89,31 @@ def test_there_are_n_functions_each_as_likely_and_no_prompt_comes_twice() -> Non
     assert {tuple(row) for row in listed.tolist()} == {tuple(row) for row in different.tolist()}
 
 
-def test_outputs_are_those_of_the_functions_also_of_nonlinear_ones() -> None:
-    task = finite(3, "relu_network")
-    prompts, parameters = task.draw(generator(), batch=20, points=6)
-    torch.testing.assert_close(prompts.ys, task.outputs(prompts.xs, parameters))
-
-
 def test_a_larger_world_holds_the_smaller_one_and_seeds_share_it() -> None:
+    """And fewer visible dims leave a function as it is."""
     assert torch.equal(finite(50).functions()[:7], finite(7).functions())
     one, other = (finite(2).draw(generator(seed), 50, 2)[1] for seed in (0, 1))
     assert torch.equal(one.unique(dim=0), other.unique(dim=0))
-
-
-def test_functions_are_those_of_the_endless_set_and_not_of_numbered_prompts() -> None:
-    weights = finite(8000, dims=3).functions()
-    assert_normal(weights)
-    _, of_prompts = make_task("linear", 3, distinct_prompts=10).draw(generator(), 40, 2)
-    assert not torch.isin(of_prompts, weights).any()
-
-
-def test_fewer_visible_dims_leave_the_function_as_it_is() -> None:
-    task = finite(1)
-    (some,), (full,) = (task.draw(generator(), 1, 3, dims)[1] for dims in (2, 4))
+    (some,), (full,) = (finite(1).draw(generator(), 1, 3, dims)[1] for dims in (2, 4))
     assert torch.equal(some[:2], full[:2])
 
 
-def test_evaluation_has_new_functions() -> None:
-    task = finite(3).for_evaluation()
-    assert task.distinct_functions == 0
-    _, weights = task.draw(generator(), 20, 2)
-    assert not torch.isin(weights, finite(3).functions()).any()
+def test_functions_are_those_of_the_endless_set_and_no_others() -> None:
+    """Neither those of numbered prompts nor those of evaluation."""
+    weights = finite(8000, dims=3).functions()
+    assert_normal(weights)
+    _, of_prompts = make_task("linear", 3, distinct_prompts=10).draw(generator(), 40, 2)
+    asked = finite(8000, dims=3).for_evaluation()
+    assert asked.distinct_functions == 0
+    for others in (of_prompts, asked.draw(generator(), 20, 2)[1]):
+        assert not torch.isin(others, weights).any()
 
 
 def test_both_limits_together_and_tables_are_refused() -> None:
-    with pytest.raises(ConfigError, match="has no meaning with distinct_prompts"):
+    with pytest.raises(ConfigError, match="distinct_functions"):
         make_task("linear", 3, distinct_prompts=2, distinct_functions=2)
-    for words, message in (
-        (("task=linear", "task.distinct_prompts=2"), "has no meaning with task.distinct_prompts"),
-        (("task=tables",), "has no meaning with task=tables"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            Config.of(*words, "task.distinct_functions=2")
-
-
-def test_posterior_means_are_left_to_the_endless_set() -> None:
-    assert finite(2).no_posterior_mean()
-    config = Config.of("task=noisy_linear", "task.distinct_functions=2")
-    assert config.training.targets == "outputs"
+    with pytest.raises(ConfigError, match=r"task.distinct_functions"):
+        Config.of("task=tables", "task.distinct_functions=2")
 
 
 BITS = 2**64
@@ -207,10 +144,9 @@ def test_the_slow_hash_is_splitmix64() -> None:
     assert mix(GOLDEN) == 0xE220A8397B1DCDAF
 
 
-@pytest.mark.parametrize("family", [0, 1, 0x5EED])
-def test_numbers_are_those_of_the_slow_hash(family: int) -> None:
+def test_numbers_are_those_of_the_slow_hash() -> None:
     """Pinned: other numbers here would change the prompts of every run with `distinct_prompts`."""
-    indices = [0, 1, 12345, 10**12 - 1, 2**62]
+    indices, family = [0, 1, 12345, 10**12 - 1, 2**62], 0x5EED
     numbered = NumberedPrompts(torch.tensor(indices), family)
     uniform, normal = numbered.uniform(3), numbered.normal(2, 2)
     for row, index in enumerate(indices):
@@ -221,14 +157,6 @@ def test_numbers_are_those_of_the_slow_hash(family: int) -> None:
             centre = ((slow_bits(index, family, 2, i + 1) >> 11) + 0.5) / 2**53
             actual = normal[row].flatten()[i].item()
             assert actual == pytest.approx(float(ndtri(centre)), rel=1e-6, abs=1e-7)
-
-
-@pytest.mark.parametrize("kind", ["normal", "uniform"])
-def test_shapes_and_types(kind: str) -> None:
-    for shape in ((), (3,), (2, 5), (0,)):
-        numbers: Tensor = getattr(draws(4), kind)(*shape)
-        assert numbers.shape == (4, *shape)
-        assert numbers.dtype == torch.float32
 
 
 def test_distributions() -> None:
@@ -248,51 +176,3 @@ def test_no_bits_give_a_number_out_of_range(bits: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(numbered, "_bits", lambda shape: torch.full((1, *shape), bits))
     assert 0 <= numbered.uniform(1).item() < 1
     assert abs(numbered.normal(1).item()) < 9
-
-
-@pytest.mark.parametrize("kind", ["normal", "uniform"])
-def test_neighbours_are_independent(kind: str) -> None:
-    """Neighbouring counters, prompts, calls and families; squares too, for what a sign hides."""
-    numbered = draws(401)
-    one, other = (getattr(numbered, kind)(301) for _ in range(2))
-    family = getattr(draws(401, family=2), kind)(301)
-    pairs = [
-        (one[:, :-1], one[:, 1:]),
-        (one[:-1], one[1:]),
-        (one, other),
-        (one[:, 1:], other[:, :-1]),
-        (one[1:], other[:-1]),
-        (one[1:, :-1], one[:-1, 1:]),
-        (one, family),
-        (one[1:], family[:-1]),
-    ]
-    for left, right in pairs:
-        assert_uncorrelated(left, right)
-        assert_uncorrelated((left - one.mean()).square(), (right - one.mean()).square())
-
-
-def test_no_number_comes_twice() -> None:
-    """Streams of different prompts and calls never run into each other."""
-    numbered = draws(300)
-    numbers = torch.stack([numbered.normal(100).double() for _ in range(2)]).flatten()
-    # 60,000 float32 numbers: some coincide by rounding, whole runs would not.
-    assert len(numbers.unique()) > 0.99 * len(numbers)
-    runs = numbers.view(-1, 4)
-    assert len(runs.unique(dim=0)) == len(runs)
-
-
-def test_numbers_belong_to_the_prompt_and_not_to_its_place() -> None:
-    index = torch.tensor([5, 3, 5, 8])
-    numbers = NumberedPrompts(index, 1).normal(6)
-    assert torch.equal(numbers[0], numbers[2])
-    assert torch.equal(numbers, draws(9).normal(6)[index])
-    assert len(numbers.unique(dim=0)) == 3
-
-
-def test_a_shorter_draw_is_the_beginning_of_a_longer_one() -> None:
-    assert torch.equal(draws(5).normal(4), draws(5).normal(9)[:, :4])
-    assert torch.equal(draws(5).normal(2, 3), draws(5).normal(7, 3)[:, :2])
-    # Also what follows it: the next call does not depend on how much this one drew.
-    short, long = draws(5), draws(5)
-    short.uniform(2), long.uniform(50)
-    assert torch.equal(short.uniform(3), long.uniform(3))

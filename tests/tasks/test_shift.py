@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,8 +37,13 @@ def noisy(std: float = 2.0, dims: int = 5) -> Task:
     return make_task("noisy_linear", dims, settings={"noise_std": std})
 
 
-SIGNS = ("decision_tree", "halfspaces")  # all that they read
 OWN_QUERIES = {"orthogonal_query", "repeated_query", "random_orthants", "opposite_orthants"}
+PLAIN_INPUTS = {
+    "noise",
+    "repeated_query",
+    *(name for name in SHIFTS if name.startswith("scaled_w")),
+}
+TASKS = (linear(4), noisy(0.0, dims=4), make_task("halfspaces", 4))
 
 
 @pytest.fixture(params=sorted(SHIFTS))
@@ -46,87 +52,44 @@ def shift(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize(("batch", "points", "dims"), [(1, 1, 1), (5, 3, 4), (2, 11, 4)])
-def test_shapes_and_types(name: str, shift: str, batch: int, points: int, dims: int) -> None:
-    shifted = sample(shift, make_task(name, dims), batch, points)
-    points = min(points, dims) if shift == "orthogonal_query" else points
-    for pairs in (shifted.prompts, shifted.queries):
-        assert pairs.xs.shape == (batch, points, dims)
-        assert pairs.ys.shape == (batch, points)
-        assert pairs.xs.dtype == pairs.ys.dtype == torch.float32
-        assert torch.isfinite(pairs.xs).all()
-        assert torch.isfinite(pairs.ys).all()
-
-
-def test_some_shifts_have_queries_of_their_own(shift: str) -> None:
-    shifted = sample(shift, linear())
-    assert (shifted.queries is shifted.prompts) == (shift not in OWN_QUERIES)
-
-
-def test_a_shift_is_a_function_of_the_generator_alone(name: str, shift: str) -> None:
-    """And neither reads nor moves the global one."""
-    task = make_task(name, dims=4)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_what_holds_for_every_shift(task: Task, shift: str) -> None:
+    """It is a function of the generator alone, the global one is neither read nor moved, and
+    `distinct_prompts` has no part in it; outputs, of examples and queries alike, are those of the
+    prompts' own functions."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         one = sample(shift, task)
         torch.manual_seed(2)
         state = torch.get_rng_state()
-        again, other = sample(shift, task), sample(shift, task, seed=1)
+        again, other = sample(shift, replace(task, distinct_prompts=1)), sample(shift, task, seed=1)
         assert torch.equal(torch.get_rng_state(), state)
+    points = 4 if shift == "orthogonal_query" else 9
     for first, second in ((one.prompts, again.prompts), (one.queries, again.queries)):
+        assert (first.xs.shape, first.ys.shape) == ((6, points, 4), (6, points))
+        assert first.xs.dtype == first.ys.dtype == torch.float32
         assert torch.equal(first.xs, second.xs)
         assert torch.equal(first.ys, second.ys)
     assert not torch.any(one.prompts.xs == other.prompts.xs)
+    assert (one.queries is one.prompts) == (shift not in OWN_QUERIES)
+    if shift != "noise":
+        scale = float(shift.removeprefix("scaled_w_")) if shift.startswith("scaled_w") else 1.0
+        for pairs in (one.prompts, one.queries):
+            expected = scale * task.outputs(pairs.xs, functions(task))
+            torch.testing.assert_close(pairs.ys, expected)
+    if shift in PLAIN_INPUTS:
+        assert torch.equal(one.prompts.xs, plain(task).xs)
 
 
-@pytest.mark.parametrize("shift", sorted(SHIFTS.keys() - {"noise"}))
-def test_outputs_are_those_of_the_prompts_own_function(name: str, shift: str) -> None:
-    """For examples and queries alike."""
-    settings = {"noise_std": 0} if name == "noisy_linear" else {}
-    task = make_task(name, dims=4, settings=settings)
-    shifted, parameters = sample(shift, task), functions(task)
-    scale = float(shift.removeprefix("scaled_w_")) if shift.startswith("scaled_w") else 1.0
-    for pairs in (shifted.prompts, shifted.queries):
-        torch.testing.assert_close(pairs.ys, scale * task.outputs(pairs.xs, parameters))
-
-
-def test_a_finite_set_of_prompts_has_no_part_in_it(shift: str) -> None:
-    endless, finite = (sample(shift, make_task("linear", 4, distinct)) for distinct in (0, 1))
-    assert torch.equal(endless.prompts.xs, finite.prompts.xs)
-    assert torch.equal(endless.queries.ys, finite.queries.ys)
-
-
-@pytest.mark.parametrize("shift", ["noise", "repeated_query", "scaled_w_2"])
-def test_inputs_that_are_not_shifted_are_those_without_a_shift(name: str, shift: str) -> None:
-    task = make_task(name, dims=4)
-    assert torch.equal(sample(shift, task).prompts.xs, plain(task).xs)
-
-
-def expected_zero(task_name: str, shift: str) -> float:
+def test_the_error_of_predicting_zero(shift: str) -> None:
     """E y² over the divisor at d = 5: |x|² has mean d under every shift but scaled x."""
     kind, _, scale = shift.rpartition("_")
-    signal = 1.0
-    if kind == "scaled_w" or (kind == "scaled_x" and task_name not in SIGNS):
-        signal = float(scale) ** 2
-    if task_name == "noisy_linear" and shift != "noise":
-        signal += 4 / 5
-    return signal
-
-
-def test_the_error_of_predicting_zero(name: str, shift: str) -> None:
-    task = noisy() if name == "noisy_linear" else make_task(name, dims=5)
-    shifted = sample(shift, task, batch=4000, points=5)
-    per_prompt = shifted.queries.ys.double().square().mean(1) / task.divisor
-    assert shifted.zero == pytest.approx(per_prompt.mean().item(), rel=1e-12)
-    if name == "halfspaces" and shift != "noise":  # every y² is the same
-        assert shifted.zero == pytest.approx(expected_zero(name, shift), rel=1e-6)
-    else:
-        assert_mean(per_prompt, expected_zero(name, shift))
-
-
-def test_labels_tell_shifts_apart() -> None:
-    assert len({shift.label for shift in SHIFTS.values()}) == len(SHIFTS) == 15
-    assert SHIFTS["scaled_x_0.333"].label == "x · 0.333"
+    signal = float(scale) ** 2 if kind in ("scaled_w", "scaled_x") else 1.0
+    for task, expected in ((linear(), signal), (noisy(), signal + (shift != "noise") * 4 / 5)):
+        shifted = sample(shift, task, batch=4000, points=5)
+        per_prompt = shifted.queries.ys.double().square().mean(1) / task.divisor
+        assert shifted.zero == pytest.approx(per_prompt.mean().item(), rel=1e-12)
+        assert_mean(per_prompt, expected)
 
 
 SCALES = (0.333, 0.5, 2.0, 3.0)
@@ -140,7 +103,7 @@ def linear_map(xs: Tensor, normal: Tensor) -> Tensor:
     return solution
 
 
-@pytest.mark.parametrize("dims", [1, 2, 7, 20])
+@pytest.mark.parametrize("dims", [1, 7])
 @pytest.mark.parametrize("shift", ["skewed_covariance", "half_subspace"])
 def test_one_symmetric_map_of_known_eigenvalues_makes_the_inputs(shift: str, dims: int) -> None:
     task = linear(dims)
@@ -174,40 +137,27 @@ def test_the_rotation_is_uniform(shift: str) -> None:
         assert_mean(squares[:, 0, 1].square() / 4, 1 / 18)
 
 
-@pytest.mark.parametrize(
-    ("name", "divisor"),
-    [("linear", 5), ("sparse_linear", 3), ("decision_tree", 1), ("relu_network", 5)],
-)
-def test_noise_is_standard_normal_and_scaled_back_exactly(name: str, divisor: int) -> None:
-    task = make_task(name, dims=5)
-    values = plain(task, batch=400).ys
-    ys = sample("noise", task, batch=400).prompts.ys
-    noise = ys * ((divisor + 1) / divisor) ** 0.5 - values
-    assert_normal(noise)
-    assert_mean(noise * values, 0.0)
-
-
-def test_noise_stands_in_place_of_the_tasks_own() -> None:
+def test_noise_is_standard_normal_and_scaled_back_exactly() -> None:
+    """In place of the task's own."""
+    for name, divisor in (("linear", 5), ("sparse_linear", 3), ("decision_tree", 1)):
+        task = make_task(name, dims=5)
+        values = plain(task, batch=400).ys
+        ys = sample("noise", task, batch=400).prompts.ys
+        noise = ys * ((divisor + 1) / divisor) ** 0.5 - values
+        assert_normal(noise)
+        assert_mean(noise * values, 0.0)
     one, other = sample("noise", noisy()), sample("noise", linear())
     assert torch.equal(one.prompts.ys, other.prompts.ys)
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_scaled_inputs(name: str, scale: float) -> None:
-    task = make_task(name, dims=4)
-    shifted = sample(f"scaled_x_{scale:g}", task).prompts
-    torch.testing.assert_close(shifted.xs, scale * plain(task).xs)
-    if name in ("decision_tree", "halfspaces"):
-        assert torch.equal(shifted.ys, plain(task).ys)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("way", ["x", "w"])
-def test_the_tasks_noise_is_not_scaled(way: str, scale: float) -> None:
-    """Values times s in both ways, and the noise of the prompts without a shift."""
+def test_scaled_inputs_and_weights_scale_values_and_not_the_noise(scale: float) -> None:
     values, unscaled = plain(linear()).ys, plain(noisy()).ys
-    shifted = sample(f"scaled_{way}_{scale:g}", noisy()).prompts
-    torch.testing.assert_close(shifted.ys - scale * values, unscaled - values, atol=1e-5, rtol=0)
+    for way in ("x", "w"):
+        shifted = sample(f"scaled_{way}_{scale:g}", noisy()).prompts
+        expected = unscaled - values
+        torch.testing.assert_close(shifted.ys - scale * values, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(shifted.xs, (scale if way == "x" else 1.0) * plain(noisy()).xs)
 
 
 def projected(xs: Tensor) -> Tensor:
@@ -222,7 +172,7 @@ def projected(xs: Tensor) -> Tensor:
     return rest * (xs.norm(dim=2) / rest.norm(dim=2))[:, :, None]
 
 
-@pytest.mark.parametrize(("points", "dims"), [(3, 6), (6, 6), (11, 6), (20, 20)])
+@pytest.mark.parametrize(("points", "dims"), [(3, 6), (11, 6)])
 def test_the_orthogonal_query_is_what_projecting_leaves(points: int, dims: int) -> None:
     shifted = sample("orthogonal_query", linear(dims), points=points)
     xs, queries = shifted.prompts.xs, shifted.queries.xs
@@ -248,8 +198,8 @@ def pairs(xs: Tensor) -> Prompts:
     return Prompts(xs, torch.zeros(xs.shape[:2]))
 
 
-@pytest.mark.parametrize("task", [linear(), noisy()], ids=["linear", "noisy"])
-def test_the_repeated_query_is_an_earlier_pair_each_as_likely(task: Task) -> None:
+def test_the_repeated_query_is_an_earlier_pair_each_as_likely() -> None:
+    task = noisy()
     shifted = sample("repeated_query", task, batch=3000, points=6)
     prompts, queries = shifted.prompts, shifted.queries
     assert torch.equal(prompts.ys, plain(task, batch=3000, points=6).ys)
@@ -263,22 +213,19 @@ def test_the_repeated_query_is_an_earlier_pair_each_as_likely(task: Task) -> Non
     assert_frequencies(same[:, 2, :2] & same[:, 3, :2], 1 / 6)  # queries are independent
 
 
-def test_orthants_of_the_examples_are_random_and_their_lengths_kept() -> None:
+def test_examples_lie_in_a_random_orthant_and_queries_anywhere_or_opposite() -> None:
     task = linear(3)
-    xs = sample("random_orthants", task, batch=3000).prompts.xs
+    anywhere, opposite = (
+        sample(f"{kind}_orthants", task, batch=3000) for kind in ("random", "opposite")
+    )
+    xs, normal = anywhere.prompts.xs, plain(task, batch=3000).xs
     signs = xs[:, :1].sign()
-    assert torch.equal(xs, xs.abs() * signs)
-    assert torch.equal(xs.abs(), plain(task, batch=3000).xs.abs())
+    assert torch.equal(xs, normal.abs() * signs)
     orthant = ((signs[:, 0] > 0) * torch.tensor([1, 2, 4])).sum(1)
     assert_frequencies(orthant[:, None] == torch.arange(8), 1 / 8)
-
-
-def test_queries_lie_anywhere_or_in_the_opposite_orthant() -> None:
-    task = linear(3)
-    anywhere, opposite = (sample(f"{kind}_orthants", task) for kind in ("random", "opposite"))
-    assert torch.equal(anywhere.queries.xs, plain(task).xs)
+    assert torch.equal(anywhere.queries.xs, normal)
     assert torch.equal(opposite.queries.xs, -opposite.prompts.xs)
-    assert torch.equal(opposite.prompts.xs, anywhere.prompts.xs)
+    assert torch.equal(opposite.prompts.xs, xs)
 
 
 def test_a_query_of_its_own_has_noise_of_its_own() -> None:

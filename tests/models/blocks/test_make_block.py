@@ -4,8 +4,6 @@ rotary positions that turn the other way."""
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import signature
-from itertools import product
 
 import numpy as np
 import pytest
@@ -13,16 +11,11 @@ import torch
 from torch import Tensor
 
 from looplab.models.blocks.attention import rotation
-from looplab.models.blocks.gpt2 import Block
-from looplab.models.blocks.make import PreNormBlock, make_block
+from looplab.models.blocks.make import make_block
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
-from looplab.models.operations import Operations, using
-from looplab.models.queries import Queries, lay_out
 from tests.models.plain_blocks import (
     ALL,
-    ATTENTIONS,
-    KINDS,
     WINDOW,
     draw_stream,
     drawn_block,
@@ -45,15 +38,9 @@ def window_of(spec: BlockSpec) -> int | None:
 
 
 def test_block_is_the_formula(spec: BlockSpec) -> None:
-    block, stream = drawn_block(spec), draw_stream(2, LENGTH, 24)
-    expected = [plain_block(spec, block, x, window=window_of(spec)) for x in stream.numpy()]
-    actual = block(stream).detach().numpy()
-    np.testing.assert_allclose(actual, np.stack(expected), rtol=1e-9, atol=1e-9)
-
-
-def test_block_is_the_formula_with_all_it_can_be_given(spec: BlockSpec) -> None:
-    """Any mask: one that looks ahead too, and tokens that do not see themselves. Positions with
-    gaps, and one that stands between others."""
+    """By itself, its input left as it is; and with all that it can be given. Any mask: one that
+    looks ahead too, and tokens that do not see themselves. Positions with gaps, and one that
+    stands between others."""
     block, stream, memory = drawn_block(spec), draw_stream(LENGTH, 24), draw_stream(8, 24, seed=2)
     mask = torch.rand(LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) < 0.6
     mask |= torch.eye(LENGTH).roll(1, 0).bool()  # nobody sees nothing
@@ -70,12 +57,15 @@ def test_block_is_the_formula_with_all_it_can_be_given(spec: BlockSpec) -> None:
         positions=positions, mask=mask.numpy(), scale=0.25,
     )  # fmt: skip
     np.testing.assert_allclose(actual[0].detach(), expected[tokens], rtol=1e-9, atol=1e-9)
+    before = stream.clone()
+    plain = plain_block(spec, block, stream.numpy(), window=window_of(spec))
+    np.testing.assert_allclose(block(stream[None])[0].detach(), plain, rtol=1e-9, atol=1e-9)
+    assert torch.equal(stream, before)
 
 
-@pytest.mark.parametrize("j", [0, 3, LENGTH - 1])
-def test_a_token_sees_itself_and_what_is_before_it(spec: BlockSpec, j: int) -> None:
+def test_a_token_sees_itself_and_what_is_before_it(spec: BlockSpec) -> None:
     """As far back as the window, bit for bit."""
-    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
+    block, stream, j = drawn_block(spec), draw_stream(1, LENGTH, 24), 3
     altered = stream.clone()
     altered[:, j] = draw_stream(24, seed=4)
     changed = (block(stream) != block(altered)).all(-1)[0]
@@ -87,53 +77,17 @@ def test_a_token_sees_itself_and_what_is_before_it(spec: BlockSpec, j: int) -> N
     assert torch.equal(same, ~sees)
 
 
-def test_queries_beside_a_context_are_asked_alone(spec: BlockSpec) -> None:
-    """Through both layers: by mask and positions as in a prompt that ends with the query."""
-    blocks = [drawn_block(spec, layer, seed=layer) for layer in (0, 1)]
-    seen = torch.tensor([2, 4, 0, 2])
-    xs = torch.zeros(1, 4, 3)
-    layout = lay_out(Queries(xs, seen), torch.zeros(1, 4, 3))
-    stream = draw_stream(1, 2 * 4 + len(seen), 24)
-    together = stream
-    for block in blocks:
-        together = block(together, positions=layout.positions, mask=layout.mask)
-    for j, pairs in enumerate(seen.tolist()):
-        alone = torch.cat((stream[:, : 2 * pairs], stream[:, 8 + j, None]), dim=1)
-        for block in blocks:
-            alone = block(alone)
-        torch.testing.assert_close(together[:, 8 + j], alone[:, -1], rtol=1e-10, atol=1e-10)
-
-
-def test_memory_asks_and_nothing_else(spec: BlockSpec) -> None:
-    """A token's memory matters to that token alone; the stream's own is as none."""
-    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
-    torch.testing.assert_close(block(stream, memory=stream), block(stream))
-    memory = draw_stream(1, LENGTH, 24, seed=5)
-    altered = memory.clone()
-    altered[:, 3] += draw_stream(24, seed=6)
-    before, after = block(stream, memory=memory), block(stream, memory=altered)
-    different = (before != after).any(-1)[0]
-    assert different.tolist() == [i == 3 for i in range(LENGTH)]
-
-
-@pytest.mark.parametrize("tokens", [slice(None, None, 2), slice(5, None)])
-def test_some_tokens_are_those_of_all(spec: BlockSpec, tokens: slice) -> None:
-    block, stream = drawn_block(spec), draw_stream(2, LENGTH, 24)
-    torch.testing.assert_close(block(stream, tokens=tokens), block(stream)[:, tokens])
-
-
-def test_scale_none_at_all_leaves_the_stream(spec: BlockSpec) -> None:
-    block, stream = drawn_block(spec), draw_stream(1, LENGTH, 24)
-    before = stream.clone()
-    assert torch.equal(block(stream, scale=0.0), before)
-    assert torch.equal(stream, before)
-
-
-@pytest.mark.parametrize("length", [6, 60])
-def test_bf16_is_near_and_every_gradient_is_there(spec: BlockSpec, length: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "attention", "length"),
+    [
+        *(("gpt2", "full", 6), ("gpt2", "full", 60), ("llama", "full", 60), ("relu2", "full", 6)),
+        *(("flt", "grouped", 6), ("flt", "latent", 60), ("flt", "sliding", 60)),
+    ],
+)
+def test_bf16_is_near_and_every_gradient_is_there(kind: str, attention: str, length: int) -> None:
     """Products in bfloat16 over float32 weights, on both sides of where attention changes its way.
     An error of 2 % in a gradient is cos 0.02 = 0.9998; softmax and squares triple it at most."""
-    shape = replace(spec, n_embd=64, length=80, std=0.1)
+    shape = replace(small_spec(kind, attention), n_embd=64, length=80, std=0.1)
     block = make_block(shape)
     initialise_block(block, replace(shape, kind="llama"), torch.Generator().manual_seed(0))
     stream, memory = draw_stream(2, length, 64).float(), draw_stream(2, length, 64, seed=7).float()
@@ -157,43 +111,6 @@ def test_bf16_is_near_and_every_gradient_is_there(spec: BlockSpec, length: int) 
             assert cosine > 0.998, f"{name}: {cosine:.5f}"
 
 
-@pytest.mark.parametrize("kind", ["llama", "flt"])
-def test_rotation_in_float32_leaves_attention_in_bf16(kind: str) -> None:
-    dtypes = []
-
-    class Noting(Operations):
-        def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
-            dtypes.append(heads.dtype)
-            return super().attend(heads, mask)
-
-    with torch.autocast("cpu", torch.bfloat16), using(Noting()):
-        drawn_block(small_spec(kind, "full")).float()(draw_stream(1, LENGTH, 24).float())
-    assert dtypes == [torch.bfloat16]
-
-
-@pytest.mark.parametrize("pieces", ATTENTIONS)
-def test_a_new_block_of_the_fully_looped_is_the_identity(pieces: str) -> None:
-    """However often it is looped, whoever asks."""
-    spec = small_spec("flt", pieces)
-    block, stream = make_block(spec), draw_stream(2, LENGTH, 24).float()
-    initialise_block(block, spec, torch.Generator().manual_seed(0))
-    x = stream
-    for _ in range(3):
-        x = block(x, memory=2 * stream)
-    assert torch.equal(x, stream)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_last_layer_of_a_sliding_stack_sees_all(kind: str) -> None:
-    sliding, full = (small_spec(kind, pieces) for pieces in ("sliding", "full"))
-    pair = [drawn_block(spec, layer=1) for spec in (sliding, full)]
-    for ours, theirs in zip(pair[0].parameters(), pair[1].parameters(), strict=True):
-        assert ours.shape == theirs.shape
-        ours.data.copy_(theirs.data)
-    stream = draw_stream(1, LENGTH, 24)
-    torch.testing.assert_close(pair[0](stream), pair[1](stream), rtol=1e-10, atol=1e-10)
-
-
 def test_angles_are_not_rounded_to_bf16() -> None:
     """In bfloat16 position 301 would be 300 or 302: more than half a radian off."""
     positions = torch.tensor([301])
@@ -202,42 +119,7 @@ def test_angles_are_not_rounded_to_bf16() -> None:
         torch.testing.assert_close(rounded.double(), wanted, rtol=0, atol=1e-4)
 
 
-def test_all_blocks_are_called_alike() -> None:
-    """What loops them need not know which it has."""
-    assert signature(PreNormBlock.forward) == signature(Block.forward)
-
-
 def test_a_layer_that_is_not_there_is_refused() -> None:
     for layer in (-1, 2):
         with pytest.raises(ValueError, match=f"2 layers has no layer {layer}"):
             make_block(small_spec("llama", "full"), layer)
-
-
-def _swapped(rows: Tensor, size: int) -> Tensor:
-    """Rows of heads of `size`, with the two halves of each head in the other order."""
-    return rows.unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
-
-
-@pytest.mark.parametrize(
-    ("kind", "attention"), product(("llama", "flt"), ("full", "grouped", "latent"))
-)
-def test_weights_of_the_other_direction_become_ours_by_swapping_halves(
-    kind: str, attention: str
-) -> None:
-    """Queries and keys of nanochat-type code turn by -theta. With the halves of each of their heads
-    swapped, its weights give the same stream here."""
-    spec = small_spec(kind, attention)
-    block, x = drawn_block(spec), draw_stream(1, 6, spec.n_embd)
-    # A position counted backwards turns the other way; with the mask nothing else depends on it.
-    seen, backwards = np.tri(6, dtype=np.bool_), [-i for i in range(6)]
-    theirs = plain_block(spec, block, x[0].numpy(), positions=backwards, mask=seen)
-    before = block(x)
-    with torch.no_grad():
-        for name, weight in block.named_parameters():
-            if name in ("attention.qkv.weight", "attention.query.weight", "attention.up.weight"):
-                # Values stand last, in every kind of attention that has them in one matrix.
-                values = 0 if "query" in name else spec.kv_heads * spec.head_size
-                turned = len(weight) - values
-                weight[:turned] = _swapped(weight[:turned], spec.head_size)
-    np.testing.assert_allclose(block(x)[0].detach(), theirs, rtol=0, atol=1e-10)
-    assert (before[0] - block(x)[0]).abs().max() > 1e-3

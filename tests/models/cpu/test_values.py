@@ -37,18 +37,13 @@ def test_values_and_derivatives(name: str) -> None:
     ours = torch.autograd.grad(call(CPU, x).pow(3).sum(), x)[0]
     theirs = torch.autograd.grad(call(PLAIN, x).pow(3).sum(), x)[0]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    half = x.detach().bfloat16()  # which gets PyTorch's operations
+    assert torch.equal(call(CPU, half), call(PLAIN, half))
     assert torch.autograd.gradcheck(lambda v: call(CPU, v), (x,), check_forward_ad=True)
     assert torch.autograd.gradgradcheck(lambda v: call(CPU, v), (x,))
 
 
-@pytest.mark.parametrize("name", _CALLS)
-def test_bfloat16_is_pytorch_s(name: str) -> None:
-    """bfloat16 gets PyTorch's operations."""
-    half = torch.randn(3, 2, 3, 4).bfloat16()
-    assert torch.equal(_CALLS[name](CPU, half), _CALLS[name](PLAIN, half))
-
-
-@pytest.mark.parametrize("block", ["llama", "flt", "relu2"])
+@pytest.mark.parametrize("block", ["llama", "flt"])
 def test_a_model_s_gradients_are_those_of_plain_operations(block: str) -> None:
     model = make_model(block=block, injection="concat", prelude=1, coda=1).double()
     prompts = as_double(draw_prompts())
@@ -84,11 +79,11 @@ def of_heads(call: Callable[[Tensor], Tensor], qkv: Tensor, along: Tensor) -> Re
 # Prompts that are no multiple of those computed at once, and lengths around those of a block.
 @pytest.mark.parametrize(
     ("batch", "length", "heads", "size"),
-    [(17, 81, 8, 32), (3, 201, 8, 32), (5, 21, 4, 8), (33, 41, 4, 16), (2, 1, 2, 8), (3, 73, 3, 5)],
+    [(17, 81, 8, 32), (3, 201, 8, 32), (33, 41, 4, 16), (2, 1, 2, 8), (3, 73, 3, 5)],
 )
-@pytest.mark.parametrize("size_of_scores", [1.0, 6.0])
-def test_attention(batch: int, length: int, heads: int, size: int, size_of_scores: float) -> None:
+def test_attention(batch: int, length: int, heads: int, size: int) -> None:
     torch.manual_seed(0)
+    size_of_scores = 6.0 if length == 81 else 1.0
     qkv = torch.randn(batch, length, 3, heads, size)
     qkv[:, :, :2] *= size_of_scores**0.5
     qkv, along = qkv.bfloat16(), torch.randn(batch, length, heads, size).bfloat16()
@@ -129,8 +124,7 @@ def of_layer(
     return out, *torch.autograd.grad(out, (x, *layer.parameters()), along.to(out.dtype))
 
 
-@pytest.mark.parametrize("sizes", [(128, 512), (512, 128)])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("sizes", "bias"), [((128, 512), True), ((512, 128), False)])
 def test_products(sizes: tuple[int, int], bias: bool) -> None:
     torch.manual_seed(0)
     layer, x = nn.Linear(*sizes, bias=bias), torch.randn(4, 81, sizes[0])
@@ -139,14 +133,6 @@ def test_products(sizes: tuple[int, int], bias: bool) -> None:
     ours, theirs = (of_layer(call.linear, x, layer, along) for call in (CPU, PLAIN))
     assert_as_near(ours, theirs, exact)
     assert {part.dtype for part in list(ours)[1:]} == {torch.float32}
-
-
-def test_gelu_after_a_product() -> None:
-    torch.manual_seed(0)
-    layer, x, along = nn.Linear(64, 256), 3 * torch.randn(4, 81, 64), torch.randn(4, 81, 256)
-    exact = of_layer(PLAIN.linear_gelu, x.double(), deepcopy(layer).double(), along)
-    ours, theirs = (of_layer(call.linear_gelu, x, layer, along) for call in (CPU, PLAIN))
-    assert_as_near(ours, theirs, exact)
 
 
 def test_gelu_of_every_number() -> None:
@@ -162,9 +148,9 @@ def test_gelu_of_every_number() -> None:
     torch.testing.assert_close(slope.double(), exact_slope, rtol=rounding, atol=1e-6)
 
 
-@pytest.mark.parametrize("points", [6, 41])
-def test_a_model_learns_the_same(points: int) -> None:
+def test_a_model_learns_the_same() -> None:
     """Predictions and the gradient of their mean square, of a whole model."""
+    points = 41
     prompts, found = draw_prompts(batch=8, points=points), []
     for operations, dtype in ((CPU, torch.bfloat16), (PLAIN, torch.bfloat16), (PLAIN, None)):
         model = make_model(spread=0.02, n_embd=128, n_head=4, n_positions=points)

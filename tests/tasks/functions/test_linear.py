@@ -15,7 +15,6 @@ import torch
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.baselines.bayes import sparse_posterior
 from looplab.evaluation.baselines.linear import ridge
-from looplab.probing.targets import find_target
 from looplab.tasks import make_task
 from looplab.tasks.conditioned_linear import Conditioned, ConditionedLinear
 from looplab.tasks.linear import Linear
@@ -38,10 +37,13 @@ def test_inputs_are_independent_standard_normals() -> None:
     assert_uncorrelated(xs[::2], xs[1::2])
 
 
-def test_weights_are_standard_normal_and_independent_of_the_inputs() -> None:
+def test_weights_are_standard_normal_and_independent_of_all_others() -> None:
     prompts, weights = sample_with_parameters(make_task("linear", dims=20), batch=5000, points=2)
     assert weights.shape == (5000, 20)
     assert_normal(weights)
+    assert_uncorrelated(weights[::2], weights[1::2])
+    assert_uncorrelated(weights[:, ::2], weights[:, 1::2])
+    assert_mean((weights[:, 0] * weights[:, 1]).square(), 1.0)
     assert_uncorrelated(weights, prompts.xs[:, 0])
 
 
@@ -50,20 +52,10 @@ def test_output_is_the_inner_product() -> None:
     xs, w = prompts.xs.double().numpy(), weights.double().numpy()
     expected = np.array([[np.dot(xs[b, i], w[b]) for i in range(5)] for b in range(7)])
     np.testing.assert_allclose(prompts.ys.numpy(), expected, atol=1e-5)
+    assert make_task("linear", dims=6).divisor == 6
 
 
-@pytest.mark.parametrize("dims", [3, 20])
-def test_variance_of_y_is_the_number_of_visible_dims(dims: int) -> None:
-    prompts = make_task("linear", dims=20).sample(generator(), 4000, points=8, dims=dims)
-    assert_variance_per_prompt(prompts.ys, dims)
-
-
-@pytest.mark.parametrize("name", ["linear", "noisy_linear"])
-def test_divisor_is_the_variance_without_noise(name: str) -> None:
-    assert make_task(name, dims=17).divisor == 17
-
-
-@pytest.mark.parametrize("noise_std", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("noise_std", [0.1, 3.0])
 def test_noise_is_normal_and_fresh_at_each_point(noise_std: float) -> None:
     task = make_task("noisy_linear", dims=5, settings={"noise_std": noise_std})
     prompts, weights = sample_with_parameters(task, batch=3000, points=8)
@@ -74,15 +66,6 @@ def test_noise_is_normal_and_fresh_at_each_point(noise_std: float) -> None:
     assert_uncorrelated(noise, prompts.xs[:, :, 0])
 
 
-@pytest.mark.parametrize("dims", [4, 12])
-def test_noise_adds_its_variance_unless_renormalised(dims: int) -> None:
-    for renormalize, variance in ((False, dims + 4), (True, dims)):
-        task = make_task(
-            "noisy_linear", dims=12, settings={"noise_std": 2.0, "renormalize": renormalize}
-        )
-        assert_variance_per_prompt(task.sample(generator(), 6000, 8, dims).ys, variance)
-
-
 def test_renormalising_scales_all_prompts_alike() -> None:
     """A scale estimated from the batch would make a prompt depend on its neighbours."""
     settings = {"noise_std": 2.0}
@@ -91,19 +74,6 @@ def test_renormalising_scales_all_prompts_alike() -> None:
     scaled = scaled_task.sample(generator(), 3, 40, dims=5)
     torch.testing.assert_close(scaled.ys, plain.ys * math.sqrt(5 / 9))
     assert torch.equal(scaled.xs, plain.xs)
-
-
-def test_noise_of_zero_is_the_linear_task() -> None:
-    noisy = make_task("noisy_linear", dims=5, settings={"noise_std": 0})
-    prompts, weights = sample_with_parameters(noisy, batch=4, points=6)
-    assert torch.equal(prompts.ys, noisy.outputs(prompts.xs, weights))
-
-
-def test_weights_of_neighbouring_prompts_are_independent() -> None:
-    _, weights = sample_with_parameters(make_task("linear", dims=20), batch=4000, points=1)
-    assert_uncorrelated(weights[::2], weights[1::2])
-    assert_uncorrelated(weights[:, ::2], weights[:, 1::2])
-    assert_mean((weights[:, 0] * weights[:, 1]).square(), 1.0)
 
 
 def conditioned(dims: int = 4, **settings: object) -> ConditionedLinear:
@@ -153,8 +123,8 @@ def test_inputs_have_the_covariance_of_their_prompt() -> None:
 
 
 @pytest.mark.parametrize("whitened", [False, True])
-@pytest.mark.parametrize("dims", [2, 4])
-def test_the_variance_of_y_is_the_number_of_visible_dims(whitened: bool, dims: int) -> None:
+def test_the_variance_of_y_is_that_number_for_any_covariance(whitened: bool) -> None:
+    dims = 2
     made = conditioned(condition=5.0, whitened=whitened)
     prompts, parameters = made.draw(generator(), batch=6000, points=8, dims=dims)
     assert_variance_per_prompt(prompts.ys, dims)
@@ -172,37 +142,25 @@ def test_whitened_weights_have_the_inverse_covariance() -> None:
     torch.testing.assert_close(weights.mT @ weights / 40_000, expected, rtol=0.05, atol=0.05)
 
 
-def test_the_probes_target_is_the_weights() -> None:
-    prompts, parameters = conditioned(condition=4.0).draw(generator(), batch=3, points=5)
-    values = find_target("weights").compute(prompts, parameters, conditioned())
-    expected = cast(Conditioned, parameters).weights.double()
-    assert torch.equal(values, expected[:, None].expand(3, 5, 4))
-
-
 def test_a_condition_number_below_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match="condition must be at least 1"):
+    with pytest.raises(ConfigError, match=r"^condition "):
         conditioned(condition=0.5)
 
 
-@pytest.mark.parametrize(
-    ("sparsity", "dims", "size"),
-    [(3, 20, 3), (3, 5, 3), (3, 3, 3), (3, 2, 2), (3, 1, 1), (1, 20, 1), (20, 20, 20), (25, 8, 8)],
-)
-def test_support_has_exactly_the_sparsity_or_all_visible_dims(
-    sparsity: int, dims: int, size: int
+@pytest.mark.parametrize(("sparsity", "dims"), [(3, 20), (3, 5), (3, 2), (1, 7), (20, 20), (25, 8)])
+def test_support_has_the_sparsity_and_is_uniform_over_visible_dims(
+    sparsity: int, dims: int
 ) -> None:
+    """All of them where there are no more."""
+    size = min(sparsity, dims)
     task = make_task("sparse_linear", dims=20, settings={"sparsity": sparsity})
-    _, weights = sample_with_parameters(task, batch=500, points=1, dims=dims)
-    assert weights.shape == (500, 20)
+    assert task.divisor == min(sparsity, 20)
+    _, weights = sample_with_parameters(task, batch=10_000, points=1, dims=dims)
+    assert weights.shape == (10_000, 20)
     assert torch.all((weights != 0).sum(1) == size)
     assert torch.all(weights[:, dims:] == 0), "a hidden dimension is in the support"
-
-
-@pytest.mark.parametrize(("sparsity", "dims"), [(3, 20), (3, 5), (1, 7)])
-def test_support_is_uniform_over_visible_dims(sparsity: int, dims: int) -> None:
-    task = make_task("sparse_linear", dims=20, settings={"sparsity": sparsity})
-    _, weights = sample_with_parameters(task, batch=10_000, points=1, dims=dims)
-    assert_frequencies(weights[:, :dims] != 0, sparsity / dims)
+    if size < dims:
+        assert_frequencies(weights[:, :dims] != 0, size / dims)
 
 
 def test_every_support_is_equally_likely() -> None:
@@ -213,55 +171,15 @@ def test_every_support_is_equally_likely() -> None:
     assert_frequencies(torch.stack(hits, dim=1), 1 / 10)
 
 
-def test_weights_on_the_support_are_standard_normal() -> None:
+def test_weights_on_the_support_are_standard_normal_and_supports_independent() -> None:
     task = make_task("sparse_linear", dims=20)
     _, weights = sample_with_parameters(task, batch=10_000, points=1)
     chosen = weights[weights != 0].view(10_000, 3)
     assert_normal(chosen)
     assert_uncorrelated(chosen[:, 0], chosen[:, 1])
     assert_uncorrelated(chosen[::2], chosen[1::2])
-
-
-def test_supports_of_neighbouring_prompts_are_independent() -> None:
-    _, weights = sample_with_parameters(make_task("sparse_linear", dims=20), 10_000, 1)
     first = (weights != 0).float()
     assert_uncorrelated(first[::2, 0], first[1::2, 0])
-    assert_uncorrelated(first[::2, 7], first[1::2, 7])
-
-
-@pytest.mark.parametrize("sparsity", [2, 3])
-def test_variance_of_y_is_the_divisor(sparsity: int) -> None:
-    task = make_task("sparse_linear", dims=20, settings={"sparsity": sparsity})
-    assert task.divisor == sparsity
-    prompts = task.sample(generator(), batch=8000, points=8)
-    assert_variance_per_prompt(prompts.ys, task.divisor)
-
-
-def test_divisor_of_a_support_that_is_cut_short() -> None:
-    task = make_task("sparse_linear", dims=2, settings={"sparsity": 3})
-    assert task.divisor == 2
-    assert_variance_per_prompt(task.sample(generator(), batch=8000, points=8).ys, 2)
-
-
-def test_y_varies_with_the_effective_sparsity_in_few_visible_dims() -> None:
-    """At 5 visible of 20 dims no prompt is constant zero, and at 2 of them two weights are left."""
-    task = make_task("sparse_linear", dims=20)
-    for dims, effective in ((5, 3), (2, 2)):
-        ys = task.sample(generator(), 8000, points=8, dims=dims).ys
-        assert torch.all(ys.abs().amax(1) > 0)
-        assert_variance_per_prompt(ys, effective)
-
-
-def test_output_is_the_sum_over_the_support() -> None:
-    prompts, weights = sample_with_parameters(make_task("sparse_linear", dims=8), 5, points=4)
-    for xs, ys, w in zip(prompts.xs, prompts.ys, weights, strict=True):
-        support = w.nonzero().flatten().tolist()
-        expected = sum(xs[:, i] * w[i] for i in support)
-        torch.testing.assert_close(ys, expected)
-
-
-def test_lasso_is_among_the_baselines() -> None:
-    assert "lasso" in make_task("sparse_linear", dims=8).baselines
 
 
 @pytest.mark.parametrize(
@@ -271,16 +189,15 @@ def test_lasso_is_among_the_baselines() -> None:
         ("noisy_linear", 5, {"noise_std": 0.25}),
         ("noisy_linear", 5, {"noise_std": 0.25, "renormalize": True}),
         ("sparse_linear", 8, {"sparsity": 2}),
-        ("sparse_linear", 7, {"sparsity": 3}),
+        ("sparse_linear", 10, {"sparsity": 3}),
     ],
 )
-@pytest.mark.parametrize("hidden", [0, 3])
-def test_they_are_those_of_the_evaluation(
-    name: str, dims: int, settings: dict[str, Any], hidden: int
+def test_posterior_means_are_those_of_the_evaluation(
+    name: str, dims: int, settings: dict[str, Any]
 ) -> None:
     """Which are found by other means: in NumPy, by Givens rotations or a singular value
     decomposition."""
-    task, visible = make_task(name, dims, settings=settings), dims - hidden
+    task, visible = make_task(name, dims, settings=settings), dims - 3
     prompts = task.sample(torch.Generator().manual_seed(0), 64, 2 * dims + 1, visible)
     xs, ys = prompts.xs[:, :, :visible].double().numpy(), prompts.ys.double().numpy()
     if name == "sparse_linear":
@@ -313,19 +230,17 @@ class Cubed(Linear):
 
 
 @pytest.mark.parametrize(
-    ("task", "why"),
+    "task",
     [
-        (make_task("decision_tree", 4), "decision_tree does not know"),
-        (make_task("relu_network", 4), "relu_network does not know"),
-        (make_task("linear", 4, distinct_prompts=8), "distinct_prompts=8"),
-        (make_task("sparse_linear", 40, settings={"sparsity": 10}), "847,660,528 supports"),
-        (Cubed(3), "cubed does not know"),
+        make_task("decision_tree", 4),
+        make_task("linear", 4, distinct_prompts=8),
+        make_task("linear", 4, distinct_functions=8),
+        make_task("sparse_linear", 40, settings={"sparsity": 10}),  # 847,660,528 supports
+        Cubed(3),
     ],
+    ids=lambda task: task.name,
 )
-def test_a_task_that_has_none_says_why(task: Any, why: str) -> None:
-    assert why in task.no_posterior_mean()
-
-
-@pytest.mark.parametrize("name", ["linear", "noisy_linear", "sparse_linear"])
-def test_others_have_them(name: str) -> None:
-    assert make_task(name, 4).no_posterior_mean() == ""
+def test_a_task_that_has_none_says_so(task: Any) -> None:
+    assert task.no_posterior_mean()
+    for name in ("linear", "noisy_linear", "sparse_linear"):
+        assert not make_task(name, 4).no_posterior_mean()

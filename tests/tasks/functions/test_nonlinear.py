@@ -20,7 +20,6 @@ from tests.tasks.statistics import (
     assert_mean,
     assert_normal,
     assert_uncorrelated,
-    assert_variance_per_prompt,
     generator,
     sample_with_parameters,
 )
@@ -34,7 +33,7 @@ def slow_tree(x: list[float], coordinates: list[int], leaves: list[float], node:
     return slow_tree(x, coordinates, leaves, child)
 
 
-@pytest.mark.parametrize(("depth", "dims"), [(1, 1), (2, 3), (4, 20), (4, 5), (6, 2)])
+@pytest.mark.parametrize(("depth", "dims"), [(1, 1), (4, 20), (6, 2)])
 def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
     task = make_task("decision_tree", dims=20, settings={"depth": depth})
     prompts, (coordinates, leaves) = sample_with_parameters(task, 12, points=15, dims=dims)
@@ -44,17 +43,6 @@ def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
             assert prompts.ys[b, i].item() == slow_tree(prompts.xs[b, i].tolist(), *tree)
 
 
-def test_parameters_alone_give_the_same_function() -> None:
-    """A tree drawn on its own, asked at inputs of the caller's."""
-    task = make_task("decision_tree", dims=7, settings={"depth": 3})
-    coordinates, leaves = task.parameters(FreshNumbers(generator(), 5), 7)
-    xs = torch.randn(5, 9, 7, generator=generator(1))
-    ys = task.outputs(xs, (coordinates, leaves))
-    for b in range(5):
-        tree = coordinates[b].tolist(), leaves[b].tolist()
-        assert ys[b].tolist() == [slow_tree(x.tolist(), *tree) for x in xs[b]]
-
-
 def test_a_coordinate_of_zero_goes_left() -> None:
     task = make_task("decision_tree", dims=2, settings={"depth": 1})
     xs = torch.tensor([[[0.0, 1.0], [1e-30, -1.0], [-1e-30, 1.0]]])
@@ -62,24 +50,16 @@ def test_a_coordinate_of_zero_goes_left() -> None:
     assert task.outputs(xs, parameters).tolist() == [[-5.0, 5.0, -5.0]]
 
 
-def test_leaves_are_standard_normal() -> None:
-    task = make_task("decision_tree", dims=20)
-    _, (_, leaves) = sample_with_parameters(task, batch=3000, points=1)
-    assert leaves.shape == (3000, 16)
-    assert_normal(leaves)
-    assert_uncorrelated(leaves[:, ::2], leaves[:, 1::2])
-    assert_uncorrelated(leaves[::2], leaves[1::2])
-
-
-@pytest.mark.parametrize("dims", [3, 20])
-def test_coordinates_are_uniform_over_visible_dims(dims: int) -> None:
-    task = make_task("decision_tree", dims=20)
-    _, (coordinates, _) = sample_with_parameters(task, batch=6000, points=1, dims=dims)
-    assert coordinates.shape == (6000, 15)
-    assert 0 <= coordinates.min() <= coordinates.max() < dims
+def test_coordinates_are_uniform_over_visible_dims_and_leaves_normal() -> None:
+    task, dims = make_task("decision_tree", dims=20), 3
+    _, (coordinates, leaves) = sample_with_parameters(task, batch=6000, points=1, dims=dims)
+    assert (coordinates.shape, leaves.shape) == ((6000, 15), (6000, 16))
     # At every node on its own: hits [B, nodes, dims].
     assert_frequencies(coordinates[:, :, None] == torch.arange(dims), 1 / dims)
     assert_uncorrelated(coordinates[:, :-1], coordinates[:, 1:])
+    assert_normal(leaves)
+    assert_uncorrelated(leaves[:, ::2], leaves[:, 1::2])
+    assert_uncorrelated(leaves[::2], leaves[1::2])
 
 
 def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None:
@@ -95,18 +75,6 @@ def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None
         assert coordinates.item() == dims - 1
 
 
-def test_variance_of_y_is_one() -> None:
-    task = make_task("decision_tree", dims=20)
-    assert task.divisor == 1
-    assert_variance_per_prompt(task.sample(generator(), batch=4000, points=10).ys, 1)
-
-
-def test_both_halves_of_the_tree_are_reached_equally_often() -> None:
-    task = make_task("decision_tree", dims=20, settings={"depth": 1})
-    prompts, (_, leaves) = sample_with_parameters(task, batch=10_000, points=1)
-    assert_frequencies(prompts.ys == leaves[:, 1:], 1 / 2)
-
-
 def slow_network(xs: Tensor, first: Tensor, second: Tensor) -> np.ndarray:
     """sqrt(2 / hidden) · relu(x W₁) w₂ in float64, unit by unit."""
     x, w1, w2 = (tensor.double().numpy() for tensor in (xs, first, second))
@@ -118,27 +86,20 @@ def slow_network(xs: Tensor, first: Tensor, second: Tensor) -> np.ndarray:
     return ys * np.sqrt(2.0 / hidden)
 
 
-@pytest.mark.parametrize(("hidden", "dims"), [(100, 20), (1, 20), (7, 4)])
+@pytest.mark.parametrize(("hidden", "dims"), [(100, 20), (7, 4)])
 def test_outputs_are_those_of_the_formula(hidden: int, dims: int) -> None:
     task = make_task("relu_network", dims=20, settings={"hidden": hidden})
     prompts, (first, second) = sample_with_parameters(task, batch=6, points=9, dims=dims)
-    expected = slow_network(prompts.xs, first, second)
+    kept, expected = prompts.xs.clone(), slow_network(prompts.xs, first, second)
+    assert torch.equal(task.outputs(prompts.xs, (first, second)), prompts.ys)
+    assert torch.equal(prompts.xs, kept)  # the network works in place on its own numbers only
     np.testing.assert_allclose(prompts.ys.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_outputs_leave_their_inputs_alone() -> None:
-    """The network works in place on its own numbers only."""
-    task = make_task("relu_network", dims=5)
-    prompts, parameters = sample_with_parameters(task, batch=3, points=4)
-    before = prompts.xs.clone(), *(tensor.clone() for tensor in parameters)
-    first, second = task.outputs(prompts.xs, parameters), task.outputs(prompts.xs, parameters)
-    assert first.equal(second)
-    for old, new in zip(before, (prompts.xs, *parameters), strict=True):
-        assert old.equal(new)
-
-
 def test_weights_are_standard_normal() -> None:
+    """So that the variance of y is that of its formula, the divisor."""
     task = make_task("relu_network", dims=20)
+    assert task.divisor == 20
     _, (first, second) = sample_with_parameters(task, batch=300, points=1)
     assert first.shape == (300, 20, 100)
     assert second.shape == (300, 100)
@@ -148,30 +109,9 @@ def test_weights_are_standard_normal() -> None:
     assert_uncorrelated(first[::2], first[1::2])
 
 
-@pytest.mark.parametrize("dims", [4, 20])
-def test_variance_of_y_is_the_number_of_visible_dims(dims: int) -> None:
-    task = make_task("relu_network", dims=20)
-    assert task.divisor == 20
-    prompts = task.sample(generator(), batch=2500, points=6, dims=dims)
-    assert_variance_per_prompt(prompts.ys, dims)
-
-
-def test_variance_does_not_depend_on_the_number_of_hidden_units() -> None:
-    task = make_task("relu_network", dims=6, settings={"hidden": 10})
-    assert_variance_per_prompt(task.sample(generator(), batch=8000, points=6).ys, 6)
-
-
-def test_half_of_the_hidden_units_are_active() -> None:
-    """The inputs that reach the units are centred: the mean activation share is 1 / 2."""
-    task = make_task("relu_network", dims=20)
-    prompts, (first, _) = sample_with_parameters(task, batch=800, points=4)
-    assert_mean((prompts.xs @ first > 0).double().mean((1, 2)), 1 / 2)
-
-
-@pytest.mark.parametrize("dims", [4, 6])
-def test_each_number_of_features_is_as_likely(dims: int) -> None:
+def test_each_number_of_features_is_as_likely() -> None:
     """In any of the visible places alike, the same in all rows of a prompt."""
-    task = make_task("halfspaces", 6, settings={"vary_features": True})
+    task, dims = make_task("halfspaces", 6, settings={"vary_features": True}), 4
     there = task.sample(generator(), batch=2000, points=3, dims=dims).xs != 0
     assert torch.equal(there, there[:, :1].expand_as(there))
     counts = there[:, 0].sum(1)
@@ -262,18 +202,6 @@ def test_combined_functions_have_a_part_of_every_class_and_the_same_variance() -
     torch.testing.assert_close(prompts.ys, expected / np.sqrt(2))
 
 
-def test_hidden_dimensions_do_not_affect_the_outputs() -> None:
-    mixture = task()
-    prompts, parameters = mixture.draw(generator(), batch=200, points=6, dims=2)
-    assert (prompts.xs[:, :, 2:] == 0).all()
-    noise = torch.randn(200, 6, 2)
-    moved = torch.cat((prompts.xs[:, :, :2], noise), dim=2)
-    of_tree = cast(Mixed, parameters).place == ALL.index("decision_tree")
-    torch.testing.assert_close(
-        mixture.outputs(moved, parameters)[of_tree], prompts.ys[of_tree]
-    )  # trees ask visible dimensions alone; the others are given zeros
-
-
 def test_finitely_many_functions_are_of_all_classes() -> None:
     finite = replace(task(), distinct_functions=12)
     places = cast(Mixed, finite.functions()).place
@@ -282,14 +210,7 @@ def test_finitely_many_functions_are_of_all_classes() -> None:
     assert finite.for_evaluation() == task()
 
 
-@pytest.mark.parametrize(
-    ("mixed", "message"),
-    [
-        (("linear", "noisy_linear"), "mixed cannot be 'noisy_linear'; did you mean 'linear'"),
-        (("linear", "linear"), "mixed holds linear twice"),
-        ((), "mixed must name a task"),
-    ],
-)
-def test_classes_that_cannot_be_mixed(mixed: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+@pytest.mark.parametrize("mixed", [("linear", "noisy_linear"), ("linear", "linear"), ()])
+def test_classes_that_cannot_be_mixed(mixed: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"^mixed "):
         make_task("mixture", 4, settings={"mixed": mixed})

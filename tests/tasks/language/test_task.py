@@ -4,7 +4,6 @@ what is held out."""
 from __future__ import annotations
 
 import gzip
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +11,22 @@ import pyarrow
 import pytest
 import torch
 from pyarrow import parquet
-from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.language import Language
-from looplab.tasks.language.documents import eval_files, read_documents, split
+from looplab.tasks.language.documents import read_documents, split
+from looplab.tasks.random_source import FreshNumbers
+from tests.tasks.statistics import generator
 
 _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 
 
 def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None:
+    """Hidden files, as Jupyter's copies and what macOS adds, are no texts."""
+    for hidden in (".ipynb_checkpoints/a-checkpoint.txt", "._a.txt", "__MACOSX/a.txt"):
+        (tmp_path / hidden).parent.mkdir(exist_ok=True)
+        (tmp_path / hidden).write_bytes(b"\0\1")
     (tmp_path / "a.txt").write_text(_TWO)
     assert read_documents(str(tmp_path / "a.txt")) == ["one\nline\n", "two\n"]
     (tmp_path / "b").mkdir()
@@ -34,36 +38,31 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content"),
     [
-        ("a.txt", b"", "task.text has no text"),
-        ("a.txt", b" \n\n", "task.text has no text"),
-        ("a.txt", b"text\0more", "task.text is no text but binary"),
-        ("a.txt", b"caf\xe9 au lait", "task.text is not UTF-8: .*, byte 3 is 0xe9"),
-        ("a.txt.gz", b"no gzip", "task.text cannot be read: "),
-        ("a.parquet", b"no parquet", "task.text cannot be read: "),
+        ("a.txt", b" \n\n"),
+        ("a.txt", b"text\0more"),
+        ("a.txt", b"caf\xe9 au lait"),
+        ("a.txt.gz", b"no gzip"),
+        ("a.parquet", b"no parquet"),
+        ("a.jsonl", b"{}"),
     ],
 )
-def test_a_text_that_cannot_be_read(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_a_text_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigError, match=message) as error:
+    with pytest.raises(ConfigError, match=r"^task.text ") as error:
         read_documents(str(tmp_path / name))
     assert str(tmp_path / name) in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_path_or_column_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"task.text is no file and no folder"):
-        read_documents(str(tmp_path / "absent.txt"))
-    with pytest.raises(ConfigError, match=r"task.text has no .txt, .txt.gz or .parquet file"):
-        read_documents(str(tmp_path))
+    for path in (tmp_path / "absent.txt", tmp_path):
+        with pytest.raises(ConfigError, match=r"^task.text "):
+            read_documents(str(path))
     parquet.write_table(pyarrow.table({"body": ["a"], "n": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(ConfigError, match=r"task.column is 'text', but .* has body, n"):
-        read_documents(str(tmp_path / "a.parquet"))
-    with pytest.raises(ConfigError, match=r"task.column 'n' of .* holds no text"):
-        read_documents(str(tmp_path / "a.parquet"), "n")
+    for column in ("text", "n"):
+        with pytest.raises(ConfigError, match=r"^task.column "):
+            read_documents(str(tmp_path / "a.parquet"), column)
 
 
 def test_whole_documents_are_held_out() -> None:
@@ -86,29 +85,6 @@ def test_of_a_single_document_the_end_is_held_out() -> None:
     assert 0.05 < len(held_out) / len(text) <= 0.1
 
 
-def test_hidden_files_are_no_texts(tmp_path: Path) -> None:
-    """Jupyter's copies, what macOS adds to files and archives; but a hidden folder may be given."""
-    hidden = (".ipynb_checkpoints/a-checkpoint.txt", "._a.txt", "__MACOSX/a.txt", "b/.c.txt")
-    for name in (*hidden, "a.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"one" if name == "a.txt" else b"\0\1")
-    (tmp_path / ".cache").mkdir()
-    (tmp_path / ".cache" / "a.txt").write_text("two")
-    assert read_documents(str(tmp_path)) == ["one"]
-    assert read_documents(str(tmp_path / ".cache")) == ["two"]
-    assert eval_files(str(tmp_path)) == [tmp_path / "a.txt"]
-
-
-def test_many_documents_are_split_in_proportion_to_their_number() -> None:
-    def seconds(count: int) -> float:
-        documents = [f"story {i} of a small cat" for i in range(count)]
-        start = time.process_time()
-        split(documents, 0.1)
-        return time.process_time() - start
-
-    assert min(seconds(100_000) for _ in range(2)) < 100 * max(seconds(5_000) for _ in range(3))
-
-
 _DOCUMENTS = [f"{letter}{letter.upper()}" * 100 for letter in "abcdefghij"]
 
 
@@ -122,7 +98,7 @@ def task(tmp_path: Path) -> Language:
 
 
 def _letters(task: Language) -> set[str]:
-    prompts = task.sample(Generator().manual_seed(1), batch=500, points=20)
+    prompts = task.sample(generator(1), batch=500, points=20)
     return {
         chr(token).lower()
         for token in prompts.ys.unique().tolist()
@@ -131,7 +107,7 @@ def _letters(task: Language) -> set[str]:
 
 
 def test_a_prompt_is_a_piece_of_the_text(task: Language) -> None:
-    prompts = task.sample(Generator().manual_seed(0), batch=64, points=20)
+    prompts = task.sample(generator(), batch=64, points=20)
     assert prompts.xs.shape == prompts.ys.shape == (64, 20)
     assert prompts.xs.dtype == torch.int64
     assert (prompts.xs[:, 0] == task.tokenizer.start).all()
@@ -141,27 +117,13 @@ def test_a_prompt_is_a_piece_of_the_text(task: Language) -> None:
         assert task.tokenizer.decode(row) in whole
 
 
-def test_a_seed_gives_the_same_prompts(task: Language) -> None:
-    first, second = (task.sample(Generator().manual_seed(3), 8, 20) for _ in range(2))
-    assert torch.equal(first.ys, second.ys)
-    assert not torch.equal(first.ys, task.sample(Generator().manual_seed(4), 8, 20).ys)
-
-
 def test_all_places_are_equally_likely(task: Language) -> None:
     stream = task.corpus.part("train", torch.device("cpu"))
-    places = task.parameters(_Random(), 1)
+    places = task.parameters(FreshNumbers(generator(), 20_000), 1)
     first = (places * (len(stream) - 20 + 1)).long()
     counts = torch.bincount(first * 10 // len(stream), minlength=10)[:9]
     assert first.max() <= len(stream) - 20
     assert (counts - counts.float().mean()).abs().max() < 5 * counts.float().mean().sqrt()
-
-
-class _Random:
-    def uniform(self, *shape: int) -> torch.Tensor:
-        return torch.rand(20_000, *shape, generator=Generator().manual_seed(0))
-
-    def normal(self, *shape: int) -> torch.Tensor:
-        raise AssertionError
 
 
 def test_what_is_held_out_is_not_trained_on(task: Language) -> None:
@@ -192,19 +154,18 @@ def test_an_edited_text_has_another_identity(task: Language, tmp_path: Path) -> 
 
 def test_finitely_many_sequences(task: Language) -> None:
     few = replace(task, distinct_prompts=3)
-    prompts = few.sample(Generator().manual_seed(0), batch=100, points=20)
+    prompts = few.sample(generator(), batch=100, points=20)
     assert len(prompts.ys.unique(dim=0)) == 3
 
 
-@pytest.mark.parametrize("held_out", [0.0, 1.0, 1.5])
-def test_a_fraction_that_is_none(task: Language, held_out: float) -> None:
-    with pytest.raises(ConfigError, match=r"task.held_out must lie between 0 and 1"):
-        replace(task, held_out=held_out).data.check()
-
-
-def test_a_text_shorter_than_a_sequence(task: Language) -> None:
-    with pytest.raises(ConfigError, match=r"task.points is 5000, but the text has only"):
-        task.sample(Generator(), 1, 5000)
+def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
+    for held_out in (0.0, 1.0):
+        with pytest.raises(ConfigError, match=r"^task.held_out "):
+            replace(task, held_out=held_out).data.check()
+    with pytest.raises(ConfigError, match=r"^task.points "):
+        task.sample(generator(), 1, 5000)
+    whole = task.corpus.part("train", torch.device("cpu"))
+    assert torch.equal(task.sample(generator(), 1, len(whole)).ys[0], whole.long())
 
 
 def test_the_text_that_ships_is_read_at_once() -> None:

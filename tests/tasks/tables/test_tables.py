@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from scipy.optimize import linprog
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
-from looplab.tasks import Prompts, RandomSource, make_task, table_rows, tables
+from looplab.tasks import Prompts, RandomSource, table_rows, tables
 from looplab.tasks.table_rows import distinct
 from looplab.tasks.tables import HeldOut, Tables
 from looplab.training import train
@@ -46,11 +47,8 @@ def rows_of(prompts: Prompts, name: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("protocol", ["corrected", "reference"])
-@pytest.mark.parametrize("distinct_prompts", [0, 10**6])
-def test_prompts_come_from_the_generator_alone(
-    folder: Path, protocol: Any, distinct_prompts: int
-) -> None:
-    made = task(folder, protocol=protocol, distinct_prompts=distinct_prompts)
+def test_prompts_come_from_the_generator_alone(folder: Path, protocol: Any) -> None:
+    made = task(folder, protocol=protocol)
     for each in (made, made.for_evaluation()):
         one, again, other = (each.sample(generator(seed), 4, 9) for seed in (3, 3, 4))
         assert one.xs.shape == (4, 9, DIMS)
@@ -58,14 +56,6 @@ def test_prompts_come_from_the_generator_alone(
         assert torch.equal(one.xs, again.xs)
         assert torch.equal(one.ys, again.ys)
         assert not torch.equal(one.xs, other.xs)
-
-
-def test_there_are_as_many_prompts_in_the_world_as_asked_for(folder: Path) -> None:
-    few = task(folder, distinct_prompts=5)
-    xs = torch.cat([few.sample(generator(seed), 60, POINTS).xs for seed in range(2)])
-    assert len(xs.flatten(1).unique(dim=0)) == 5
-    endless = few.for_evaluation().sample(generator(), 60, POINTS)
-    assert len(endless.xs.flatten(1).unique(dim=0)) == 60
 
 
 def columns_of(prompts: Prompts, which: int) -> Tensor:
@@ -125,24 +115,6 @@ def test_prompts_hold_the_rows_that_are_drawn(folder: Path, drawn: list[Tensor])
     assert 0.3 < np.mean(mirrored) < 0.7
 
 
-def test_no_row_stands_twice_in_a_prompt(folder: Path) -> None:
-    prompts = task(folder).sample(generator(), 300, 41)
-    for which in range(len(prompts)):
-        rows = columns_of(prompts, which)
-        assert len(rows.unique(dim=0)) == 41
-
-
-def test_inputs_are_standardised_by_their_context(folder: Path) -> None:
-    made = task(folder)
-    for each in (made, made.for_evaluation()):
-        context = each.sample(generator(), 50, 41).xs[:, :-1]
-        shown = (context != 0).any(1)
-        assert shown.any(1).all()
-        torch.testing.assert_close(context.mean(1), torch.zeros(50, DIMS), atol=1e-5, rtol=0)
-        spread = context.std(1, correction=0)
-        torch.testing.assert_close(spread, shown.float(), atol=1e-5, rtol=0)
-
-
 def test_columns_stand_everywhere_among_the_visible_dims_mirrored_or_not(folder: Path) -> None:
     made = task(folder, tables=("gamma", "beta"))
     for dims in (2, 4, 6):
@@ -177,16 +149,10 @@ def test_the_class_is_the_tables_own_a_column_or_a_halfspace(folder: Path) -> No
 
 
 def separable(prompts: Prompts, which: int) -> bool:
-    """Whether a halfspace through zero has the prompt's labels: the perceptron finds it."""
-    xs, ys = columns_of(prompts, which), prompts.ys[which]
-    weights = torch.zeros(xs.shape[1])
-    for _ in range(3000):
-        wrong = (xs @ weights) * ys <= 0
-        if not wrong.any():
-            return True
-        row = int(wrong.int().argmax())
-        weights += ys[row] * xs[row]
-    return False
+    """Whether a halfspace through zero has the prompt's labels."""
+    signed = (columns_of(prompts, which) * prompts.ys[which][:, None]).double().numpy()
+    most = linprog(np.zeros(signed.shape[1]), -signed, -np.ones(len(signed)), bounds=(None, None))
+    return bool(most.success)
 
 
 def test_below_its_features_a_tables_classes_are_halfspaces_of_what_is_shown(folder: Path) -> None:
@@ -202,10 +168,9 @@ def test_below_its_features_a_tables_classes_are_halfspaces_of_what_is_shown(fol
 
 def test_a_table_of_one_column_keeps_it(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", xs=inputs("alpha")[:, :1], ys=classes("alpha"))
-    prompts = Tables(3, data_dir=str(tmp_path), tables=("one",), held_out="").sample(
-        generator(), 200, 9
-    )
-    assert ((prompts.xs != 0).any(1).sum(1) == 1).all()
+    made = Tables(3, data_dir=str(tmp_path), tables=("one",), held_out="")
+    xs = made.sample(generator(), 200, 9).xs
+    assert ((xs != 0).any(1).sum(1) == 1).all()
 
 
 def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
@@ -223,15 +188,6 @@ def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
     np.testing.assert_allclose(prompts.xs[:, :, 1:].numpy(), scaled, atol=1e-4)
     own = (classes("beta")[rows] == 1) ^ swapped.numpy()[:, None]
     assert np.array_equal(prompts.ys.numpy(), np.where(own, 1.0, -1.0))
-
-
-def test_without_a_held_out_table_all_are_trained_on_and_asked(folder: Path) -> None:
-    made = task(folder, held_out="", distinct_prompts=9)
-    _, choice = made.draw(generator(), 300, POINTS)
-    assert set(choice.table.tolist()) == {0, 1, 2}
-    asked = made.for_evaluation()
-    assert isinstance(asked, Tables)
-    assert asked.distinct_prompts == 0
 
 
 def test_the_reference_protocol_takes_a_batch_from_95_percent_of_one_table(folder: Path) -> None:
@@ -266,53 +222,35 @@ def test_the_reference_protocol_evaluates_on_the_rest_of_its_table(folder: Path)
     assert all(len(set(each)) == 5 for each in rows)
 
 
-def test_labels_are_what_the_protocol_has(folder: Path) -> None:
-    assert task(folder).labels == (-1.0, 1.0)
-    assert task(folder, protocol="reference").labels == (0.0, 1.0)
-    assert task(folder).left_padded
-
-
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "key"),
     [
-        ({"held_out": "delta"}, "held_out is 'delta', none of the tables: alpha, beta, gamma"),
-        ({"tables": ("beta",)}, "tables must hold one to train on, beside held_out"),
-        ({"protocol": "publshed"}, "protocol cannot be 'publshed'; expected one of corrected"),
+        ({"held_out": "delta"}, "held_out"),
+        ({"tables": ("beta",)}, "tables"),
+        ({"protocol": "publshed"}, "protocol"),
     ],
 )
-def test_settings_that_cannot_be(folder: Path, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_settings_that_cannot_be(folder: Path, settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{key} "):
         task(folder, **settings)
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
-    made = task(tmp_path)
-    with pytest.raises(RunError, match=r"alpha\.npz"):
-        made.data.check()
-    with pytest.raises(RunError, match=r"gamma\.npz|alpha\.npz"):
-        made.sample(generator(), 2, POINTS)
-
-
 def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
-    with pytest.raises(RunError, match=r"beta has 5 features, more than the 4 .*task.dims=5"):
+    with pytest.raises(RunError, match=r"task.dims=5"):
         task(folder, dims=4).data.check()
     task(folder, dims=5).data.check()
-    with pytest.raises(ConfigError, match=r"task.points is 301, and a table has 300 rows"):
+    with pytest.raises(ConfigError, match=r"task.points is 301"):
         task(folder).sample(generator(), 2, 301)
-    with pytest.raises(ConfigError, match=r"task.points is 241, and a table has 240 rows"):
+    with pytest.raises(ConfigError, match=r"task.points is 241"):
         task(folder).for_evaluation().sample(generator(), 2, 241)
-    with pytest.raises(ConfigError, match=r"training.batch_size is 24.* 285 rows"):
+    with pytest.raises(ConfigError, match=r"training.batch_size is 24"):
         task(folder, protocol="reference").sample(generator(), 24, POINTS)
 
 
-def test_lists_from_a_file_become_tuples(folder: Path) -> None:
-    settings = {"data_dir": str(folder), "tables": list(SIZES), "held_out": "beta"}
-    assert make_task("tables", DIMS, settings=settings) == task(folder)
-
-
-def test_a_run_finds_its_tables_from_another_folder(
+def test_a_run_finds_its_tables_from_another_folder_and_knows_when_they_are_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
 ) -> None:
+    """Numbers of other tables are not put together with those of a run's own."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     write(tmp_path / "data")
@@ -324,23 +262,8 @@ def test_a_run_finds_its_tables_from_another_folder(
     run = train(Config.of(*words, "loops.T=2", f"folder={tmp_path / 'runs'}"))
     (tmp_path / "elsewhere" / "data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert len(evaluate(load_run(run.path))["by_loop"]["loop"]) > 1
-
-
-def test_an_evaluation_on_other_tables_is_another_one(
-    tmp_path: Path, undrawn: dict[str, Figure]
-) -> None:
-    """Neither is shown for the other, and their numbers are not put together."""
-    words = [
-        *("task=tables", "task.tables=[alpha,beta,gamma]", "task.held_out=beta", "task.points=7"),
-        *("model.n_embd=16", "model.n_head=2", "training.steps=2", "loops.b=2", "loops.T=2"),
-        *("evaluation.prompts=8", "evaluation.resamples=5", f"folder={tmp_path / 'runs'}"),
-    ]
-    (tmp_path / "data").mkdir()
-    folder = write(tmp_path / "data")
-    run = train(Config.of(*words, f"task.data_dir={folder}"))
-    first = evaluate(run)
-    for path in folder.glob("*.npz"):
+    first = evaluate(load_run(run.path))
+    for path in (tmp_path / "data").glob("*.npz"):
         with np.load(path) as arrays:
             kept = dict(arrays)
         np.savez(path, **(kept | {"xs": kept["xs"][::-1]}))
