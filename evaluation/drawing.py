@@ -3,6 +3,8 @@
 save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 % bands")
 """
 
+from __future__ import annotations
+
 import io
 import math
 import re
@@ -11,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -25,8 +27,10 @@ from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
 
 from .bootstrap import numbers
-from .panel import Curve, Panel
 from .style import style_of_number, styles_of
+
+if TYPE_CHECKING:
+    from .panel import Curve, Panel
 
 _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters

@@ -32,10 +32,10 @@ from .claims import (
     verdict_cells,
     verdict_parts,
 )
-from .command import ALL, ExperimentSettings
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
+from .settings import ALL, ExperimentSettings
 from .standard_panels import panels
 
 KIND = "experiment"

@@ -40,11 +40,11 @@ from looplab.training.run_folder.run import run_folder
 from looplab.training.together import groups, obstacle
 
 from .claims import Measured
-from .command import EngineSettings, GridSettings
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
 from .many_runs import progress, train_all
 from .one_command import check_evaluation_of
+from .settings import EngineSettings, GridSettings
 from .standard_panels import panels
 from .statistics import hierarchical_bootstrap, hierarchical_test
 

@@ -27,10 +27,10 @@ from looplab.training.optim.optimizers import muon_kinds
 from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
 
-from .command import ExperimentSettings
 from .definition import described
 from .many_runs import Estimates, progress
 from .runs_table import duration
+from .settings import ExperimentSettings
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, which good trainings reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here

@@ -14,9 +14,9 @@ from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.ship import ShipSettings
-from looplab.experiments.command import ExperimentSettings, GridSettings, ReportSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
+from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings

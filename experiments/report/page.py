@@ -31,7 +31,7 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
 from looplab.training.run_folder.status import is_run, named_runs
 
-from ..command import ReportSettings
+from ..settings import ReportSettings
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _OPEN = 4  # runs, at most, whose figures are shown without being asked for

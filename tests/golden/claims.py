@@ -99,9 +99,9 @@ def freeze(folder: str) -> None:
     from looplab.conf.mistakes import ConfigError, RunError
     from looplab.experiments import engine as perform
     from looplab.experiments.claims import find_claim, judge
-    from looplab.experiments.command import ExperimentSettings
     from looplab.experiments.engine import measured
     from looplab.experiments.many_runs import progress
+    from looplab.experiments.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)

@@ -10,9 +10,10 @@ import pytest
 
 from looplab.evaluation.tables import Table
 from looplab.experiments.claims import Verdict
-from looplab.experiments.command import ExperimentSettings, main
+from looplab.experiments.command import main
 from looplab.experiments.definition import load
 from looplab.experiments.engine import claims_parts, count_text
+from looplab.experiments.settings import ExperimentSettings
 
 
 def verdict(claim: str, name: str) -> Verdict:

@@ -9,8 +9,8 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of, names
+from looplab.experiments.settings import ExperimentSettings
 from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.saved import SHELF, read_config, shipped_names
-from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.many_runs import Estimates, progress
 from looplab.experiments.plan import plan
+from looplab.experiments.settings import ExperimentSettings
 from looplab.training import train
 
 

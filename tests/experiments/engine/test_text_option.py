@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab.experiments.command import ExperimentSettings
+from looplab.experiments.settings import ExperimentSettings
 
 
 def _settings(*names: str, text: str = "", folder: str = "runs") -> ExperimentSettings:

@@ -14,7 +14,7 @@ from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
-from looplab.experiments.command import EngineSettings, grid_settings
+from looplab.experiments.command import grid_settings
 from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
@@ -22,6 +22,7 @@ from looplab.experiments.grid import (
     paired_tests,
     setting_rows,
 )
+from looplab.experiments.settings import EngineSettings
 from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.command import ReportSettings
 from looplab.experiments.report.page import write_report
+from looplab.experiments.settings import ReportSettings
 
 from .measured import make
 

@@ -11,8 +11,8 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.drawing import svg
 from looplab.evaluation.panel import Panel
-from looplab.experiments.command import ReportSettings
 from looplab.experiments.report.page import as_typed, short, write_report
+from looplab.experiments.settings import ReportSettings
 from looplab.training.run_folder.files import write_record
 
 from .measured import LAW, NASTY, Page, csv_rows, experiment, experiment_path
