@@ -75,15 +75,6 @@ def test_a_figure_is_measured_once_and_found_again(figure: str, tmp_path: Path) 
     assert (again.results, again.panels) == (found.results, found.panels)
 
 
-def test_a_file_chooses_among_the_panels(tmp_path: Path) -> None:
-    entry = {"figure": "changes", **ENTRIES["changes"]}
-    everything = check_panels(asked(tmp_path, entry).panels)
-    some = asked(tmp_path, {**entry, "panels": ["changes-by-step"]}, stored=True)
-    steps = check_panels(some.panels)
-    assert steps == [name for name in everything if name.startswith("changes-by-step")]
-    assert 0 < len(steps) < len(everything)
-
-
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
@@ -120,12 +111,6 @@ def test_trained_runs_are_the_experiments_own(tmp_path: Path) -> None:
     assert len(result["runs"]) == 3
     both = np.mean([run["norm"]["mean"] for run in result["runs"][:2]], axis=0)
     assert norms_of[0].mean[:3] == pytest.approx(both.tolist())
-
-
-def test_without_a_finished_run_there_is_nothing_to_follow(tmp_path: Path) -> None:
-    found = asked(tmp_path, {"figure": "trained"})
-    assert found.results == {}
-    assert found.missing == ("residual_scaling: none of its runs is finished",)
 
 
 @pytest.mark.usefixtures("undrawn")

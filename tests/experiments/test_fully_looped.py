@@ -28,7 +28,6 @@ from looplab.experiments.fully_looped import (
 from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
-from looplab.training.run_folder.metrics import smoothed
 from tests.conftest import without_rendering
 from tests.experiments.checks import check_panels, narrow, trained_as_members
 from tests.experiments.texts import give, run
@@ -116,39 +115,6 @@ def test_runs_that_diverged_are_named_as_missing(runs: list[Run]) -> None:
     assert [name for name in check_panels(alone["panels"]) if name.startswith("v")] == ["variants"]
 
 
-@pytest.mark.slow
-def test_fully_looped_models_learn(tmp_path: Path) -> None:
-    """To below 0.7 of the initial error by step 2,000."""
-    labels = [f"{name}, K = 4" for name in ("LT_i", "FLT", "FLT_res")]
-    members = members_of(load("fully_looped_table1"), "medium", str(tmp_path), seeds=1)
-    configs = [each.config for each in members if each.label in labels]
-    for found in trained_as_members(configs):
-        run = load_run(found.path)
-        error = final_error(run, run.config.evaluation)
-        assert error < 0.7 * initial_error(found.config), found.config.model
-
-
-def test_smoothed_is_the_weighted_mean_of_what_there_was() -> None:
-    losses = np.random.default_rng(0).normal(size=(30, 2))
-    found = smoothed(losses, decay=0.9)
-    for step in range(30):
-        weights = 0.9 ** np.arange(step, -1, -1)
-        expected = (weights[:, None] * losses[: step + 1]).sum(0) / weights.sum()
-        np.testing.assert_allclose(found[step], expected, rtol=1e-12)
-
-
-def test_a_curve_that_falls_did_not_collapse() -> None:
-    assert collapse(FALLING, final=0.2, plain=0.2) == ""
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_not_finite(value: float) -> None:
-    losses = FALLING.copy()
-    losses[500] = value
-    assert collapse(losses) == "not finite"
-    assert collapse(FALLING, final=value) == "not finite"
-
-
 def test_back_up() -> None:
     """0.5 above its best at the end, and not only for a moment on the way."""
     back = np.where(np.arange(LONG) < 600, FALLING, 1.2)
@@ -156,13 +122,6 @@ def test_back_up() -> None:
     assert collapse(np.where(np.arange(LONG) < 600, FALLING, 0.9)) == ""
     spike = FALLING + 3.0 * (np.abs(np.arange(LONG) - 500) < 50)
     assert collapse(spike) == ""
-
-
-def test_early_noise_is_no_best() -> None:
-    losses = np.ones(LONG)
-    losses[:3] = 0.1
-    assert collapse(losses) == ""
-    assert plateau_exit(losses, 0.7) is None
 
 
 def test_worse_than_one_loop() -> None:

@@ -19,8 +19,7 @@ from looplab.experiments.iso_depth import measure
 from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.plateau import bayes_error
 from looplab.experiments.scaling_law.law import Law, row_of
-from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.optim.optimizers import learning_rate
+from looplab.training.assemble import build_model, build_task
 from looplab.training.run_folder.files import read_record
 from tests.experiments.checks import check_panels
 
@@ -37,33 +36,6 @@ small:
        training.batch_size: 4, curriculum.dims.start: null}
   evaluation: {prompts: 64, baselines: [bayes], resamples: 20, loops: null}
 """
-
-
-@pytest.mark.parametrize("scale", ["small", "medium"])
-def test_the_grid_is_of_one_effective_depth(scale: str) -> None:
-    configs = [member.config for member in members_of(load("iso_depth"), scale)]
-    axes = [{c.loops.b for c in configs}, {c.model.n_embd for c in configs}]
-    axes.append({c.training.steps for c in configs})
-    assert len(configs) == np.prod([len(axis) for axis in axes])
-    depths = set()
-    for config in configs:
-        r, width, steps = config.loops.b, config.model.n_embd, config.training.steps
-        task = build_task(config)
-        model = build_model(config, task)
-        sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-        block = sum(size for name, size in sizes.items() if name.startswith("loop.prelude."))
-        row = row_of(LoadedModel(Path(), config, model, steps), 1.0)
-        depths.add(row["N_rec"] * r / block)
-        norms = sum(size for name, size in sizes.items() if name.startswith("loop.norm"))
-        assert row["N_once"] == 2 * block + (2 * width**2 if r > 1 else 0) + norms
-        curriculum = build_curriculum(config, task)
-        for stage in (curriculum(0), curriculum(steps - 1)):
-            assert (stage.dims, stage.points) == (config.task.dims, config.task.points)
-            assert (stage.loops, stage.window, stage.grad_loops) == (r, 1, r)
-        rates = [learning_rate(config.training, step) for step in range(steps)]
-        assert max(rates) == config.training.learning_rate == pytest.approx(3e-3)
-        assert rates[-1] < 0.01 * max(rates)
-    assert depths == {4 if scale == "small" else 8}
 
 
 def test_runs_on_the_plateau_determine_no_law(

@@ -20,12 +20,10 @@ from looplab.experiments.near_init import (
     LABELS,
     TOKENS,
     VOCABULARY,
-    WIDTH,
     Init,
     Near,
     Stack,
     TokenModel,
-    all_first_steps,
     by_distance,
     changes,
     cosines,
@@ -110,17 +108,7 @@ def test_a_stack_is_made_as_its_setting_says() -> None:
     assert not torch.equal(token_model(init, Stack(3, True, "sqrt"), seed=2)[1], tokens)
 
 
-def test_the_named_settings_are_those_of_the_targets() -> None:
-    assert INITS == {
-        "weak": (1, 1.0, 0.01, 1e-4),
-        "strong": (1, 2.0, 1 / 8, 1e-4),
-        "paper_like": (4, 0.02, 0.02, 1e-3),
-    }
-    assert (WIDTH, TOKENS) == (64, 128)
-
-
 SETTING = Init(1, 0.5, 0.1, 1e-3)
-ALL_LOOPS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def rms(x: Tensor) -> float:
@@ -158,56 +146,9 @@ def test_steps_are_those_of_adamw(shared: bool) -> None:
         assert values.tolist() == pytest.approx(moved, rel=1e-4)
 
 
-def test_seeds_and_stacks_are_axes() -> None:
-    stacks = [Stack(1, True, "none"), Stack(3, False, "sqrt")]
-    found = all_first_steps(SETTING, stacks, 1, range(5, 7))
-    shapes = {name: part.shape for name, part in found.items()}
-    assert shapes == {"norm": (2, 2, 2), "raw": (2, 2, 1), "normed": (2, 2, 1)}
-    for place, stack in enumerate(stacks):
-        again = first_steps(SETTING, stack, seed=6, steps=1)
-        assert {n: part[1, place].tolist() for n, part in found.items()} == {
-            n: part.tolist() for n, part in again.items()
-        }
-
-
-def at_step_1(name: str) -> dict[str, dict[str, Floats]]:
-    """Ten seeds at each number of loops, [seeds, loops, steps], by scaling."""
-    return {
-        s: all_first_steps(INITS[name], [Stack(r, True, s) for r in ALL_LOOPS], 1, range(10))
-        for s in LABELS
-    }
-
-
 def change(found: dict[str, Floats], name: str) -> Floats:
     """The mean change by step 1, by loops."""
     return np.asarray(found[name][:, :, 0].mean(0))
-
-
-def spread(values: Floats) -> float:
-    """Of those from four loops on."""
-    return float(values[2:].max() / values[2:].min())
-
-
-@pytest.mark.slow
-def test_weak_branches_obey_the_power_laws() -> None:
-    raw = {scaling: change(runs, "raw") for scaling, runs in at_step_1("weak").items()}
-    assert slopes(ALL_LOOPS, raw["none"], 4) == pytest.approx(1, abs=0.15)
-    assert slopes(ALL_LOOPS, raw["sqrt"], 4) == pytest.approx(0.5, abs=0.15)
-    assert spread(raw["linear"]) < 1.2
-
-
-@pytest.mark.slow
-def test_strong_branches_need_the_linear_scaling() -> None:
-    found = at_step_1("strong")
-    start = {s: change(runs, "norm") for s, runs in found.items()}
-    ratio = {scaling: norms[-1] / norms[0] for scaling, norms in start.items()}
-    assert max(start["linear"]) / min(start["linear"]) < 1.5
-    assert ratio["sqrt"] > 3
-    assert ratio["none"] > 15
-    normed = {scaling: change(runs, "normed") for scaling, runs in found.items()}
-    assert slopes(ALL_LOOPS, normed["none"], 4) == pytest.approx(1, abs=0.2)
-    assert slopes(ALL_LOOPS, normed["sqrt"], 4) == pytest.approx(0.5, abs=0.2)
-    assert spread(normed["linear"]) < 2
 
 
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:

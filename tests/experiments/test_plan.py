@@ -35,26 +35,6 @@ def test_size_tokens_and_operations(capsys: pytest.CaptureFixture[str]) -> None:
     assert not Path("runs").exists()
 
 
-@pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize(
-    ("model", "backbone"),
-    [("FLT", 6 * 12 * 384**2), ("unnormed", 12 * (4 * 768**2 + 3 * 768 * 2048) + 25 * 768)],
-)
-def test_the_sizes_of_the_papers(
-    model: str, backbone: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = _plan(capsys, "task=language", "scale=paper", "recipe=paper", f"model={model}")
-    assert f"{backbone:,} parameters in the backbone" in out
-
-
-@pytest.mark.usefixtures("in_folder")
-def test_a_run_on_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    out = _plan(capsys, "task=linear", "training.steps=100", "training.batch_size=8")
-    points = int(re.findall(r"of 8 prompts of (\d+) pairs", out)[0])
-    assert f"{100 * 8 * points:,} pairs" in out
-    assert "embedding" not in out
-
-
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

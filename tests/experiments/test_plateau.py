@@ -19,10 +19,8 @@ from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.plateau import (
-    LEAVES,
     bayes_error,
     compare,
-    has_left_plateau,
     measure,
     trajectory,
 )
@@ -70,14 +68,6 @@ def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
     assert spread < 0.02 * bayes_error(dims, points)
 
 
-def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
-    limit = 0.25 + LEAVES * 0.75
-    assert has_left_plateau(limit - 1e-9, 0.25, 1.0)
-    assert not has_left_plateau(limit + 1e-9, 0.25, 1.0)
-    assert not has_left_plateau(1.0, 0.25, 1.0)
-    assert has_left_plateau(0.25, 0.25, 1.0)
-
-
 def test_turning_points() -> None:
     later = (1.0, 1.0, 1.0, 0.5, 0.0)
     result = compare({"muon": course(), "adam": course(later)}, _STEPS, 0.2, _SETTINGS)
@@ -96,22 +86,6 @@ def test_a_run_that_never_leaves_has_no_step() -> None:
         assert math.isnan(result["groups"][1][key].mean)
     assert math.isnan(result["muon_over_adam"].mean)
     assert "muon_over_adam" not in compare({"muon": course()}, _STEPS, 0.2, _SETTINGS)
-
-
-def test_real_snapshots(tmp_path: Path) -> None:
-    runs = [
-        train(tiny(tmp_path, optimizer=name, snapshots=(0, 20, 40, 60)))
-        for name in ("muon", "adamw")
-    ]
-    result = measure(runs, _SETTINGS)
-    error, attention, cosine = result["panels"]
-    for panel in (error, attention, cosine):
-        assert [curve.label for curve in panel.curves] == ["Muon", "Adam"]
-        assert panel.x == [0, 20, 40, 60]
-    # Both begin with the same weights.
-    first, second = (curve.mean[0] for curve in cosine.curves)
-    assert first == pytest.approx(second)
-    assert all(0 <= (share or 0) <= 1 for curve in attention.curves for share in curve.mean)
 
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:

@@ -70,16 +70,6 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
     assert (again.results, again.panels) == (found.results, found.panels)
 
 
-def test_a_run_that_cannot_be_probed_is_said(tmp_path: Path) -> None:
-    run = train(linear(tmp_path, 0))
-    entry = ENTRY | {"learning_rate": 1e30}
-    found = measure(Request([entry], [handed_over(run, "looped")], str(tmp_path)))
-    assert (found.results, list(found.panels)) == ({}, [])
-    (line,) = found.missing
-    assert line.startswith("probes of looped, seed 0: ")
-    assert "errors that are not finite" in line
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

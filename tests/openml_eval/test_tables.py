@@ -14,9 +14,7 @@ import pandas
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.openml_eval.catalogue import IDS
 from looplab.openml_eval.tables import LEAST_ROWS, Source, Table, read_table, write_table
-from looplab.tasks.tables import TEN
 
 
 def frame(rows: int = 60) -> pandas.DataFrame:
@@ -46,12 +44,6 @@ def test_numeric_columns_that_vary_and_the_classes_become_a_table() -> None:
     assert table.source.openml_id is None
     assert table.source.notes == ("left out, not numeric: town", "left out, constant: same")
     pandas.testing.assert_frame_equal(given, before)
-
-
-def test_the_target_is_the_last_column_or_the_one_named() -> None:
-    given = frame().assign(switch=lambda each: each["age"] > 3)
-    assert Table.from_frame("mine", given).classes == ("False", "True")
-    assert Table.from_frame("mine", given, "bought").features == ("age", "children", "switch")
 
 
 @pytest.mark.parametrize(
@@ -112,15 +104,6 @@ def test_what_cannot_be_a_table_is_refused(make: Callable[[], Any], said: str) -
     assert "\n" not in str(refused.value)
 
 
-def test_missing_values_of_columns_that_are_left_out_do_not_matter() -> None:
-    table = Table.from_frame("mine", _holed("town", [1, 2]), "bought")
-    assert len(table.ys) == 60
-
-
-def test_the_task_trains_on_the_tables_of_the_catalogue() -> None:
-    assert tuple(IDS) == TEN
-
-
 def small(name: str = "small", openml_id: int | None = 7, rows: int = 50) -> Table:
     xs = np.random.default_rng(rows).normal(size=(rows, 2))
     source = Source(openml_id=openml_id, url="there", notes=("a note",))
@@ -138,19 +121,6 @@ def test_a_table_is_read_as_it_was_written_by_id_or_name(tmp_path: Path) -> None
         assert back.source == table.source
         assert back.sha256 == hashlib.sha256((tmp_path / "small.npz").read_bytes()).hexdigest()
     assert sorted(os.listdir(tmp_path)) == ["small.json", "small.npz"]
-
-
-@pytest.mark.parametrize(
-    ("which", "word"), [(720, "720"), ("abalone", "720"), ("mine", "mine.csv")]
-)
-def test_one_that_is_not_there_is_refused_with_the_command_that_fetches_it(
-    which: int | str, word: str, tmp_path: Path
-) -> None:
-    write_table(tmp_path, small())
-    with pytest.raises(RunError) as refused:
-        read_table(tmp_path, which)
-    assert f"action=fetch tables={word} data_dir={tmp_path}" in str(refused.value)
-    assert str(refused.value).startswith(f"{tmp_path} holds no table {which}")
 
 
 def _flip(path: Path) -> None:

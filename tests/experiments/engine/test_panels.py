@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config
-from looplab.evaluation.drawing import save_panels
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.experiments.claims import Measured
-from looplab.experiments.definition import PanelSpec, load, members_of, setting_of
+from looplab.experiments.definition import PanelSpec, load, members_of
 from looplab.experiments.standard_panels import panels
 
 
@@ -92,31 +88,3 @@ def test_errors_over_a_setting(tiny: Path) -> None:
     expected = np.stack([run.arrays["model_at_b"][:, -1] for run in measured[:2]]).mean()
     assert curve.mean[0] == pytest.approx(expected)
     assert curve.mean[1] is None  # the other label's value
-
-
-def test_a_panel_for_each_value_of_what_splits_it(tiny: Path) -> None:
-    found = panels([PanelSpec("by_loop", split="loops.b")], runs(tiny)[:4])
-    titles = [panel.title for panel in found]
-    assert titles == ["linear, d = 2, loops.b = 2", "linear, d = 2, loops.b = 3"]
-    assert len({panel.name for panel in found}) == 2
-
-
-def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
-    (panel,) = panels([PanelSpec("shifts")], runs(tiny))
-    assert panel.name.endswith("noise")
-    solver = panel.curves[-1]
-    assert solver.mean == [0.75] * 4
-    assert solver.label == "least squares"  # which is optimal on the inputs of training alone
-
-
-def test_a_setting_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"names loops\.c"):
-        setting_of(Config(), "loops.c")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_panel_of_one_seed_or_of_no_error_above_zero_is_drawn(tmp_path: Path) -> None:
-    one = Curve.of("one seed", "looped", mean_of_seeds([[1.0, 0.1]]))
-    zero = Curve.of("exact", "looped", mean_of_seeds([[0.0, 0.0], [0.0, 0.0]]))
-    found = [Panel(each.name, "any", "x", "y", [1, 2], [each], log="y") for each in (one, zero)]
-    assert {path.stem for path in save_panels(tmp_path, found)} == {"one-seed", "exact"}

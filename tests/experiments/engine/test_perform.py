@@ -14,7 +14,6 @@ from looplab.experiments.command import main
 from looplab.experiments.report.page import results_in
 from looplab.training.run_folder import run as run_module
 from looplab.training.run_folder.files import read_record
-from tests.conftest import HOME
 
 CLAIMS = "claims: [fig02_stays_beyond_b, fig03_tied_grows]"
 
@@ -61,14 +60,6 @@ def test_a_second_time_nothing_is_trained_and_nothing_drawn(
     assert not {path for path in changed if not path.endswith(".lock")}
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "runs/experiments/tiny-small: result.json, figures/"
-
-
-def test_another_format_is_drawn_without_training(trained: Path) -> None:
-    weights = {path: time for path, time in times(Path("runs")).items() if "checkpoints" in path}
-    assert main(["experiment=tiny.yaml", "action=figure", "figures.format=svg"]) == 0
-    assert {path: times(Path("runs"))[path] for path in weights} == weights
-    figures = Path("runs/experiments/tiny-small/figures")
-    assert {path.suffix for path in figures.iterdir()} == {".svg", ".csv"}
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -129,18 +120,6 @@ def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_experiment_without_runs_does_not_stop_the_others(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = trained.with_name("other.yaml")
-    other.write_text(trained.read_text("utf-8").replace("steps: 4", "steps: 5"), encoding="utf-8")
-    assert main(["experiment=[other.yaml,tiny.yaml]", "action=figure"]) == 1
-    said = capsys.readouterr()
-    assert "other at scale=small has nothing finished to draw" in said.err
-    assert "runs/experiments/tiny-small: result.json, figures/" in said.out
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_an_experiment_that_breaks_does_not_stop_the_others(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,18 +160,3 @@ def test_a_mistake_in_the_command_is_one_line(
     assert said.err.count("\n") == 1
     assert not said.out
     assert not Path("runs").exists()
-
-
-def test_names_with_signs_of_html_and_formulas_are_drawn_as_they_are(trained: Path) -> None:
-    text = trained.read_text("utf-8").replace("label: standard", "label: 'a <b>, $x_1$ & \"c\"'")
-    trained.write_text(text, encoding="utf-8")
-    assert main(["experiment=tiny.yaml", "action=figure"]) == 0
-    labels = {curve["label"] for panel in result()["panels"] for curve in panel["curves"]}
-    assert 'a <b>, $x_1$ & "c"' in labels
-
-
-def test_help_lists_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["experiment=all", "--help"]) == 0
-    text = capsys.readouterr().out
-    for path in (HOME / "conf" / "experiment").glob("*.yaml"):
-        assert f"  {path.stem} " in text

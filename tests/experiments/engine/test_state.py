@@ -54,11 +54,3 @@ def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:
     text = plan(settings)
     assert "5 of 6 runs are to be trained" in text
     assert text.count("finished") == 1
-
-
-def test_a_run_of_two_experiments_is_planned_once(tiny: Path) -> None:
-    copy = tiny.with_name("copy.yaml")
-    copy.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")
-    text = plan(ExperimentSettings((str(tiny), str(copy)), action="plan"))
-    assert "6 of 6 runs are to be trained" in text
-    assert text.count("as above") == 6

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from looplab.experiments.command import ExperimentSettings
 
 
@@ -38,14 +36,3 @@ def test_all_are_those_on_functions_and_all_language_those_on_texts() -> None:
     assert "language_fully_looped" in texts
     assert not functions & texts
     assert all(name.startswith("language_") for name in texts)
-
-
-@pytest.mark.parametrize("name", [each.name for each in _settings("all_language").experiments])
-def test_a_language_experiment_names_its_runs_apart(name: str) -> None:
-    """No two runs have the same folder, and each claim is one."""
-    settings = _settings(name)
-    settings.check()
-    (experiment,) = settings.experiments
-    configs = [member.config for member in settings.members(experiment)]
-    assert len({repr(config) for config in configs}) == len(configs)
-    assert experiment.claims

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import threading
 import time
 from pathlib import Path
@@ -24,25 +23,20 @@ def in_an_empty_folder(
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.slow
 def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def shown(words: list[str]) -> tuple[list[str], str]:
-        assert run.main(words) == 0
-        out = capsys.readouterr().out
-        return re.findall(r"and \d+ more, together\n", out), out
-
-    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon grows what is rounding
-    grid = ["-m", *TINY, *rates, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
-    tied = [word for word in TINY if not word.startswith("loops.")]
-    messages, out = shown([*grid, "together=true"])
-    assert messages == ["and 3 more, together\n"]
-    assert "8 done, 0 failed" in out
+    rate = "training.learning_rate=1e-3"  # Muon grows what is rounding
+    grid = ["-m", *TINY, "recipe=paper", rate, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
+    assert run.main([*grid, "together=true"]) == 0
+    out = capsys.readouterr().out
+    assert "and 1 more, together\n" in out
+    assert "4 done, 0 failed" in out
     folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
-    assert len(folders) == 4
+    assert len(folders) == 2
     # Alone they have the same folders and, to the rounding of sums, the same errors.
-    assert shown([*grid, "folder=alone"])[0] == []
+    assert run.main([*grid, "folder=alone"]) == 0
+    assert ", together" not in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "alone").glob("sparse*")) == folders
     for name in folders:
         one, other = (
@@ -50,14 +44,15 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
             for where in ("runs", "alone")
         )
         assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
-    # Models of two shapes are two groups, and what nothing can join is trained by itself.
-    families = ["-m", *tied, "model=tied,standard", "seed=0,1", "together=auto", "jobs=1"]
-    assert shown(families)[0] == ["and 1 more, together\n"] * 2
-    large = [word for word in TINY if not word.startswith(("training.steps", "training.batch"))]
-    large += ["training.steps=0", "training.batch_size=50000"]
-    messages, out = shown(["-m", *large, "seed=0,1", "together=auto", "jobs=1"])
-    assert not messages
-    assert "no members are trained together" in out
+
+
+def test_without_slurm_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert run.main(["-m", *TINY, "seed=0,1", "engine=slurm"]) == 2
+    assert "engine cannot be slurm" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -134,12 +129,3 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     again = capsys.readouterr().out
     assert "learning_rate=0.001: done" not in again
     assert "1 done, 1 failed" in again
-
-
-def test_a_device_that_is_not_here_is_found_before_a_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(["-m", *TINY, "device=cpu,cuda:99"]) == 2
-    err = capsys.readouterr().err
-    assert err == "run.py: device cannot be 'cuda:99' on this machine\n"
-    assert not (tmp_path / "runs").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.files import read_record, write_record
 from looplab.training.run_folder.run import RunFolder
-from looplab.training.run_folder.status import holding, runs_in
+from looplab.training.run_folder.status import holding
 
 Capture = pytest.CaptureFixture[str]
 
@@ -62,10 +61,6 @@ def test_any_setting_chooses(folder: Path, capsys: Capture, words: list[str], nu
     assert len(names(listed(folder, capsys, *words))) == number
 
 
-def test_nothing_that_fits_is_said(folder: Path, capsys: Capture) -> None:
-    assert listed(folder, capsys, "seed=7") == ["none of 3 runs fits seed=7"]
-
-
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -93,17 +88,6 @@ def test_rows_without_a_value_are_last_in_both_orders(folder: Path, capsys: Capt
     assert up == down[::-1] == sorted(up)
 
 
-def test_csv_has_numbers_and_a_column_for_each_setting_that_differs(
-    folder: Path, capsys: Capture
-) -> None:
-    rows = list(csv.DictReader(listed(folder, capsys, "--csv", "sort=name")))
-    linear = next(row for row in rows if row["task"] == "linear")
-    assert (linear["step"], linear["steps"], linear["training.steps"]) == ("50", "50", "50")
-    (errors,) = [row["error"] for row in rows if row["error"]]
-    assert float(errors) > 0
-    assert Path(linear["path"]).is_dir()
-
-
 def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
@@ -127,19 +111,6 @@ def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> N
     assert "config.yaml cannot be read" in row["remarks"]
 
 
-def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
-    folder: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    for path in runs_in(folder):
-        shutil.copytree(path, tmp_path / path.name)
-    broken = next(tmp_path.glob("linear*"))
-    shutil.rmtree(broken / "checkpoints")
-    (broken / "config.yaml").write_text(": [", encoding="utf-8")
-    (row,) = (row for row in listed(tmp_path, capsys) if row.startswith(broken.name))
-    assert "! " in row
-    assert "config.yaml cannot be read" in row
-
-
 def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -160,17 +131,6 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     write_record(path, "evaluation", evaluation | {"step": 20})
     (found,) = rows_of([copy])
     assert (found["error"], found["remarks"]) == (None, "")
-
-
-def test_a_linked_run_is_listed_once(folder: Path, capsys: Capture, tmp_path: Path) -> None:
-    copy = tmp_path / "runs"
-    shutil.copytree(folder, copy)
-    run = runs_in(copy)[0]
-    (copy / "a_link").symlink_to(run, target_is_directory=True)
-    (copy / "grid").mkdir()
-    (copy / "grid" / "member").symlink_to(run, target_is_directory=True)
-    assert runs_in(copy) == [copy / path.relative_to(folder) for path in runs_in(folder)]
-    assert "3 runs: 3 finished" in listed(copy, capsys)
 
 
 def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> None:

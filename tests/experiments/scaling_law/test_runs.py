@@ -125,10 +125,3 @@ def test_errors_on_different_prompts_do_not_mix(tmp_path: Path) -> None:
     evaluate(other, EvaluationConfig(prompts=32, resamples=20, seed=1))
     with pytest.raises(RunError, match="evaluated on different prompts"):
         read_runs([run.path, other.path])
-
-
-def test_runs_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table=minima", f"runs={tmp_path}"]) == 2
-    assert "runs cannot stand beside table=" in capsys.readouterr().err
-    assert main([f"runs={tmp_path}"]) == 2
-    assert "it is no run folder" in capsys.readouterr().err

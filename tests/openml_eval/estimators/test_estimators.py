@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import load_run
 from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, read_model
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
-from tests.openml_eval.runs import DIMS, POINTS, B, make_model, write_run
+from tests.openml_eval.runs import DIMS, POINTS, B
 
 NEW = table(7, 4, seed=1)[0]  # queries
 
@@ -100,17 +98,6 @@ def test_every_context_holds_both_classes(runs: Path) -> None:
     assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
 
 
-def test_the_seed_chooses_the_contexts(runs: Path) -> None:
-    X, labels = halves(40, 4)
-    estimators = [
-        LoopedClassifier(runs / "classifier", random_state=seed).fit(X, labels)
-        for seed in (0, 0, 1)
-    ]
-    one, again, other = (estimator.predict_proba(NEW) for estimator in estimators)
-    np.testing.assert_array_equal(one, again)
-    assert np.abs(one - other).max() > 1e-4
-
-
 def test_units_do_not_matter(runs: Path) -> None:
     """Neither those of the features nor those of y, which are the predictions' too."""
     X, y = table(40, 4)
@@ -119,27 +106,6 @@ def test_units_do_not_matter(runs: Path) -> None:
     units = np.array([1e-9, 2, 0.3, 1e4])
     moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
     np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
-
-
-def test_weights_may_be_large_but_must_be_numbers(tmp_path: Path) -> None:
-    config = Config(
-        task=TaskConfig("linear", dims=DIMS, points=POINTS),
-        model=ModelConfig(n_embd=16, n_head=2, n_positions=POINTS),
-        loops=LoopsConfig(B, 2),
-    )
-    model = make_model(config)
-    with torch.no_grad():
-        model.read_out.weight.fill_(3e38)
-        for weights in model.loop.parameters():
-            weights.fill_(3e38)
-    run = write_run(tmp_path / "run", config, model)
-    X, y = table(POINTS - 1, 4)
-    assert np.isfinite(LoopedRegressor(run).fit(X, y).predict(NEW)).all()
-    with torch.no_grad():
-        model.read_out.weight.fill_(torch.nan)
-    run = write_run(tmp_path / "other", config, model)
-    with pytest.raises(ValueError, match=r"weights that are not finite \(read_out.weight\)"):
-        LoopedRegressor(run).fit(X, y)
 
 
 def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:

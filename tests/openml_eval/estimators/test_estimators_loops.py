@@ -31,15 +31,3 @@ def test_the_classifier_by_loop(runs: Path) -> None:
         alone = LoopedClassifier(runs / "classifier", n_loops=loops).fit(X, labels + 5)
         np.testing.assert_array_equal(classes, alone.predict(NEW))
     assert loops == B
-
-
-def test_a_standard_model_is_read_layer_by_layer(runs: Path) -> None:
-    X, y = table(100, 4)
-    fitted = LoopedRegressor(runs / "standard").fit(X, y)
-    assert fitted.n_loops_ == 2
-    assert len(list(fitted.staged_predict(X))) == 2
-
-
-def test_one_row_is_enough_to_learn_from_and_to_ask(runs: Path) -> None:
-    fitted = LoopedRegressor(runs / "regressor", n_loops=1).fit([[1.0]], [2.0])
-    np.testing.assert_allclose(fitted.predict([[3.0]]), [2.0])

@@ -65,28 +65,10 @@ def test_the_classifier_reads_a_real_table() -> None:
         assert ours > max(0.85, theirs - 0.04)
 
 
-@pytest.mark.parametrize("features", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("features", [1, 10])
 def test_the_regressor_follows_linear_functions_of_few_features(features: int) -> None:
     random = np.random.default_rng(features)
     X = random.normal(size=(600, features)) * 10.0 ** random.uniform(-2, 2, features)
     y = (X / X.std(0)) @ random.normal(size=features) + 5
     (ours,) = shares(X, y, [LoopedRegressor(device="cpu")])
     assert ours > 0.96
-
-
-@pytest.mark.parametrize("estimator", [LoopedClassifier, LoopedRegressor])
-def test_the_mean_over_orders_depends_less_on_the_order_of_columns(estimator: Any) -> None:
-    changes: dict[int, list[float]] = {1: [], 4: []}
-    for seed in range(3):
-        random = np.random.RandomState(seed)
-        X, order = random.randn(60, 6), random.permutation(6)
-        y = X @ random.randn(6)
-        y = (y > 0).astype(int) if estimator is LoopedClassifier else y
-        for n_orders, found in changes.items():
-            model = estimator(n_orders=n_orders)
-            call = "predict_proba" if estimator is LoopedClassifier else "predict"
-            answers = [
-                getattr(model.fit(part[:40], y[:40]), call)(part[40:]) for part in (X, X[:, order])
-            ]
-            found.append(np.abs(answers[0] - answers[1]).mean())
-    assert np.mean(changes[4]) < 0.8 * np.mean(changes[1])

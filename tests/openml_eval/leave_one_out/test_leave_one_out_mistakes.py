@@ -54,17 +54,3 @@ def test_a_mistake_is_one_line(
     assert said in line
     assert line.count("\n") == 1
     assert not runs.exists()
-
-
-def test_seed_and_seeds_are_not_both_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["seed=1", "seeds=[0,1]"]) == 2
-    assert capsys.readouterr().err == "openml_eval: seed cannot stand beside seeds=\n"
-
-
-def test_help_shows_the_run_and_names_fetch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    said = capsys.readouterr().out
-    assert "model=[looped,standard]" in said
-    assert "action=fetch" in said
-    assert main(["action=fetch", "--help"]) == 0
-    assert "cache_dir=PATH" in capsys.readouterr().out

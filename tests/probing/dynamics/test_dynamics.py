@@ -14,7 +14,6 @@ from looplab.probing.dynamics.trajectory import (
     Movements,
     StateSpread,
     Trajectory,
-    cosines,
     effective_rank,
     follow,
 )
@@ -72,15 +71,6 @@ def test_a_map_with_a_fixed_point_shrinks_by_its_factor(factor: float) -> None:
     np.testing.assert_allclose(found["cosines"], np.stack([np.outer(signs, signs)] * 2))
 
 
-def test_norms_begin_at_the_read_in_and_tell_raw_from_stream() -> None:
-    centre, start, read_in = (normal(2, 5, 4, seed=seed) for seed in range(3))
-    found = movements(shrinking(0.0, centre, start)._replace(read_in=read_in))
-    lengths = [states.norm(dim=-1).mean(1) for states in (read_in, *[centre] * LOOPS)]
-    np.testing.assert_allclose(found["stream"], torch.stack(lengths, dim=1))
-    np.testing.assert_allclose(found["raw"][:, 0], found["stream"][:, 0])
-    np.testing.assert_allclose(found["raw"][:, 1:], 3 * found["stream"][:, 1:])
-
-
 @pytest.mark.parametrize("size", [1e-4, 1e4])
 def test_what_rests_has_no_direction(size: float) -> None:
     """After the first loop of a constant map nothing moves, and rounding is no movement."""
@@ -91,15 +81,6 @@ def test_what_rests_has_no_direction(size: float) -> None:
     # Small movements are movements: the fifth is 1e-8 of the first.
     found = movements(shrinking(0.01, centre, start), near=5)
     np.testing.assert_allclose(found["cosines"], 1, rtol=1e-4)
-
-
-def test_a_token_that_rests_does_not_count_among_those_that_move() -> None:
-    one, other = normal(1, 2, 3), normal(1, 2, 3, seed=1)
-    one, other = one / one.norm(dim=-1, keepdim=True), other / other.norm(dim=-1, keepdim=True)
-    other[0, 1] = 0
-    both = cosines([one, other])[0]
-    torch.testing.assert_close(both[0, 1], one[0, 0] @ other[0, 0])
-    torch.testing.assert_close(both.diagonal(), torch.ones(2, dtype=torch.float64))
 
 
 def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
