@@ -117,14 +117,6 @@ def check(arrays: Arrays, total: int) -> None:
     np.testing.assert_array_equal(arrays["pair"][:, 1], -np.arange(total))
 
 
-def test_what_was_computed_is_not_computed_again(tmp_path: Path) -> None:
-    compute, again = Counting(), Counting()
-    check(Cache(tmp_path / "cache").rows("a", {"seed": 1}, 10, 4, compute), 10)
-    assert compute.asked == [(0, 4), (4, 8), (8, 10)]
-    check(Cache(tmp_path / "cache").rows("a", {"seed": 1}, 10, 4, again), 10)
-    assert again.asked == []
-
-
 def test_other_content_is_something_else(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     cache.rows("a", {"seed": 1}, 4, 4, Counting())

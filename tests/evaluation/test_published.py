@@ -55,20 +55,6 @@ def test_another_model_gets_the_baselines_alone(other: Config) -> None:
     assert names(other) == SOLVERS
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        TaskConfig("sparse_linear", dims=10),
-        TaskConfig("sparse_linear", settings={"sparsity": 6}),
-        TaskConfig("relu_network", points=101, settings={"hidden": 50}),
-    ],
-    ids=str,
-)
-def test_another_task_gets_nothing(task: TaskConfig) -> None:
-    for loops in (LoopsConfig(20, 10), LoopsConfig(12, 5), LoopsConfig(70, 15)):
-        assert published(Config(task=task, loops=loops)) == []
-
-
 def test_least_squares_is_printed_over_the_variance_of_y() -> None:
     """Of a minimum-norm fit of k < d noiseless examples (d - k)/d of the variance is left; half of
     a 90 % interval is 1.64 standard errors, and five of them are allowed."""

@@ -13,7 +13,6 @@ from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.results import near_least
 from looplab.training import Run
-from tests.evaluation.conftest import restless
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -37,19 +36,3 @@ def test_a_comparisons_numbers_are_those_of_its_arrays(
             assert found == bootstrap(values, 40, 3).to_json()
         assert by_loop["near_least"] == near_least(saved["by_loop"], settings)
         assert (entry["seed"], entry["step"]) == (1, 40)
-
-
-def test_other_settings_weights_and_solvers_are_another_comparison(
-    two_runs: tuple[Run, Run], tmp_path: Path
-) -> None:
-    places = [
-        compare(two_runs, settings, tmp_path)["path"]
-        for settings in (
-            SETTINGS,
-            replace(SETTINGS, seed=3),
-            replace(SETTINGS, baselines=("ridge",)),
-        )
-    ]
-    restless(two_runs[1])
-    places.append(compare(two_runs, SETTINGS, tmp_path)["path"])
-    assert len(set(places)) == 4

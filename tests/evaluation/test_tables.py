@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import get_args
 
-from looplab.conf.schema import TableFormat
 from looplab.evaluation.tables import Table, document
 
 TABLE = Table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1"]])
@@ -30,8 +28,3 @@ def test_latex_escapes_what_means_something_in_it() -> None:
         r"$\pm$1 \\"
     )
     assert lines[-2:] == [r"\hline", r"\end{tabular}"]
-
-
-def test_a_cell_is_one_line() -> None:
-    for form in get_args(TableFormat):
-        assert "a b" in document([Table(["x"], [["a\nb"]])], form)

@@ -28,13 +28,10 @@ FILES: dict[str, tuple[str, str, Line]] = {
     "R, with names": ("a.csv", '"","a","b","y"', lambda i, row: f'"{i + 1}",{comma(i, row)}'),
     "R, write.table": ("a.csv", '"a","b","y"', lambda i, row: f'"r{i}",{comma(i, row)}'),
     "pandas": ("a.csv", ",a,b,y", lambda i, row: f"{i},{comma(i, row)}"),
-    "pandas, twice": ("a.csv", ",Unnamed: 0,a,b,y", lambda i, row: f"{i},{i},{comma(i, row)}"),
     "R, rownames": ("a.csv", "rownames,a,b,y", lambda i, row: f"r{i},{comma(i, row)}"),
-    "pandas, index": ("a.csv", "index,a,b,y", lambda i, row: f"{i},{comma(i, row)}"),
     "tabs": ("a.tsv", "a\tb\ty", lambda _, row: "\t".join(row)),
     "semicolons": ("a.csv", "a;b;y", lambda _, row: ";".join(row)),
     "spaces": ("a.csv", "a, b, y", lambda _, row: ", ".join(row)),
-    "in capitals": ("A.CSV", "a,b,y", comma),
     "gzipped": ("a.csv.gz", "a,b,y", comma),
     "a mark of UTF-8": ("a.csv", "\ufeffa,b,y", comma),
 }

@@ -86,17 +86,6 @@ def test_a_cache_that_holds_parquet_serves_as_well(
         openml_table(7, folder)
 
 
-def test_an_altered_copy_is_refused_with_its_path(tmp_path: Path, no_network: list[str]) -> None:
-    text = arff(rows(60))
-    folder = write_data_set(tmp_path, 7, text)
-    (folder / "dataset.arff").write_text(text[: text.rindex("\n", 0, -1) + 1])  # a row less
-    with pytest.raises(RunError) as refused:
-        openml_table(7, folder)
-    assert str(refused.value).startswith(f"{folder / 'dataset.arff'} is altered or incomplete")
-    assert "leave cache_dir= out" in str(refused.value)
-    assert no_network == []
-
-
 @pytest.mark.parametrize("left", [[], ["dataset.arff"]])
 def test_without_network_and_complete_copy_a_line_says_what_fetches_it(
     left: list[str], tmp_path: Path, no_network: list[str]
@@ -230,26 +219,6 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     by_group = FetchSettings((str(path),), str(folder), target="group")
     assert "classes a 30 (50.0%), b 30 (50.0%)" in fetch(by_group)
     assert "classes x" in fetch(settings)  # its last column again
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "mine.csv cannot be read: No columns"),
-        (b"a,b\n1,2,3\n4\n5,6,7,8\n", "mine.csv cannot be read: "),
-        ("größe,y\n1,x\n".encode("latin-1"), "mine.csv cannot be read: 'utf-8' codec"),
-    ],
-)
-def test_a_csv_that_is_no_table_is_refused_by_its_name(
-    content: bytes, said: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_bytes(content)
-    with pytest.raises(RunError) as refused:
-        fetch(FetchSettings((str(path),), str(tmp_path / "data")))
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
-    assert not list((tmp_path / "data").glob("mine*"))
 
 
 @pytest.mark.parametrize(

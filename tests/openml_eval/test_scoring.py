@@ -120,20 +120,6 @@ def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
             assert right[index, number] == (answers == table.ys[group]).sum(), model
 
 
-def test_the_majority_is_the_contexts_and_a_context_of_one_class_is_answered_with_it() -> None:
-    table = make_table()
-    ones, zeros = np.flatnonzero(table.ys), np.flatnonzero(table.ys == 0)
-    asked = np.concatenate((ones[10:13], zeros[10:15]))
-    for known, right in (
-        (np.concatenate((ones[:6], zeros[:4])), 3),
-        (np.concatenate((ones[:4], zeros[:6])), 5),
-        (np.concatenate((ones[:5], zeros[:5])), 5),
-    ):
-        assert solver_answers(table, [asked], known[None])[0, [4, 5]].tolist() == [right, 8]
-    for known, right in ((ones[:10], 3), (zeros[:10], 5)):
-        assert solver_answers(table, [asked], known[None]).tolist() == [[right] * 5 + [8]]
-
-
 def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
     asked, table = trained("reference"), make_table(rows=2000)
     _, split = reference_split(2000)

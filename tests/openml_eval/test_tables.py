@@ -159,22 +159,6 @@ def test_damage_is_refused_with_the_path_and_what_to_do(
     assert "\n" not in str(refused.value)
 
 
-class Harm:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, ("harm",)
-
-
-def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    """Not even with the right sha256."""
-    path = write_table(tmp_path, small())
-    numbers = path.with_suffix(".npz")
-    np.savez(numbers, xs=np.array([Harm()]), ys=np.arange(1))
-    sha256 = hashlib.sha256(numbers.read_bytes()).hexdigest()
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": sha256}))
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        read_table(tmp_path, 7)
-
-
 def test_an_interrupted_write_leaves_the_table_that_was_there_or_one_that_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

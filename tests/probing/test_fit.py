@@ -16,7 +16,6 @@ from looplab.evaluation.bootstrap import bootstrap
 from looplab.probing import fit as fit_file
 from looplab.probing.fit import Fit
 from looplab.probing.probe import summary
-from looplab.probing.probes import LinearProbes, readings
 from looplab.probing.settings import ProbingSettings
 from looplab.tasks import Prompts
 from looplab.training import Run
@@ -97,20 +96,6 @@ def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
         assert code.tokens_seen(name).shape == (last, 14)
 
 
-@pytest.mark.parametrize("protocol", ["paper", "reference"])
-def test_probes_read_in_units_of_the_target(tmp_path: Path, protocol: Any) -> None:
-    """They learn the target over its standard deviation at each length."""
-    of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
-    values = of.values("gradient", *of.draw("linear")).numpy()
-    units = values.std(0, ddof=1).mean(-1) if protocol == "paper" else np.ones(LENGTHS)
-    probes = of.probes["probes"]["gradient"]
-    with torch.no_grad():
-        probes.weight_out.zero_()
-        probes.bias_out.fill_(1.0)
-    read = of.predict("probes", "gradient", 1, torch.randn(4, 14, of.width))
-    np.testing.assert_allclose(read[1, :, 2, 0], units, rtol=1e-5)
-
-
 @pytest.mark.parametrize(("working", "passes"), [(300, 3)])
 def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working: int, passes: int
@@ -135,25 +120,6 @@ def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     saved, _ = newest_checkpoint(parts.folder)
     assert saved is not None
     assert saved.step == 2
-
-
-def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
-    """Eight batches, and hardly a penalty; targets that share a solution keep their own."""
-    of = fit(tmp_path, replace(SETTINGS, targets=("gradient", "residual", "weights"), prompts=6))
-    others, found = torch.randn(4, 14, of.width), dict[str, Tensor]()
-    for names, probes in of.linear_probes().items():
-        outputs = [of.targets[name].outputs(of.task) for name in names]
-        parts = probes.predict(2, others).split(outputs, -1)
-        found |= zip(names, parts, strict=True)
-    for name, target in of.targets.items():
-        count, weights = target.outputs(of.task), readings(of.tokens_seen(name))
-        alone = LinearProbes(LAYERS, weights, of.width, count)
-        for batch in range(8):
-            prompts, parameters = of.draw("linear", batch)
-            for layer, part, states in of.states(prompts):
-                alone.add(layer, states, of.values(name, prompts, parameters)[part])
-        alone.solve(1e-6)
-        torch.testing.assert_close(found[name], alone.predict(2, others))
 
 
 def test_a_summary_by_hand() -> None:

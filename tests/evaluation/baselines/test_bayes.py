@@ -11,7 +11,6 @@ from torch import Generator
 
 from looplab.evaluation.baselines import bayes
 from looplab.evaluation.baselines.bayes import discrete_posterior, sparse_posterior
-from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import make_task
 
@@ -109,9 +108,3 @@ def test_it_is_bayes_rule_with_the_density_of_each_output(monkeypatch: pytest.Mo
             ]
             mean = np.average(WEIGHTS, axis=0, weights=likelihoods)
             assert ours[b, k] == pytest.approx(mean @ QUERIES[b, k], rel=1e-9)
-
-
-def test_with_very_many_functions_it_is_ridge_regression() -> None:
-    many = RANDOM.standard_normal((200_000, 3))
-    ours = discrete_posterior(XS, YS, QUERIES, many, 0.5)
-    np.testing.assert_allclose(ours[:, :5], ridge(XS, YS, QUERIES, 0.25)[:, :5], atol=0.1)

@@ -74,17 +74,6 @@ def test_gradient_descent_is_its_closed_form_also_with_a_preconditioner() -> Non
             np.testing.assert_allclose(ours[step, b, 8], expected, atol=1e-12)
 
 
-def test_newtons_iterates_are_those_of_the_matrix_iteration(pairs: tuple[Floats, Floats]) -> None:
-    equations = normal_equations(*pairs)
-    ours = np.stack(list(islice(newton(equations), 9)))
-    for b, k in ((0, 10), (3, 5), (5, 2)):  # of the last, the matrix is singular
-        matrix = equations.matrix[b, k]
-        inverse = matrix / np.linalg.norm(matrix, 2) ** 2
-        for step in range(9):
-            np.testing.assert_allclose(ours[step, b, k], inverse @ equations.right[b, k], atol=1e-9)
-            inverse = 2 * inverse - inverse @ matrix @ inverse
-
-
 def test_the_best_rates_minimise_the_worst_factor(pairs: tuple[Floats, Floats]) -> None:
     equations = normal_equations(*pairs)
     rates = best_rates(equations)

@@ -98,16 +98,6 @@ def test_every_context_holds_both_classes(runs: Path) -> None:
     assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
 
 
-def test_units_do_not_matter(runs: Path) -> None:
-    """Neither those of the features nor those of y, which are the predictions' too."""
-    X, y = table(40, 4)
-    estimator = LoopedRegressor(runs / "regressor")
-    expected = estimator.fit(X, y).predict(NEW)
-    units = np.array([1e-9, 2, 0.3, 1e4])
-    moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
-    np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
-
-
 def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
     X, y = table(30, 4)
     estimator = LoopedRegressor(runs / "regressor")

@@ -12,11 +12,11 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.feature_selection import SelectKBest
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
-from tests.openml_eval.data import halves, table
+from looplab.openml_eval.estimators import LoopedClassifier
+from tests.openml_eval.data import halves
 
 
 @pytest.mark.parametrize("reduce", [SelectKBest(k=10)])
@@ -26,14 +26,6 @@ def test_in_a_pipeline_under_cross_validation(reduce: Any) -> None:
     X = (X - X.mean(0)) / X.std(0)
     pipeline = make_pipeline(reduce, LoopedClassifier())
     assert cross_val_score(pipeline, X, labels, cv=3).mean() > 0.7
-
-
-def test_in_a_grid_search() -> None:
-    X, y = table(120, 5)
-    grid = {"n_contexts": [1, 3], "n_loops": [1, 8]}
-    search = GridSearchCV(LoopedRegressor(), grid, cv=2).fit(X, y)
-    assert search.best_params_["n_loops"] == 8
-    assert search.best_score_ > 0.7
 
 
 def test_a_fitted_estimator_outlives_its_folder(tmp_path: Path, runs: Path) -> None:

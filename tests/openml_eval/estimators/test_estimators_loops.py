@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
-from tests.openml_eval.data import halves, table
-from tests.openml_eval.runs import B
+from looplab.openml_eval.estimators import LoopedRegressor
+from tests.openml_eval.data import table
 
 NEW = table(300, 4, seed=1)[0]
 
@@ -22,12 +21,3 @@ def test_the_regressor_by_loop(runs: Path) -> None:
         expected = LoopedRegressor(run, n_loops=loops).fit(X, y).predict(NEW)
         np.testing.assert_allclose(staged[loops - 1], expected, rtol=1e-9)
     assert np.abs(staged[0] - staged[-1]).max() > 0.1
-
-
-def test_the_classifier_by_loop(runs: Path) -> None:
-    X, labels = halves(40, 4)
-    fitted = LoopedClassifier(runs / "classifier").fit(X, labels + 5)
-    for loops, classes in enumerate(fitted.staged_predict(NEW), start=1):
-        alone = LoopedClassifier(runs / "classifier", n_loops=loops).fit(X, labels + 5)
-        np.testing.assert_array_equal(classes, alone.predict(NEW))
-    assert loops == B

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from looplab import training
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
 from looplab.tasks import make_task
-from looplab.training import Interrupted
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
 
@@ -47,17 +45,6 @@ def test_one_failure_is_named_and_the_rest_goes_on(
     result = result_of(tmp_path)
     assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
     assert "looped beats the larger class on" in said
-
-
-def test_an_interrupted_training_here_ends_the_command(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def train(config: Any) -> Any:
-        raise Interrupted(signal.SIGINT, 3)
-
-    monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
-    assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
-    assert "the same command resumes" in capsys.readouterr().out
 
 
 def test_the_references_protocol_stands_beside_table_2(

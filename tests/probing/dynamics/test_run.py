@@ -3,8 +3,6 @@ interruption leaves behind."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,18 +17,6 @@ from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run
 
 pytestmark = pytest.mark.usefixtures("undrawn")
-
-
-def test_each_setting_is_measured_on_its_own(tiny_run: Run) -> None:
-    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4, seed=3)
-    for other in (settings, replace(settings, loops=5), settings, replace(settings, prompts=5)):
-        found = dynamics(other)
-        assert found["loops"] == len(found["change"]["loop"]) == other.loops
-        assert len(found["contraction"]["spectral_norm"]["by_prompt"]) == other.prompts
-    # What another version wrote is not taken for ours.
-    path = tiny_run.path / "dynamics.json"
-    path.write_text(json.dumps(found | {"format": 1, "norm": None}))
-    assert dynamics(other)["norm"] == found["norm"]
 
 
 def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
