@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
+from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.evaluation import evaluate
 from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.figures import training_panels
@@ -100,21 +98,3 @@ def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
     assert high.max() == losses.max()
     assert [curve.name for curve in growing.curves] == ["loops"]
     assert (growing.curves[0].mean[0], growing.curves[0].mean[-1]) == (4, 5)
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("figures.format=jpg", "figures.format cannot be 'jpg'; did you mean 'png'?"),
-        ("figures.format=[]", "figures.format must hold at least one of png, pdf, svg"),
-        ("figures.format=[png,png]", "figures.format names one twice: png, png"),
-        ("figures.width=3", "figures.width cannot be 3; expected one of column, page"),
-        ("figures.titel=false", "did you mean 'figures.title'"),
-        ("tables.format=tex", "tables.format cannot be 'tex'; did you mean 'text'?"),
-    ],
-)
-def test_mistakes_are_one_line(word: str, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        Config.of("task=linear", word)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)

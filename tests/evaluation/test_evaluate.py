@@ -17,7 +17,6 @@ from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import evaluation_prompts, halted_at
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.results import near_least
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from tests.conftest import batches_of
@@ -83,13 +82,6 @@ def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
     assert 1 <= near["low"] <= near["high"] <= 12
 
 
-def test_the_least_is_found_on_a_known_curve() -> None:
-    """Falls to 1 at loop 5 and rises again; within 5 % from loop 4 on in every resample."""
-    curve = np.array([9.0, 4.0, 1.06, 1.04, 1.0, 3.0])
-    near = near_least(np.tile(curve, (30, 1)), SETTINGS)
-    assert near == {"within": pytest.approx(0.05), "loop": 4, "low": 4.0, "high": 4.0}
-
-
 @pytest.mark.parametrize("on", ["state", "prediction"])
 def test_halting_reads_each_prediction_where_it_settled(
     tiny_run: Run, on: Literal["state", "prediction"]
@@ -125,13 +117,6 @@ def test_the_distance_to_the_optimum_is_paired(tiny_run: Run) -> None:
     difference = bootstrap(saved["model"] - saved["bayes"], 50, SETTINGS.seed)
     np.testing.assert_allclose(numbers(above["model"]["low"]), difference.low)
     np.testing.assert_allclose(numbers(above["model"]["high"]), difference.high)
-
-
-def test_a_model_of_few_prompts_is_measured_on_new_ones(tiny_run: Run) -> None:
-    few = replace(tiny_run.task, distinct_prompts=3)
-    prompts = evaluation_prompts(few, 64, 7, 1)
-    assert len(prompts.xs.flatten(1).unique(dim=0)) == 64
-    assert torch.equal(prompts.xs, evaluation_prompts(tiny_run.task, 64, 7, 1).xs)
 
 
 @pytest.mark.parametrize("name", ["repeated_query", "random_orthants"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
@@ -26,16 +24,6 @@ def test_a_frame_has_every_curve_and_its_own_x() -> None:
     assert frame["a_mean"].tolist()[:2] == [0.5, 0.25]
     assert np.isnan(frame["a_mean"].tolist()[2])
     assert frame["own_x"].tolist() == [4, 5, 6]
-
-
-def test_a_panel_is_what_its_json_says() -> None:
-    panel = Panel(
-        "m", "Matrix", "loop", "loop", [1.0, 2.0], [], log="y", levels={"zero": 1.0},
-        x_names=["one", "two"], matrix=[[1.0, None], [None, 1.0]], limits=(0, None),
-    )  # fmt: skip
-    again = Panel.read(json.loads(json.dumps(panel.plain())))
-    assert again.plain() == json.loads(json.dumps(panel.plain()))
-    assert again.matrix == panel.matrix
 
 
 def test_a_mean_is_over_the_seeds_that_have_one() -> None:

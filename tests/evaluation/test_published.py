@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
@@ -53,15 +52,3 @@ def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> N
 )
 def test_another_model_gets_the_baselines_alone(other: Config) -> None:
     assert names(other) == SOLVERS
-
-
-def test_least_squares_is_printed_over_the_variance_of_y() -> None:
-    """Of a minimum-norm fit of k < d noiseless examples (d - k)/d of the variance is left; half of
-    a 90 % interval is 1.64 standard errors, and five of them are allowed."""
-    entry = curve(LINEAR, "least_squares")
-    assert entry["low"] is not None
-    assert entry["high"] is not None
-    parts = (entry["mean"], entry["low"], entry["high"])
-    mean, low, high = (np.array(values[:20]) for values in parts)
-    expected = 1 - np.arange(20) / 20
-    assert (np.abs(mean - expected) < 5 * (high - low) / (2 * 1.64)).all()

@@ -17,7 +17,6 @@ from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Panel
 from looplab.experiments import fully_looped
-from looplab.experiments.definition import load, members_of
 from looplab.experiments.fully_looped import (
     collapse,
     final_error,
@@ -25,9 +24,8 @@ from looplab.experiments.fully_looped import (
     measure,
     plateau_exit,
 )
-from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
+from looplab.models.loops.connected import CONNECTIVITIES
 from looplab.training import Run
-from looplab.training.assemble import build_model, build_task
 from tests.conftest import without_rendering
 from tests.experiments.checks import check_panels, narrow, trained_as_members
 from tests.experiments.texts import give, run
@@ -55,18 +53,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Run]]:
         without_rendering(patch)
         found = trained_as_members(runs_of(folder, *cells, ("LT", 1)))
         yield [load_run(each.path) for each in found]
-
-
-@pytest.mark.parametrize("name", CONNECTIVITIES)
-def test_each_variant_is_trained_as_itself(name: str) -> None:
-    members = members_of(load("fully_looped_table1"), "medium")
-    config = next(each.config for each in members if each.label == f"{name}, K = 4")
-    model = build_model(config, build_task(config))
-    assert isinstance(model.loop, ConnectedLoop)
-    assert model.loop.connectivity == name
-    assert (model.spec.block, model.spec.n_layer, config.loops.b) == ("flt", 2, 4)
-    training = config.training
-    assert (training.learning_rate, training.clip, training.decay) == (1e-3, 1.0, 0.2)
 
 
 def test_there_is_every_variant_and_number_of_loops(runs: list[Run]) -> None:
@@ -100,19 +86,6 @@ def test_there_is_every_variant_and_number_of_loops(runs: list[Run]) -> None:
     assert panels["variants"].levels == {"one loop": pytest.approx(np.mean(result["plain"]))}
     drawn = panels["fully-looped-FLT-first-residual"].curves[1]
     assert (drawn.label, drawn.mean) == ("K = 3", cell["curves"]["first_residual"])
-
-
-def test_runs_that_diverged_are_named_as_missing(runs: list[Run]) -> None:
-    settings, lost = runs[0].config.evaluation, [run.config for run in runs[:4]]
-    result = measure(runs[4:], settings, lost)
-    few = result["variants"]["LT"]["2"]
-    assert few["error"] == [None, None]
-    assert few["initial"] == [initial_error(config) for config in lost[:2]]
-    check_panels(result["panels"])
-    (panel,) = (each for each in result["panels"] if each.name == "variants")
-    assert "4 of 20 runs collapsed or unfinished" in panel.title
-    alone = measure(runs[:1], settings, lost[1:2])
-    assert [name for name in check_panels(alone["panels"]) if name.startswith("v")] == ["variants"]
 
 
 def test_back_up() -> None:

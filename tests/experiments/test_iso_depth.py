@@ -13,43 +13,15 @@ from pandas import DataFrame
 from looplab.evaluation.load import LoadedModel
 from looplab.experiments import iso_depth
 from looplab.experiments.claims import Measured
-from looplab.experiments.command import main
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.iso_depth import measure
 from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.plateau import bayes_error
 from looplab.experiments.scaling_law.law import Law, row_of
 from looplab.training.assemble import build_model, build_task
-from looplab.training.run_folder.files import read_record
 from tests.experiments.checks import check_panels
 
 LAW = Law(E=bayes_error(3, 8), A=4.0, B=20.0, alpha=0.4, beta=0.5, phi=0.4)
-TINY = """
-title: Tiny
-source: here
-claims: [iso_depth_recurrence_is_worth_something]
-measure: iso_depth
-small:
-  runs:
-    - {label: "r = {loops.b}", task: linear, model: recurrent, task.dims: 2, task.points: 4,
-       model.n_layer: 1, model.n_embd: 8, model.n_head: 2, loops.b: [1, 2], training.steps: 2,
-       training.batch_size: 4, curriculum.dims.start: null}
-  evaluation: {prompts: 64, baselines: [bayes], resamples: 20, loops: null}
-"""
-
-
-def test_runs_on_the_plateau_determine_no_law(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
-    said = "no law can be fitted to the 0 runs of 2 that left the plateau"
-    assert said in capsys.readouterr().out
-    record = read_record(tmp_path / "runs/experiments/tiny-small/result.json", "experiment")
-    assert record.content is not None
-    assert [panel["name"] for panel in record.content["panels"]] == ["iso-depth-width-8"]
-    assert [each["verdict"] for each in record.content["verdicts"]] == ["not measured"]
 
 
 def found_of(

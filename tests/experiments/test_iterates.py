@@ -70,18 +70,3 @@ def test_one_that_makes_steps_of_conjugate_gradients_is_nearest_to_these() -> No
         by_loop(result, "cosine", name)[0] for name in ("conjugate_gradients", "newton")
     )
     assert ours > newtons
-
-
-def test_seeds_are_one_group_and_widen_the_interval() -> None:
-    one = methods(measure([solved("newton", 0, 0.02)], _SETTINGS))["newton"]["nearer"]
-    runs = [solved("newton", 0, 0.02), solved("newton", 1, 1.0)]
-    two = methods(measure(runs, _SETTINGS))["newton"]["nearer"]
-    assert two.seeds == 2
-    assert two.high - two.low > one.high - one.low
-
-
-def test_a_trained_model_is_measured_as_it_predicts(linear_run: Run) -> None:
-    result = measure([linear_run], _SETTINGS)
-    prompts = linear_run.task.sample(torch.Generator().manual_seed(2024), 24, 7)
-    expected = (linear_run.model(prompts, 5)[0, :, -1] - prompts.ys[:, -1]).square().mean() / 3
-    assert by_loop(result, "errors", "model")[4] == pytest.approx(expected.item(), rel=1e-4)

@@ -3,13 +3,11 @@ others that learned nothing are left out."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from looplab.evaluation import snapshots_of
 from looplab.experiments.command import main
 from looplab.training.run_folder.files import read_record
 
@@ -70,19 +68,3 @@ def test_a_measure_draws_and_its_claims_are_judged(
     assert found["missing"] == []
     (verdict,) = found["verdicts"]
     assert verdict["mean"] is not None or verdict["note"]
-
-
-def test_runs_without_snapshots_are_named_and_other_claims_judged() -> None:
-    claims = "muon_leaves_the_plateau_first, muon_suffers_more_from_shifts"
-    words = f"{_OPTIMIZERS}, {_SNAPSHOTS}"
-    carried_out("plateau", claims, "{training.optimizer}", words)
-    for path in Path("runs").glob("linear-looped-*"):
-        assert list(snapshots_of(path)) == [0, 2, 4]
-        shutil.rmtree(path / "snapshots" / "00000002")
-    found = carried_out("plateau", claims, "{training.optimizer}", words)
-    (missing,) = found["missing"]
-    assert "has 2 snapshots" in missing
-    assert "again=true" in missing
-    left, shifted = found["verdicts"]
-    assert left["verdict"] == "not measured"
-    assert shifted["verdict"] != "not measured"

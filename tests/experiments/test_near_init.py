@@ -18,18 +18,13 @@ from looplab.experiments import near_init
 from looplab.experiments.near_init import (
     INITS,
     LABELS,
-    TOKENS,
-    VOCABULARY,
     Init,
     Near,
     Stack,
     TokenModel,
-    by_distance,
     changes,
-    cosines,
     first_steps,
     increment_cosines,
-    norms,
     slopes,
     token_model,
 )
@@ -84,28 +79,6 @@ def test_streams_output_and_loss_are_the_formulas(shared: bool) -> None:
         logits = model.embedding.detach().numpy() @ x
         losses.append(np.log(np.exp(logits).sum()) - logits[target])
     assert model.loss(normed, tokens).item() == pytest.approx(np.mean(losses))
-
-
-def test_a_stack_is_made_as_its_setting_says() -> None:
-    init = Init(2, 0.7, 0.05, 1e-4)
-    looped, tokens = token_model(init, Stack(3, True, "sqrt"), seed=1)
-    deep, same = token_model(init, Stack(3, False, "sqrt"), seed=1)
-    assert tokens.shape == (1, TOKENS)
-    assert torch.equal(tokens, same)
-    assert 0.9 * VOCABULARY < int(tokens.max()) < VOCABULARY
-    assert torch.equal(looped.embedding, deep.embedding)
-    assert looped.embedding.std().item() == pytest.approx(0.7, rel=0.02)
-    assert (len(looped.loop.blocks), len(deep.loop.blocks)) == (2, 6)
-    for mine, theirs in zip(looped.loop.blocks, deep.loop.blocks, strict=False):
-        for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
-            assert torch.equal(a, b)
-    weights = [deep.get_parameter(f"loop.blocks.{i}.mlp.expand.weight") for i in range(6)]
-    assert all(w.std().item() == pytest.approx(0.05, rel=0.02) for w in weights)
-    assert not any(torch.equal(weights[0], other) for other in weights[1:])
-    assert looped.scale == deep.scale == pytest.approx(3**-0.5)
-    # The stream is that of R loops either way, and a looped stack's is normed nowhere within.
-    assert len(list(looped.streams(tokens))) == len(list(deep.streams(tokens))) == 4
-    assert not torch.equal(token_model(init, Stack(3, True, "sqrt"), seed=2)[1], tokens)
 
 
 SETTING = Init(1, 0.5, 0.1, 1e-3)
@@ -176,24 +149,6 @@ def drawn(result: dict[str, Any]) -> dict[str, Panel]:
 
 
 @pytest.mark.usefixtures("_small")
-def test_norms() -> None:
-    result = norms(Near("strong", loops=(1, 3), seeds=2))
-    panels = drawn(result)
-    assert len(panels) == 6
-    for sharing, shared in (("looped", True), ("non_shared", False)):
-        for scaling in LABELS:
-            curve = result["norm"][sharing][scaling]
-            panel = panels[f"norms-{sharing.replace('_', '-')}-{scaling}"]
-            assert list(panel.x) == [0, 1, 2]
-            assert [each.number for each in panel.curves] == [1, 3]
-            for index, loops in enumerate((1, 3)):
-                expected = first_steps(INITS["strong"], Stack(loops, shared, scaling), 1, 2)
-                assert curve["by_seed"][1][index] == expected["norm"].tolist()
-                means = np.mean(curve["by_seed"], axis=0)[index]
-                assert panel.curves[index].mean == pytest.approx(means.tolist())
-
-
-@pytest.mark.usefixtures("_small")
 def test_changes() -> None:
     result = changes(Near(loops=(1, 4, 6), seeds=2))
     panels, weak = drawn(result), INITS["weak"]
@@ -224,27 +179,6 @@ def test_changes() -> None:
             assert curve.mean == pytest.approx(found[part].mean(0))
     with pytest.raises(ConfigError, match="loops must hold two numbers from 4 on"):
         changes(Near(loops=(1, 2, 4)))
-
-
-@pytest.mark.usefixtures("_small")
-def test_cosines() -> None:
-    result = cosines(Near("paper_like", seeds=2))
-    panels = drawn(result)
-    assert result["init"]["layers"] == 2
-    for index, sharing in enumerate(("looped", "non_shared")):
-        matrix = np.array(panels[f"cosines-{sharing.replace('_', '-')}"].matrix)
-        np.testing.assert_allclose(np.diagonal(matrix), 1)
-        np.testing.assert_allclose(matrix, matrix.T)
-        apart = (matrix.sum() - 3) / 6
-        assert np.mean(result["apart"][sharing]["by_seed"]) == pytest.approx(apart)
-        (curve,) = panels["cosines-by-distance"].curves[index : index + 1]
-        assert curve.mean == pytest.approx([np.diagonal(matrix, 1).mean(), matrix[0, 2]])
-
-
-def test_the_mean_of_a_diagonal_is_over_what_it_has() -> None:
-    nan = np.nan
-    matrices = np.array([[[1, 0.5, nan], [0.5, 1, nan], [nan, nan, nan]]])
-    np.testing.assert_array_equal(by_distance(matrices, 4), [[0.5, nan, nan]])
 
 
 def test_cosines_are_of_what_a_loop_adds() -> None:

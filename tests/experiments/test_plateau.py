@@ -4,7 +4,6 @@ courses of training whose turning points are chosen, and those of real snapshots
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
-from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.plateau import (
     bayes_error,
     compare,
-    measure,
     trajectory,
 )
 from looplab.probing.attention import recorded_shares
-from looplab.tasks import make_task
 from looplab.training import train
 from tests.training.tiny import tiny
 
@@ -54,18 +49,6 @@ def test_bayes_errors_by_hand() -> None:
     assert bayes_error(3, 7) == pytest.approx((1 + 2 / 3 + 1 / 3) / 7)
     assert bayes_error(4, 2) == pytest.approx((1 + 3 / 4) / 2)  # the prompt ends before it is known
     assert bayes_error(1, 5) == pytest.approx(1 / 5)
-
-
-@pytest.mark.parametrize(("dims", "points"), [(2, 6), (5, 4)])
-def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
-    task = make_task("linear", dims, 0, {})
-    prompts = evaluation_prompts(task, 20_000, points, seed=7)
-    (solve,) = solvers("bayes", task).values()
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    errors = np.square(solve(xs, ys, xs) - ys).mean(1) / task.divisor
-    spread = errors.std() / np.sqrt(len(errors))
-    assert abs(errors.mean() - bayes_error(dims, points)) < 4 * spread
-    assert spread < 0.02 * bayes_error(dims, points)
 
 
 def test_turning_points() -> None:
@@ -113,14 +96,3 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
         list(model.unroll(prompts, 4))
     at_end = torch.stack(shares).mean(-1)
     assert found[:, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
-
-
-def test_steps_that_all_runs_have_are_measured(tmp_path: Path) -> None:
-    runs = [
-        train(replace(tiny(tmp_path, snapshots=snapshots), seed=seed))
-        for seed, snapshots in enumerate([(0, 20, 30, 60), (0, 20, 60), (0, 60)])
-    ]
-    for panel in measure(runs[:2], _SETTINGS)["panels"]:
-        assert panel.x == [0, 20, 60]
-    with pytest.raises(RunError, match=r"has 2 snapshots.*again=true"):
-        measure(runs, _SETTINGS)

@@ -35,16 +35,6 @@ def drawn(count: int) -> tuple[list[float], list[list[list[float]]]]:
     return start.tolist(), [layer.tolist() for layer in stack]
 
 
-def test_layers_have_the_variance_and_the_length_of_the_theorems() -> None:
-    start, first, second = islice(layers(200, 1), 3)
-    assert start.dtype == first.dtype == torch.float64
-    assert float(start.norm()) == pytest.approx(math.sqrt(200))
-    assert float(first.var()) == pytest.approx(1 / 200, rel=0.03)
-    assert float((first * second).mean() * 200) == pytest.approx(0, abs=0.02)
-    assert torch.equal(next(islice(layers(200, 1), 1, None)), first)
-    assert not torch.equal(next(islice(layers(200, 2), 1, None)), first)
-
-
 def test_stacks_are_the_recursion() -> None:
     h, stack = drawn(5)
     start = torch.tensor(h, dtype=torch.float64)

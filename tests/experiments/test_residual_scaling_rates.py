@@ -62,21 +62,11 @@ def test_movement(end: float, verdict: str) -> None:
     np.testing.assert_allclose(found["by_seed"], math.log2(end / 2e-3), atol=0.01)
 
 
-def test_a_movement_within_the_spread_over_seeds_is_none() -> None:
-    """An octave down in one seed, one and more up in the others: half an octave up on average."""
-    far = np.stack([bowl(best)[:, 1] for best in (1e-3, 4e-3, 5e-3)], axis=1)
-    found = movement(RATES, optimum(RATES, bowl(2e-3)), optimum(RATES, far))
-    assert found["verdict"] == "no movement"
-
-
 @pytest.mark.parametrize(
     ("few", "many", "verdict"),
     [
         (1e-4, 1e-4, "unknown"),  # both beyond the same end
-        (2e-2, 2e-2, "unknown"),
         (1e-4, 2e-3, "up"),
-        (2e-3, 2e-2, "up"),
-        (1e-4, 2e-2, "up"),
         (2e-2, 2e-3, "down"),
         (2e-3, 1e-4, "down"),
         (1e-4, 7e-4, "unknown"),  # less than half a step, or more

@@ -8,7 +8,6 @@ import pickle
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pytest
 
 from looplab.conf.mistakes import RunError
@@ -17,7 +16,7 @@ from looplab.openml_eval.fetch import fetch, openml_table
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables import Table, read_table
 from tests.openml_eval.conftest import Server
-from tests.openml_eval.small_cache import HEADER, arff, contents, rows, write_data_set
+from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
 
 
 def stored(folder: Path) -> list[str]:
@@ -68,24 +67,6 @@ def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[st
     assert not (tmp_path / "harm").exists()
 
 
-@pytest.mark.parametrize("name", ["dataset_7.pq"])
-def test_a_cache_that_holds_parquet_serves_as_well(
-    name: str, tmp_path: Path, no_network: list[str]
-) -> None:
-    folder = write_data_set(tmp_path, 7, arff(rows(60)))
-    (folder / "dataset.arff").unlink()
-    label = pandas.Categorical(["yes", "no", "no"] * 20, categories=["yes", "no"])
-    frame = pandas.DataFrame({"width": np.arange(60.0), "label": label})
-    frame.to_parquet(folder / name)
-    table = openml_table(7, folder)
-    assert (table.features, table.classes, table.counts) == (("width",), ("yes", "no"), (20, 40))
-    assert no_network == []
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(RunError, match="small7's file cannot be read"):
-        openml_table(7, folder)
-
-
 @pytest.mark.parametrize("left", [[], ["dataset.arff"]])
 def test_without_network_and_complete_copy_a_line_says_what_fetches_it(
     left: list[str], tmp_path: Path, no_network: list[str]
@@ -105,35 +86,6 @@ def test_without_network_and_complete_copy_a_line_says_what_fetches_it(
     assert no_network
     assert contents(cache) == before
     assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "said"),
-    [
-        (arff(rows(60)), None, "small7 has no column ''; its columns: width"),
-        (arff(rows(60)), "height", "column 'height' has 60 different values"),
-        (
-            arff(["1,red,2,yes", *rows(60), "1,green,5,no"]),
-            "colour",
-            "column 'colour' has 3 different values",
-        ),
-        (arff([*rows(60), "1,red"]), "label", "small7's file cannot be read"),
-        (HEADER, "label", "small7 has 0 rows"),
-    ],
-)
-def test_a_data_set_that_is_no_table_is_refused_and_leaves_no_table(
-    text: str, target: str | None, said: str, tmp_path: Path, no_network: list[str]
-) -> None:
-    cache, folder = tmp_path / "cache", tmp_path / "data"
-    write_data_set(cache, 6, arff(rows(60)))
-    write_data_set(cache, 7, text, target)
-    with pytest.raises(RunError) as refused:
-        fetch(FetchSettings((6, 7), str(folder), str(cache)))
-    assert str(refused.value).startswith("small7")
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
-    # What was there before the mistake stays.
-    assert sorted(os.listdir(folder)) == ["small6.json", "small6.npz"]
 
 
 def test_a_table_is_downloaded_once_checked_and_kept(server: Server, tmp_path: Path) -> None:

@@ -91,44 +91,6 @@ def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
 
 
-def test_a_probe_reads_what_stands_in_the_state(linear_run: Run, tmp_path: Path) -> None:
-    """The read-in holds the outputs themselves: a linear probe of the sum of one pair's product is
-    no better than chance there, one of the last output is exact."""
-
-    class LastOutput:
-        asks_query, name, label = False, "last", "y"
-
-        def needs(self, task: Any) -> None: ...
-
-        def lengths(self, points: int) -> range:
-            return range(1, points + 1)
-
-        def outputs(self, task: Any) -> int:
-            return 1
-
-        def compute(self, prompts: Any, parameters: Any, task: Any) -> torch.Tensor:
-            return prompts.ys.double()[:, :, None]
-
-    from looplab.probing.targets import TARGETS
-
-    TARGETS["last"] = LastOutput()  # type: ignore[assignment]
-    try:
-        fit = Fit(linear_run, replace(SETTINGS, targets=("last",), control=False), 5, tmp_path)
-        arrays = fit.errors()
-    finally:
-        del TARGETS["last"]
-    assert arrays["last/linear"][0].mean() < 1e-3 * arrays["last/variance"].mean()
-
-
-def test_a_task_without_a_control_says_so(
-    tiny_run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = probe(tiny_run, replace(SETTINGS, targets=("support", "residual")))
-    assert "no control" in capsys.readouterr().out
-    assert "control" not in result["targets"]["support"]
-    assert result["targets"]["residual"]["lengths"] == list(range(1, 7))
-
-
 def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run: Run) -> None:
     settings = replace(SETTINGS, steps=1, seeds=1, targets=("residual",), control=False)
     settings = replace(settings, learning_rate=5e-3)

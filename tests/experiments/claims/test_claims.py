@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.published import _PATH
 from looplab.experiments.claims import Evidence, Verdict, all_claims, claim, find_claim, judge
 
 from .scenarios import SCENARIOS
@@ -55,36 +52,6 @@ def test_no_name_is_taken_twice() -> None:
 def test_an_unknown_claim_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'fig03_tied_grows'"):
         find_claim("fig03_tied_grow")
-
-
-def test_the_published_ratios_are_those_of_the_printed_curves() -> None:
-    printed = {}
-    for result in json.loads(_PATH.read_text())["results"]:
-        for curve in result["curves"]:
-            name = curve["model"]["family"] if "model" in curve else curve["name"]
-            printed[result["task"]["name"], name] = np.array(curve["mean"])
-
-    def published(name: str) -> float:
-        return float(find_claim(name).published.split()[0])
-
-    for task, name in (
-        ("linear", "fig02_matches_standard"),
-        ("sparse_linear", "fig10_sparse_below_standard"),
-        ("relu_network", "fig10_relu_matches_standard"),
-    ):
-        ratio = printed[task, "looped"].mean() / printed[task, "standard"].mean()
-        assert published(name) == pytest.approx(ratio, abs=0.006)
-    sparse = printed["sparse_linear", "looped"]
-    lasso, least_squares = (printed["sparse_linear", name] for name in ("lasso", "least_squares"))
-    assert published("fig10_sparse_near_lasso") == pytest.approx(
-        sparse.mean() / lasso.mean(), abs=0.006
-    )
-    assert published("fig10_sparse_below_least_squares") == pytest.approx(
-        sparse[10] / least_squares[10], abs=0.006
-    )
-    linear, standard = printed["linear", "looped"], printed["linear", "standard"]
-    assert published("fig02_last_query") == pytest.approx(linear[-1] / standard[-1], abs=0.006)
-    assert published("fig02_near_least_squares") == pytest.approx(linear[-1], abs=6e-5)
 
 
 def test_a_published_number_is_on_its_side() -> None:

@@ -41,22 +41,12 @@ def test_seeds_of_the_command_replace_those_of_the_file(tiny: Path) -> None:
     assert seeds == {0, 1, 2}
 
 
-def test_loops_of_the_evaluation_are_for_models_that_loop(tiny: Path) -> None:
-    evaluations = {m.label: m.config.evaluation for m in members_of(load(str(tiny)), "small")}
-    assert evaluations["looped, b = 2"].max_loops == 5
-    assert evaluations["standard"].max_loops is None
-    assert evaluations["standard"].prompts == 8
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("title: Two tiny models", "titel: x", "titel is not a setting; did you mean 'title'"),
-        ("kind: by_loop", "kind: by_lop", "did you mean 'by_loop'"),
         ("small:", "smal:", "did you mean 'small'"),
         ('label: "looped, b = {loops.b}", ', "", "has a label"),
-        ("source: a test", "source: a test\nmeasure: nothing", "measure cannot be 'nothing'"),
-        ("small:", "small: 7\npaper:", "must be a group of settings"),
         ("title: Two", "title: [Two", "cannot be read"),
     ],
 )
@@ -88,9 +78,3 @@ def test_an_experiment_that_does_not_exist(tiny: Path, name: str, message: str) 
     Path("fig10.yaml").write_text(TINY, encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
         load(name)
-
-
-def test_a_scale_without_settings_names_those_there_are(tiny: Path) -> None:
-    with pytest.raises(ConfigError, match="scale cannot be 'paper' for tiny, which has small"):
-        members_of(load(str(tiny)), "paper")
-    assert set(load("fig10").scales) == {"small", "medium", "paper"}

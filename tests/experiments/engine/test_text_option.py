@@ -27,12 +27,3 @@ def test_its_runs_read_the_text_and_its_results_have_a_folder_of_their_own(tmp_p
         folders.add(folder)
     folders.add(_settings("language_test_loops").result_folder(experiment))
     assert len(folders) == 3
-
-
-def test_all_are_those_on_functions_and_all_language_those_on_texts() -> None:
-    functions = {each.name for each in _settings("all").experiments}
-    texts = {each.name for each in _settings("all_language").experiments}
-    assert "fig10" in functions
-    assert "language_fully_looped" in texts
-    assert not functions & texts
-    assert all(name.startswith("language_") for name in texts)

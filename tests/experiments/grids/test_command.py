@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
-from looplab.training.run_folder.run import RunFolder
 from tests.test_cli import TINY
 
 
@@ -69,34 +66,6 @@ def test_members_that_cannot_be_trained_together_are_told_why(
     grid = ["-m", *words, "training.steps=0", "seed=0,1", "together=true", "jobs=1", word]
     assert run.main(grid) == 0
     assert f"no members are trained together: {why}\n" in capsys.readouterr().out
-
-
-def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(TINY) == 0
-    (folder,) = (tmp_path / "runs").iterdir()
-    others: set[str] = set()
-    lock = RunFolder(folder).lock()
-    lock.__enter__()
-
-    def release() -> None:
-        """After the others, or a minute."""
-        end = time.monotonic() + 60
-        while len(others) < 2 and time.monotonic() < end:
-            time.sleep(0.05)
-            paths = {path for path in (tmp_path / "runs").glob("sparse*") if path != folder}
-            others.update(
-                path.name for path in paths if RunFolder(path).status()["state"] == "finished"
-            )
-        lock.__exit__(None, None, None)
-
-    thread = threading.Thread(target=release)
-    thread.start()
-    assert run.main(["-m", *TINY, "seed=1,0,2", "together=true", "jobs=1"]) == 0
-    thread.join()
-    assert len(others) == 2
-    assert "3 done, 0 failed" in capsys.readouterr().out
 
 
 def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,10 +57,6 @@ def experiment(run: Path) -> dict[str, Any]:
         "by_examples", f"Errors of {NASTY}", "k", "error", [0, 1, 2], [*curves, solver], log="y",
         levels={"zero": 1.0}, slider="loop", start=2.0,
     )  # fmt: skip
-    tables = Panel(
-        "tables", "Accuracy by table", "table", "accuracy", [0, 1],
-        [_curve("looped", "looped", "looped", [0.8, 0.7])], x_names=["wind, 1", "<i>credit</i>"],
-    )  # fmt: skip
     names = ("holds", "fails", "not settled", "not measured")
     member = {
         "label": NASTY, "run": str(run), "words": ["task=linear", "loops.b=[1,2]"], "seed": 0,
@@ -70,7 +66,7 @@ def experiment(run: Path) -> dict[str, Any]:
     return {
         "experiment": "fig02", "title": f"Title {NASTY}", "source": "arXiv 2311.12424",
         "scale": "small", "command": "python run.py experiment=fig02", "members": [member],
-        "panels": [panel.plain(), tables.plain()], "verdicts": [verdict(name) for name in names],
+        "panels": [panel.plain()], "verdicts": [verdict(name) for name in names],
         "missing": [f"{NASTY}: 7 of 90 steps"],
     }  # fmt: skip
 

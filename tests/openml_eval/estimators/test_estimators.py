@@ -98,15 +98,6 @@ def test_every_context_holds_both_classes(runs: Path) -> None:
     assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
 
 
-def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
-    X, y = table(30, 4)
-    estimator = LoopedRegressor(runs / "regressor")
-    expected = estimator.fit(X, y).predict(NEW)
-    same = np.column_stack((X, np.full(30, 0.1)))
-    other = np.column_stack((NEW, np.arange(len(NEW))))
-    np.testing.assert_allclose(estimator.fit(same, y).predict(other), expected)
-
-
 def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     X = table(30, 4)[0]
     constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))

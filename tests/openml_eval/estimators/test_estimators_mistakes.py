@@ -35,13 +35,6 @@ def test_a_parameter(params: dict[str, Any], says: str, runs: Path) -> None:
     assert message(LoopedClassifier(runs / "classifier", **params)).startswith(says)
 
 
-def test_a_checkpoint_of_the_other_kind(runs: Path) -> None:
-    said = message(LoopedClassifier(runs / "regressor"))
-    assert said.endswith("regressor is a regressor, and a classifier of two classes is needed")
-    said = message(LoopedRegressor(runs / "classifier"))
-    assert said.endswith("classifier is a classifier of two classes, and a regressor is needed")
-
-
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(runs / "classifier", copy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -14,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from looplab.openml_eval.estimators import SHIPPED, LoopedClassifier, LoopedRegressor, read_model
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 
 BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
 
@@ -27,23 +26,6 @@ def test_every_check_of_scikit_learn_passes(cls: Any, name: str, classes: int) -
     assert len(results) > 50
     unpassed = [r["check_name"] for r in results if r["status"] != "passed"]
     assert set(unpassed) <= {"check_array_api_input"}  # of other libraries' arrays
-
-
-@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
-def test_what_ships_is_small_and_holds_weights_alone(cls: Any, name: str, classes: int) -> None:
-    folder = SHIPPED / name
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    (tensors,) = (folder / "checkpoints").glob("*.safetensors")
-    stem = f"checkpoints/{tensors.stem}"
-    assert files == {"config.yaml", f"{stem}.safetensors", f"{stem}.json"}
-    assert sum((folder / file).stat().st_size for file in files) < 1_000_000
-    length = int.from_bytes(tensors.read_bytes()[:8], "little")
-    names = json.loads(tensors.read_bytes()[8 : 8 + length])
-    assert all(key.startswith("model.") for key in names if key != "__metadata__")
-    trained = read_model(folder, classes)
-    assert trained.model.spec.dims >= 10
-    assert (trained.context, trained.config.folder) == (40, "runs")
-    assert trained.config.training.steps == int(tensors.stem)
 
 
 def shares(X: Any, y: Any, models: list[Any], rows: int = 40, repeats: int = 8) -> Any:
