@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.experiments import near_init
 from looplab.experiments.claims import Measured
 from looplab.experiments.command import main
@@ -66,19 +65,6 @@ def test_a_figure_is_measured_once_and_found_again(figure: str, tmp_path: Path) 
     check_panels(found.panels)
     again = asked(tmp_path, entry, stored=True)
     assert (again.results, again.panels) == (found.results, found.panels)
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"figure": "toys"}, "figure cannot be 'toys'; did you mean 'toy'?"),
-        ({"figure": "toy", "lops": 3}, "lops is not a setting; did you mean 'loops'?"),
-        ({"figure": "toy", "seeds": 1}, "settings.seeds must be at least 2"),
-    ],
-)
-def test_a_mistake_in_a_file_is_one_line(entry: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
-        asked(tmp_path, entry)
 
 
 @pytest.mark.usefixtures("undrawn")

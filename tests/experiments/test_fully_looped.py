@@ -3,89 +3,22 @@ training."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TrainingConfig
-from looplab.evaluation import load_run
-from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Panel
+from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
 from looplab.experiments.fully_looped import (
     collapse,
-    final_error,
-    initial_error,
     measure,
     plateau_exit,
 )
-from looplab.models.loops.connected import CONNECTIVITIES
-from looplab.training import Run
-from tests.conftest import without_rendering
-from tests.experiments.checks import check_panels, narrow, trained_as_members
 from tests.experiments.texts import give, run
 
-STEPS = 12
+STEPS, NAMES = 12, ("LT", "FLT")
 LONG = 1000
 FALLING = np.linspace(1.0, 0.2, LONG)
-
-
-def runs_of(folder: Path, *cells: tuple[str, int]) -> list[Config]:
-    """Two seeds of each connectivity and number of loops."""
-    found = []
-    for name, loops in cells:
-        model = ModelConfig(n_layer=2, injection="none", block="flt")
-        model = replace(model, connectivity=name)  # type: ignore[arg-type]
-        found += [replace(narrow(folder, model, loops, STEPS), seed=seed) for seed in (0, 1)]
-    return found
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Run]]:
-    folder = tmp_path_factory.mktemp("variants")
-    cells = [(name, K) for name in CONNECTIVITIES for K in (2, 3)]
-    with pytest.MonkeyPatch.context() as patch:
-        without_rendering(patch)
-        found = trained_as_members(runs_of(folder, *cells, ("LT", 1)))
-        yield [load_run(each.path) for each in found]
-
-
-def test_there_is_every_variant_and_number_of_loops(runs: list[Run]) -> None:
-    settings = runs[0].config.evaluation
-    result = measure(runs, settings)
-    plain = {key: value for key, value in result.items() if key != "panels"}
-    assert json.loads(json.dumps(plain)) == plain
-    assert (result["loops"], result["seeds"], result["points"]) == ([2, 3], [0, 1], [10, STEPS])
-    assert list(result["variants"]) == list(CONNECTIVITIES)
-    assert result["plain"] == [final_error(run, settings) for run in runs[-2:]]
-    at = 2 * (2 * list(CONNECTIVITIES).index("FLT") + 1)
-    cell, pair = result["variants"]["FLT"]["3"], runs[at : at + 2]
-    assert cell["error"] == [final_error(run, settings) for run in pair]
-    assert cell["initial"] == [initial_error(run.config) for run in pair]
-    assert cell["left"] == [None, None]
-    weights = 0.98 ** np.arange(STEPS - 1, -1, -1)
-    for name, divisor in (("loss", 3), ("last_residual", 1), ("mlp_grad_norm", 1)):
-        values = [[record[name] for record in logged(run)] for run in pair]
-        curve = np.mean(values, axis=0) / divisor
-        expected = (weights * curve).sum() / weights.sum()
-        assert cell["curves"][name][-1] == pytest.approx(expected)
-        if name != "loss":
-            last_tenth = [np.mean(of[-2:]) for of in values]
-            assert cell[name] == pytest.approx(last_tenth)
-    names = check_panels(result["panels"])
-    assert "variants-plateau" not in names  # none has left its plateau
-    panels: dict[str, Panel] = {panel.name: panel for panel in result["panels"]}
-    assert list(panels["variants"].x) == [2, 3]
-    (curve,) = (each for each in panels["variants"].curves if each.label == "FLT")
-    assert curve.mean[1] == pytest.approx(np.mean(cell["error"]))
-    assert panels["variants"].levels == {"one loop": pytest.approx(np.mean(result["plain"]))}
-    drawn = panels["fully-looped-FLT-first-residual"].curves[1]
-    assert (drawn.label, drawn.mean) == ("K = 3", cell["curves"]["first_residual"])
 
 
 def test_back_up() -> None:

@@ -30,17 +30,6 @@ def test_the_best_rate_lies_between_those_tried() -> None:
     np.testing.assert_allclose(found.by_seed[1], np.log2(2.5e-3), atol=1e-6)
 
 
-def test_a_rate_counts_if_all_its_runs_came_through() -> None:
-    errors = bowl(2e-3)
-    errors[2, 1] = np.nan
-    found = optimum(RATES, errors)
-    assert found is not None
-    assert found.place in (1, 3)
-    # Each seed's own is that of another rate: beside it there is none to lay a curve by.
-    assert set(found.by_seed.tolist()) <= {np.log2(1e-3), np.log2(4e-3)}
-    assert optimum(RATES, np.full((5, 3), np.nan)) is None
-
-
 def test_an_optimum_at_the_edge_is_said_to_be_one() -> None:
     found = optimum(RATES, bowl(1e-4))
     assert found is not None
@@ -94,12 +83,6 @@ def test_one_seed_shows_nothing() -> None:
     assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1]) == unknown
     few, many = (optimum(RATES, bowl(best)[:, :1]) for best in (1e-3, 4e-3))
     assert movement(RATES, few, many) == unknown
-
-
-def test_the_interval_is_students() -> None:
-    found = gain(np.array([[2.0, 3.0, 4.0]]), np.ones((1, 3)))
-    assert found["mean"] == 2.0
-    np.testing.assert_allclose(found["half"], 4.302653 / math.sqrt(3), rtol=1e-6)
 
 
 def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,8 @@ from .of_commands import (
     norms,
     of_many,
     probed,
-    slopes,
     sweep,
     tables,
-    trained,
     verdict,
 )
 from .of_runs import diverse, groups, raced, reads, shifted_optimizers
@@ -111,18 +109,14 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     ),
     "fig17_schedule_is_no_worse": (_two(_level, {"start": 8}), 1.0, 2.0),
     "fig06_noise": (_shift("noise"), 0.9, 2.0),
-    "fig08_looped_gradient": (probed("looped", "gradient"), 0.8, 1.3),
+    "fig08_looped_gradient": (probed, 0.8, 1.3),
     "table2_looped_no_worse": (tables, 0.05, -0.05),
-    "scaling_fig2_sqrt_grows": (norms("looped", "sqrt"), 3.0, 1.0),
-    "scaling_fig9_linear_is_flat": (slopes(lambda x: 1.0, lambda x: 0.5), 0.01, 0.9),
+    "scaling_fig2_sqrt_grows": (norms, 3.0, 1.0),
     "scaling_fig5_linear_gains": (
         sweep(lambda x: {"gain": {"sqrt": {"16": verdict(x)}}}), 0.1, -0.1
     ),
     "scaling_fig5_linear_rate_stays": (
         sweep(lambda x: {"move": {"linear": verdict(x)}}), -0.1, -3.0
-    ),
-    "scaling_fig7_norm_does_not_depend_on_loops": (
-        lambda x: trained(x, cosine=False), 1.1, 3.0
     ),
     "fully_looped_LT_worsens": (of_many("LT"), 2.0, 0.5),
     "fully_looped_LT_worse_than_one_loop": (of_many("LT"), 2.0, 0.5),

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of
-from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY
-
-
-@pytest.mark.parametrize("name", ["fig02", "language_fully_looped"])
-def test_every_experiment_has_runs_that_run_py_would_train(name: str) -> None:
-    experiment = load(name)
-    for scale in experiment.scales:
-        for member in members_of(experiment, scale):
-            words = [word for word in member.words if "${" not in word]
-            if len(words) == len(member.words):
-                alone = replace(Config.of(*words), evaluation=member.config.evaluation)
-                assert run_folder(alone).path == run_folder(member.config).path
 
 
 def test_a_file_of_ones_own_is_an_experiment(tiny: Path) -> None:
@@ -64,17 +50,3 @@ def test_a_mistake_in_a_run_names_its_setting(tiny: Path) -> None:
     tiny.write_text(TINY.replace("training.steps: 4", "training.stepz: 4"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"training\.stepz is not a setting.*training\.steps"):
         members_of(load(str(tiny)), "small")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("figg10", "did you mean 'fig10'"),
-        ("missing.yaml", "is no file"),
-        ("fig10.yaml", "comes with the project"),
-    ],
-)
-def test_an_experiment_that_does_not_exist(tiny: Path, name: str, message: str) -> None:
-    Path("fig10.yaml").write_text(TINY, encoding="utf-8")
-    with pytest.raises(ConfigError, match=message):
-        load(name)

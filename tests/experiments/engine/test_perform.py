@@ -61,23 +61,6 @@ def test_a_second_time_nothing_is_trained_and_nothing_drawn(
     assert last == "runs/experiments/tiny-small: result.json, figures/"
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_figure_of_a_half_finished_experiment_says_what_is_missing(
-    tiny: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny.write_text(tiny.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
-    assert main(["experiment=tiny.yaml", "action=figure"]) == 1
-    assert "tiny at scale=small has nothing finished to draw" in capsys.readouterr().err
-    assert not Path("runs/experiments").exists()
-    assert main(["experiment=tiny.yaml", "jobs=1", "seeds=1"]) == 0
-    capsys.readouterr()
-    assert main(["experiment=tiny.yaml", "action=figure"]) == 0
-    text = capsys.readouterr().out
-    assert "standard (task=linear model=standard" in text or "standard (model=standard" in text
-    assert len(result()["missing"]) == 3
-    assert {v["claim"]: v["seeds"] for v in result()["verdicts"]}["fig02_stays_beyond_b"] == 1
-
-
 def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

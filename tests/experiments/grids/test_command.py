@@ -52,22 +52,6 @@ def test_without_slurm_a_line_says_so(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("word", "why"),
-    [
-        ("loops.stop_at=0.1", "loops.stop_at ends the loops of each run by its own states"),
-        ("loops.sampling=uniform", "loops drawn for each step differ between seeds"),
-    ],
-)
-def test_members_that_cannot_be_trained_together_are_told_why(
-    word: str, why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [word for word in TINY if not word.startswith("training.steps")]
-    grid = ["-m", *words, "training.steps=0", "seed=0,1", "together=true", "jobs=1", word]
-    assert run.main(grid) == 0
-    assert f"no members are trained together: {why}\n" in capsys.readouterr().out
-
-
 def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["-m", *TINY, "seed=0,1,2", "jobs=1"]) == 0
     out = capsys.readouterr().out

@@ -11,10 +11,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from looplab.conf.compose import commands
-from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
-from looplab.experiments.command import grid_settings
 from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
@@ -91,15 +89,3 @@ def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evalua
     assert folder("seed=0,1", "loops.b=4,6") == folder("loops.b=6,4", "seed=1,0")
     assert folder("seed=0,1") != folder("seed=0,1", "evaluation.prompts=7")
     assert folder("seed=0,1", "name=mine").name.startswith("grid-mine-")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["engine=slrum"], "engine.name cannot be 'slrum'; did you mean 'slurm'"),
-        (["engine=slurm", "devices=0"], "devices has no meaning with engine=slurm"),
-    ],
-)
-def test_mistakes_in_the_settings_of_a_grid(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        grid_settings(words)

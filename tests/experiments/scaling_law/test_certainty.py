@@ -54,13 +54,6 @@ def test_two_values_of_d_do_not_determine_e_b_and_beta() -> None:
     assert known.high["alpha"] - known.low["alpha"] < 0.4
 
 
-def test_with_e_held_two_values_are_enough() -> None:
-    known = known_of(table_of([100.0, 6000.0]), {"E": 0.3})
-    assert known.not_determined == {}
-    assert known.low["E"] == known.high["E"] == pytest.approx(0.3)
-    assert known.low["beta"] < TRUTH.beta < known.high["beta"] < 0.31
-
-
 def grid(sizes: int, data: int, loops: int, once: float = 1.0) -> DataFrame:
     """Each size on each amount of data at each r."""
     size, amount, r = (

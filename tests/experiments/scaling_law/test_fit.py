@@ -106,20 +106,6 @@ def test_no_other_search_finds_less(table: DataFrame) -> None:
     assert fit.law.phi == pytest.approx(theirs.x[5], abs=1e-4)
 
 
-def test_a_parameter_can_be_held() -> None:
-    table = sample_table(TRUTH, NOISE, 0)
-    free = fit_law(table, {})
-    for name, value in (("phi", 0.0), ("phi", 1.0), ("E", 1.5), ("beta", 0.3)):
-        fit = fit_law(table, {name: value})
-        assert getattr(fit.law, name) == pytest.approx(value)
-        from_there = fit_law(table, {name: value}, start=free.law)
-        assert astuple(from_there.law) == pytest.approx(astuple(fit.law), rel=1e-3)
-        assert fit.huber > free.huber
-    none, all_new = (fit_law(table, {"phi": phi}) for phi in (0.0, 1.0))
-    assert all_new.law.alpha > free.law.alpha > 0  # the five others are fitted anew
-    assert free.r2 > none.r2 > all_new.r2
-
-
 def test_what_a_table_does_not_determine_is_said() -> None:
     table = design()
     five, of_four = table[::24], table[table.r == 4]
