@@ -58,10 +58,3 @@ def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) ->
     assert by_width.x == [750, 1500, 3000]
     assert [curve.number for curve in by_width.curves] == [1, 2, 4, 8]
     assert by_width.levels["least possible"] == LAW.E
-
-
-def test_losses_that_do_not_depend_on_size_determine_no_phi(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    result = found_of(monkeypatch, law=replace(LAW, A=1e-12)).results["iso_depth"]
-    assert {"alpha", "phi"} <= set(result["not_determined"])

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel
 from looplab.experiments import near_init
 from looplab.experiments.near_init import (
@@ -117,11 +116,6 @@ def test_steps_are_those_of_adamw(shared: bool) -> None:
     for values, states in ((found["raw"], raws), (found["normed"], norms)):
         moved = [rms(b - a) for a, b in pairwise(states)]
         assert values.tolist() == pytest.approx(moved, rel=1e-4)
-
-
-def change(found: dict[str, Floats], name: str) -> Floats:
-    """The mean change by step 1, by loops."""
-    return np.asarray(found[name][:, :, 0].mean(0))
 
 
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,4 +119,8 @@ def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["gain"]["sqrt"]["8"]["mean"] == pytest.approx(0.2)
     assert "initial" not in result
     assert check_panels(result["panels"]) == ["rates-sqrt", "rates-linear", "rates-gain"]
+    # A rate at which all diverge was tried: the next one is not the outermost.
+    tried = replace(runs[0].config.training, learning_rate=0.016)
+    lost = [replace(runs[0].config, training=tried)]
+    assert rates(runs, runs[0].config.evaluation, "rates", lost)["rates"][-1] == 0.016
     assert any("1 of 16 runs collapsed" in panel.title for panel in result["panels"])

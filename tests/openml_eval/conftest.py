@@ -99,11 +99,10 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2, and
-    `standard`, a regressor of two layers (runs.py). Nobody writes in them."""
+    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2
+    (runs.py). Nobody writes in them."""
     folder = tmp_path_factory.mktemp("runs")
     for name, classes in (("classifier", 2), ("regressor", 0)):
         for step in (1, 2):
             write_restless(folder / name, classes, step)
-    write_restless(folder / "standard", 0, family="standard")
     return folder

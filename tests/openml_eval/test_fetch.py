@@ -142,20 +142,6 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
     assert contents(folder)["small6.npz"] == first
 
 
-def test_a_damaged_table_is_made_anew_and_no_other(tmp_path: Path, no_network: list[str]) -> None:
-    cache, folder = tmp_path / "cache", tmp_path / "data"
-    for openml_id in (6, 7):
-        write_data_set(cache, openml_id, arff(rows(60)))
-    settings = FetchSettings((6, 7), str(folder), str(cache))
-    fetch(settings)
-    before = contents(folder)["small6.npz"]
-    for name, content in (("small7.npz", "PK"), ("small7.json", "{")):
-        (folder / name).write_text(content)
-        assert "1 of them fetched now" in fetch(settings)
-        assert len(read_table(folder, 7).ys) == 60
-    assert contents(folder)["small6.npz"] == before
-
-
 def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str]) -> None:
     path, folder = own_csv(tmp_path / "mine.csv"), tmp_path / "data"
     settings = FetchSettings((str(path),), str(folder))

@@ -12,7 +12,7 @@ from looplab.conf.schema import ModelConfig
 from looplab.evaluation import load_run
 from looplab.probing.__main__ import main
 from looplab.probing.probe import probe
-from looplab.training import Run, RunError, train
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 from tests.probing.conftest import SETTINGS
 
@@ -35,9 +35,3 @@ def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*words, "targets=[wieghts]"]) == 2
     assert "did you mean 'weights'" in capsys.readouterr().err
     assert load_run(linear_run.path).step == 40
-
-
-def test_errors_that_are_not_finite_are_told_and_not_kept(linear_run: Run) -> None:
-    with pytest.raises(RunError, match="errors that are not finite"):
-        probe(linear_run, replace(SETTINGS, learning_rate=1e30))
-    assert not (linear_run.path / "probing.json").exists()

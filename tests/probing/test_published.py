@@ -44,10 +44,3 @@ def test_a_run_under_the_papers_settings_gets_its_models_curves() -> None:
 )
 def test_another_task_or_model_gets_none(other: Config) -> None:
     assert published(other, 21) == []
-
-
-def test_a_curve_is_as_long_as_what_it_stands_beside() -> None:
-    whole = by_target(LOOPED)["gradient"]["mean"]
-    assert len(whole) == 21
-    assert by_target(LOOPED, layers=11)["gradient"]["mean"] == whole[:11]
-    assert by_target(LOOPED, layers=24)["gradient"]["mean"] == [*whole, None, None, None]

@@ -84,30 +84,10 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig04_large_T_stays": (
         _two(lambda x: {"T": 6, "grows": x}, {"T": 2, "grows": 3.0}), 1.0, 3.0
     ),
-    "fig04_small_T_grows": (_two(lambda x: {"T": 2, "grows": x}, {"T": 6, "grows": 2}), 4.0, 1.0),
-    "fig07_width_saturates": (
-        lambda x: evidence(
-            seeds(level=0.1 * x, n_embd=128), seeds(n_embd=64), seeds(level=0.3, n_embd=32)
-        ),
-        1.0,
-        0.3,
-    ),
-    "fig09_flattens": (
-        lambda x: evidence(seeds(b=12, before=1 / x), seeds(b=6)), 1.0, 0.3
-    ),
     "fig10_sparse_below_least_squares": (_beside("sparse_linear", "least_squares"), 0.3, 2.0),
     "fig10_tree_below_solvers": (
         _beside("decision_tree", "nearest_neighbours", "greedy_tree_2"), 0.5, 2.0
     ),
-    "fig11_below_standard_at_every_sparsity": (
-        lambda x: Evidence([
-            *_pair("sparse_linear", sparsity=1)(x).members,
-            *_pair("sparse_linear", sparsity=3)(0.5).members,
-        ]),
-        0.7,
-        1.5,
-    ),
-    "fig17_schedule_is_no_worse": (_two(_level, {"start": 8}), 1.0, 2.0),
     "fig06_noise": (_shift("noise"), 0.9, 2.0),
     "fig08_looped_gradient": (probed, 0.8, 1.3),
     "table2_looped_no_worse": (tables, 0.05, -0.05),

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from looplab.conf.mistakes import ConfigError
-from looplab.experiments.claims import Evidence, Verdict, all_claims, claim, find_claim, judge
+from looplab.experiments.claims import Evidence, Verdict, all_claims, find_claim, judge
 
 from .scenarios import SCENARIOS
 
@@ -39,19 +38,6 @@ def test_evidence_decides_either_way_and_unfinished_runs_do_not(name: str) -> No
         verdict = verdict_on(name, replace(whole, members=members))
         assert verdict["verdict"] == "not measured"
         assert "training unfinished: " in verdict["note"]
-
-
-def test_no_name_is_taken_twice() -> None:
-    find_claim("fig03_tied_grows")
-    with pytest.raises(AssertionError):
-        claim("fig03_tied_grows", "", source="", quantity="", above=0)(
-            lambda evidence: pytest.fail("is not called")
-        )
-
-
-def test_an_unknown_claim_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'fig03_tied_grows'"):
-        find_claim("fig03_tied_grow")
 
 
 def test_a_published_number_is_on_its_side() -> None:

@@ -44,9 +44,3 @@ def test_a_mistake_in_a_file_is_one_line(tiny: Path, old: str, new: str, message
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert str(tiny) in str(error.value)
-
-
-def test_a_mistake_in_a_run_names_its_setting(tiny: Path) -> None:
-    tiny.write_text(TINY.replace("training.steps: 4", "training.stepz: 4"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"training\.stepz is not a setting.*training\.steps"):
-        members_of(load(str(tiny)), "small")

@@ -9,7 +9,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.command import ReportSettings
-from looplab.experiments.report.page import as_typed, write_report
+from looplab.experiments.report.page import write_report
 
 from .measured import NASTY, Page, experiment_path
 
@@ -94,9 +94,3 @@ def test_one_experiment_some_runs_or_all(own: Path) -> None:
 def test_mistakes_name_the_key(measured: Path, settings: dict[str, object], key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         write(measured, **settings)
-
-
-def test_recorded_commands_can_be_pasted() -> None:
-    assert as_typed("run.py -m loops.b=[4,8]") == "python run.py -m 'loops.b=[4,8]'"
-    assert as_typed("/a/evaluation/ship.py run=$(x)") == "python -m evaluation.ship 'run=$(x)'"
-    assert as_typed(None) == ""

@@ -59,23 +59,6 @@ def test_any_setting_chooses(folder: Path, capsys: Capture, words: list[str], nu
     assert len(names(listed(folder, capsys, *words))) == number
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("tsk=linear", "tsk is not a setting of any run; did you mean 'task'?"),
-        ("state=runing", "state cannot be 'runing'; did you mean 'running'?"),
-        ("folder=nowhere", "folder must be a folder with runs: there is no folder nowhere"),
-    ],
-)
-def test_mistakes_are_one_line(
-    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, word: str, message: str
-) -> None:
-    monkeypatch.chdir(folder)
-    words = ["action=list", word] if "=nowhere" in word else ["action=list", "folder=.", word]
-    assert main(words) == 2
-    assert capsys.readouterr().err.rstrip() == f"run.py: {message}"
-
-
 def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pandas import DataFrame
 
-from looplab.conf.mistakes import RunError
 from looplab.experiments.scaling_law.__main__ import main, read_csv
-from looplab.experiments.scaling_law.law import fit_law, fitted
+from looplab.experiments.scaling_law.law import fit_law
 from tests.experiments.scaling_law.design import published_law, sample_table
 
 TABLE = sample_table(published_law(), 0.003, 0)
@@ -90,19 +88,3 @@ def test_columns_are_found_by_name(tmp_path: Path) -> None:
     assert table.r.tolist() == [4, 1]
     assert table.N_once.tolist() == [0, 7]
     assert table.budget.tolist() == [1e18, 1e18]
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "expected"),
-    [
-        ("loss", 0.0, "loss must be above 0, got 0.0 in row 3"),
-        ("loss", np.nan, "loss must be above 0, got nan in row 3"),
-        ("D", np.inf, "D must be above 0, got inf in row 3"),
-        ("N_once", -1.0, "N_once must be at least 0, got -1.0 in row 3"),
-    ],
-)
-def test_a_number_that_cannot_be_is_refused(column: str, value: float, expected: str) -> None:
-    table = TABLE.copy()
-    table.loc[2, column] = value
-    with pytest.raises(RunError, match=expected):
-        fitted(table, {}, [], 20, seed=0)

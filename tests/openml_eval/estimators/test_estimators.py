@@ -91,13 +91,6 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     assert list(longer._contexts.xs.shape) == [2, POINTS + 1, DIMS]
 
 
-def test_every_context_holds_both_classes(runs: Path) -> None:
-    X = table(100, 4)[0]
-    rare = (np.arange(100) < 10).astype(int)
-    fitted = LoopedClassifier(runs / "classifier", n_contexts=10).fit(X, rare)
-    assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
-
-
 def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     X = table(30, 4)[0]
     constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
@@ -106,3 +99,14 @@ def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
     np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
     assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
+
+
+def test_there_is_a_prediction_after_each_loop(runs: Path) -> None:
+    X, y = table(40, 4)
+    run = runs / "regressor"
+    staged = list(LoopedRegressor(run, n_loops=6).fit(X, y).staged_predict(NEW))
+    assert len(staged) == 6
+    for loops in (1, 4, 6):
+        expected = LoopedRegressor(run, n_loops=loops).fit(X, y).predict(NEW)
+        np.testing.assert_allclose(staged[loops - 1], expected, rtol=1e-9)
+    assert np.abs(staged[0] - staged[-1]).max() > 0.1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
+from looplab.openml_eval.estimators import LoopedClassifier
 from tests.openml_eval.data import halves
 
 
@@ -54,23 +54,6 @@ def test_more_features_than_dims_names_the_way_out(runs: Path) -> None:
     assert "X has 11 features" in said
     assert "at most 6" in said
     assert "make_pipeline(SelectKBest(k=6), LoopedClassifier())" in said
-
-
-def test_what_a_table_holds(runs: Path) -> None:
-    classifier = LoopedClassifier(runs / "classifier")
-    X, labels = halves(12, 4)
-    said = message(classifier, y=np.arange(12) % 3)
-    assert said.startswith("Only binary classification is supported.")
-    fitted = classifier.fit(X, labels)
-    holes = X.copy()
-    holes[3, 1] = np.nan
-    for act in (
-        lambda: classifier.fit(holes, labels),
-        lambda: fitted.predict(holes),
-        lambda: LoopedRegressor(runs / "regressor").fit(holes, labels),
-    ):
-        with pytest.raises(ValueError, match="contains NaN"):
-            act()
 
 
 def test_a_checkpoint_may_be_one_file_of_a_run(runs: Path) -> None:

@@ -67,11 +67,3 @@ def test_accuracy_is_the_mean_of_both_polarities_and_must_clear_the_larger_class
     assert "looped beats the larger class on 1 of 2 tables beyond its interval" in said
     low = run(POLLEN, 0.62, 0.62)
     assert not told(low)[0]["tables"][0]["models"]["looped"]["beats_majority"]
-
-
-def test_training_seeds_are_averaged_and_named() -> None:
-    result, _ = told(run(POLLEN, 0.9, 0.9, seed=0), run(POLLEN, 0.5, 0.5, seed=1))
-    found = result["tables"][0]["models"]["looped"]
-    assert found["accuracy"]["mean"] == pytest.approx(0.7)
-    assert found["accuracy"]["low"] < 0.55  # one seed twice
-    assert [each["seed"] for each in found["runs"]] == [0, 1]
