@@ -12,15 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.conf.mistakes import HeldElsewhere
-from looplab.conf.schema import GrowthConfig
-from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation import evaluate
 from looplab.evaluation.kept import Arrays, Cache
-from looplab.evaluation.report import comparison_table, report
 from looplab.evaluation.results import Evaluation
 from looplab.main import main
-from looplab.training import Run, train
-from looplab.training.run_folder.run import RunFolder
+from looplab.training import Run
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -102,34 +98,6 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
         )
 
 
-def test_a_run_is_evaluated_while_it_is_trained(tiny_run: Run) -> None:
-    """Its last checkpoint is; the training's lock is another one."""
-    folder = RunFolder(tiny_run.path)
-    with folder.lock():
-        result = evaluate(load_run(tiny_run.path), SETTINGS)
-    assert result["step"] == 40
-    with folder.lock("evaluation"), pytest.raises(HeldElsewhere, match=str(tiny_run.path)):
-        evaluate(tiny_run, replace(SETTINGS, seed=1))
-
-
-def test_an_unfinished_run_is_marked_wherever_it_is_shown(tiny_run: Run, tmp_path: Path) -> None:
-    growth = GrowthConfig(start=2, inc=1, intervals=(15,))
-    config = tiny_run.config
-    longer = replace(
-        config,
-        curriculum=replace(config.curriculum, dims=GrowthConfig(start=2), loops=growth),
-        training=replace(config.training, steps=20),
-    )
-    run = train(longer)
-    told = "curriculum unfinished: dims 2 of 3, loops 3 of 4"
-    result = evaluate(run, SETTINGS)
-    assert result["remarks"] == [told]
-    assert json.loads((run.path / "evaluation.json").read_text())["remarks"] == [told]
-    assert report(result).startswith(told)
-    compared = compare([tiny_run, run], SETTINGS, tmp_path / "compared")
-    assert told in comparison_table(compared)
-
-
 class Counting:
     """Squares of the rows asked for; fails from a given row on."""
 
@@ -147,14 +115,6 @@ class Counting:
 def check(arrays: Arrays, total: int) -> None:
     np.testing.assert_array_equal(arrays["square"], np.arange(total) ** 2)
     np.testing.assert_array_equal(arrays["pair"][:, 1], -np.arange(total))
-
-
-def test_what_was_computed_is_not_computed_again(tmp_path: Path) -> None:
-    compute, again = Counting(), Counting()
-    check(Cache(tmp_path / "cache").rows("a", {"seed": 1}, 10, 4, compute), 10)
-    assert compute.asked == [(0, 4), (4, 8), (8, 10)]
-    check(Cache(tmp_path / "cache").rows("a", {"seed": 1}, 10, 4, again), 10)
-    assert again.asked == []
 
 
 def test_other_content_is_something_else(tmp_path: Path) -> None:

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.evaluation.report import report
 from looplab.training import Run, train
 from tests.conftest import tiny_config
 from tests.tasks import small_tables
@@ -72,31 +69,3 @@ def test_solvers_answer_with_classes(run: Run) -> None:
     np.testing.assert_allclose(found["majority"], majority.mean(0))
     np.testing.assert_allclose(found["least_squares"], line.mean(0))
     assert set(np.unique(np.round(found["nearest_neighbours"] * 30, 9) % 1)) == {0}
-
-
-def test_pictures_of_rates_begin_at_zero_and_show_guessing(
-    tmp_path: Path, saved: dict[str, Figure]
-) -> None:
-    runs = [train(replace(config(tmp_path), seed=seed)) for seed in (0, 1)]
-    result = evaluate(runs[0], SETTINGS)
-    compare(runs, SETTINGS, tmp_path)
-    for name in ("error_by_examples", "error_by_loop", "halting"):
-        axes = saved[name].axes[0]
-        assert axes.get_yscale() == "linear"
-        assert axes.get_ylim()[0] == 0
-    levels = [text.get_text() for text in saved["error_by_examples"].axes[0].texts]
-    assert levels == ["guessing"]
-    assert "majority" in report(result)
-
-
-def test_there_is_no_function_to_ask_at_shifted_inputs(tmp_path: Path) -> None:
-    run = train(config(tmp_path))
-    with pytest.raises(ConfigError, match=r"evaluation.shifts must be empty: a table has no"):
-        evaluate(run, replace(SETTINGS, shifts=("half_subspace",)))
-
-
-def test_a_run_is_loaded_without_its_tables(tmp_path: Path) -> None:
-    run = train(config(tmp_path))
-    for name in small_tables.SIZES:
-        (tmp_path / f"{name}.npz").unlink()
-    assert load_run(run.path).step == run.step

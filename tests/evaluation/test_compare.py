@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import compare, evaluate, load_run
+from looplab.evaluation import compare, evaluate
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.report import comparison_table
 from looplab.training import Run, train
 from tests.conftest import batches_of, tiny_config
 
@@ -53,19 +51,6 @@ def test_intervals_of_the_difference_are_paired(two_runs: tuple[Run, Run], tmp_p
     assert 0 < paired < sum(apart) / 3
 
 
-def test_a_comparison_leaves_the_runs_own_results_alone(
-    two_runs: tuple[Run, Run], tmp_path: Path
-) -> None:
-    evaluate(two_runs[0], replace(SETTINGS, prompts=50))
-    path = two_runs[0].path / "evaluation.json"
-    before = path.read_bytes()
-    result = compare(two_runs, SETTINGS, tmp_path)
-    assert path.read_bytes() == before
-    assert not (two_runs[1].path / "evaluation.json").exists()
-    assert compare(two_runs, SETTINGS, tmp_path)["path"] == result["path"]
-    assert compare(two_runs[::-1], SETTINGS, tmp_path)["path"] != result["path"]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -84,28 +69,3 @@ def test_runs_of_different_tasks_are_refused(
     with pytest.raises(ConfigError, match=message):
         compare((tiny_run, other), SETTINGS, tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_folders_of_one_name_are_told_apart_before_they_are_mixed_up(
-    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = tmp_path / "elsewhere" / tiny_run.path.name
-    shutil.copytree(tiny_run.path, copy)
-    with pytest.raises(ConfigError, match="more than once"):
-        compare([tiny_run, load_run(copy)], SETTINGS, tmp_path)
-    monkeypatch.chdir(tiny_run.path)
-    with pytest.raises(ConfigError, match="more than once"):
-        compare([load_run("."), load_run(tiny_run.path)], SETTINGS, tmp_path)
-    other = train(replace(tiny_config(tmp_path), seed=5))
-    result = compare([load_run("."), other], SETTINGS, tmp_path)
-    assert list(result["runs"]) == [tiny_run.path.name, other.path.name]
-
-
-def test_the_table_shows_every_run_beside_the_first(
-    two_runs: tuple[Run, Run], tmp_path: Path
-) -> None:
-    lines = comparison_table(compare(two_runs, SETTINGS, tmp_path)).splitlines()
-    assert "200 prompts" in lines[0]
-    assert lines[2].startswith("looped, 4 loops, seed 1")
-    assert lines[3].startswith("standard, 2 layers, seed 1")
-    assert any(line.startswith("Lasso") for line in lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import compare, evaluate
 from looplab.evaluation.baselines import solvers
-from looplab.evaluation.bootstrap import bootstrap, numbers
+from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import (
     ErrorSettings,
     Halting,
@@ -25,33 +24,14 @@ from looplab.evaluation.errors import (
 )
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.measure import Measure
-from looplab.tasks import SHIFTS, Prompts, make_task
+from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
-from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import RunFolder
 from tests.evaluation.conftest import restless
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
-
-
-def test_changes_have_no_sign_and_are_over_the_newer_state(two_runs: tuple[Run, Run]) -> None:
-    for run in map(restless, two_runs):
-        prompts, loops = evaluation_prompts(run.task, 64, 7, 1), trained_loops(run.config)
-        read = model_errors(run.model, run.task, prompts, ErrorSettings((loops,), loops))
-        states, predictions = zip(*run.model.unroll(prompts, loops), strict=True)
-        signs = set[float]()
-        for t in range(2, loops + 1):
-            old, new = (states[i].stream[:, -2] for i in (t - 1, t))
-            moved = (predictions[t] - predictions[t - 1])[:, -1]
-            signs |= set(moved.sign().tolist())
-            state = (new - old).norm(dim=1) / new.norm(dim=1)
-            np.testing.assert_allclose(read["state_change"][:, t - 1], state, rtol=1e-4)
-            np.testing.assert_allclose(
-                read["prediction_change"][:, t - 1], moved.abs() / 2**0.5, rtol=1e-4, atol=1e-6
-            )
-        assert signs == {-1.0, 1.0}
 
 
 def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
@@ -103,14 +83,6 @@ def test_other_weights_are_measured_anew(tiny_run: Run) -> None:
     assert np.abs(numbers(after) - numbers(before)).min() > 0
 
 
-def test_outputs_scaled_are_other_prompts_to_the_solvers(tiny_run: Run) -> None:
-    evaluate(tiny_run, replace(SETTINGS, shifts=("scaled_w_2",)))
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    np.testing.assert_allclose(
-        saved["scaled_w_2/least_squares"], 4 * saved["least_squares"], rtol=1e-3, atol=1e-9
-    )
-
-
 def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(tiny_run: Run) -> None:
     measure = Measure(tiny_run, resolved(tiny_run, SETTINGS))
     label, errors = measure.baseline("lasso")
@@ -130,16 +102,6 @@ def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(tiny_run:
     np.testing.assert_allclose(errors, errors_of(label, measure.prompts))
 
 
-def test_loops_go_as_far_as_is_asked(tiny_run: Run) -> None:
-    for settings, last in (
-        (replace(SETTINGS, max_loops=20), 20),
-        (replace(SETTINGS, loops=15), 15),
-        (replace(SETTINGS, loops=None), 12),
-    ):
-        result = evaluate(tiny_run, settings)
-        assert result["by_loop"]["loop"] == list(range(1, last + 1))
-
-
 def test_a_run_at_work_is_left_alone(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
     for held in two_runs:
         with RunFolder(held.path).lock("evaluation"):
@@ -148,29 +110,3 @@ def test_a_run_at_work_is_left_alone(two_runs: tuple[Run, Run], tmp_path: Path) 
             with pytest.raises(RunError):
                 compare(two_runs, replace(SETTINGS, loops=None), tmp_path / "place")
     assert not (tmp_path / "place").exists()
-
-
-def test_intervals_are_of_the_evaluations_seed(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, replace(SETTINGS, seed=5, shifts=("scaled_w_2",)))
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    expected = bootstrap(saved["model"], 50, 5).to_json()
-    assert result["by_examples"]["model"] == expected
-    shift = result["shifts"]["scaled_w_2"]
-    assert shift["by_loop"] == bootstrap(saved["scaled_w_2/by_loop"], 50, 5).to_json()
-
-
-def test_a_label_says_the_settings_of_its_solver() -> None:
-    """Keyword arguments, as functools.partial holds them."""
-    tree = make_task("decision_tree", 3, settings={"depth": 2})
-    expected: dict[str, dict[str, Any]] = {
-        "greedy_tree_2": {"depth": 2, "signs": False},
-        "greedy_tree_4": {"depth": 4, "signs": False},
-        "greedy_tree_2_signs": {"depth": 2, "signs": True},
-        "greedy_tree_4_signs": {"depth": 4, "signs": True},
-        "boosted_trees_signs": {"signs": True},
-    }
-    for name, keywords in expected.items():
-        ((label, solve),) = solvers(name, tree).items()
-        assert solve.keywords == keywords  # type: ignore[attr-defined]
-        assert label.endswith(", of signs") == keywords["signs"]
-        assert "depth" not in keywords or f"depth {keywords['depth']}" in label

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
@@ -28,16 +26,6 @@ def test_a_frame_has_every_curve_and_its_own_x() -> None:
     assert frame["own_x"].tolist() == [4, 5, 6]
 
 
-def test_a_panel_is_what_its_json_says() -> None:
-    panel = Panel(
-        "m", "Matrix", "loop", "loop", [1.0, 2.0], [], log="y", levels={"zero": 1.0},
-        x_names=["one", "two"], matrix=[[1.0, None], [None, 1.0]], limits=(0, None),
-    )  # fmt: skip
-    again = Panel.read(json.loads(json.dumps(panel.plain())))
-    assert again.plain() == json.loads(json.dumps(panel.plain()))
-    assert again.matrix == panel.matrix
-
-
 def test_a_mean_is_over_the_seeds_that_have_one() -> None:
     values = [[1.0, None, None, 4.0], [3.0, 5.0, None, float("inf")], [2.0, 7.0, None, None]]
     drawn = Curve.of("a, b", "none", mean_of_seeds(values))
@@ -45,17 +33,3 @@ def test_a_mean_is_over_the_seeds_that_have_one() -> None:
     assert drawn.mean == [2.0, 6.0, None, 4.0]
     assert list(drawn.low)[2:] == [None, None]  # of none and of one seed
     assert (drawn.low[1], drawn.high[1]) == (5.0, 7.0)
-
-
-def test_the_interval_of_many_seeds_is_that_of_their_mean() -> None:
-    values = np.random.default_rng(0).normal(size=(400, 3))
-    low, high = mean_of_seeds(values).low, mean_of_seeds(values).high
-    half = 1.645 * values.std(0, ddof=1) / 20
-    np.testing.assert_allclose(high - low, 2 * half, rtol=0.1)
-
-
-def test_one_seed_has_no_interval() -> None:
-    drawn = Curve.of("one", "none", mean_of_seeds([[1.0, 2.0]]), number=4)
-    assert drawn.mean == [1.0, 2.0]
-    assert drawn.low == drawn.high == [None, None]
-    assert drawn.number == 4

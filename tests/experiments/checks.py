@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
@@ -15,22 +14,16 @@ from torch import Tensor
 
 from looplab.conf.schema import (
     Config,
-    CurriculumConfig,
-    EvaluationConfig,
     FigureSettings,
-    GrowthConfig,
     LoopsConfig,
     ModelConfig,
     TaskConfig,
-    TrainingConfig,
 )
 from looplab.evaluation.drawing import draw, styled
 from looplab.evaluation.panel import Panel
 from looplab.experiments.claims import Measured
-from looplab.experiments.definition import Member
-from looplab.experiments.engine import measured
 from looplab.tasks import Prompts
-from looplab.training import Run, train_together
+from looplab.training import Run
 from looplab.training.assemble import build_task
 
 
@@ -63,29 +56,6 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
 def handed_over(run: Run, label: str) -> Measured:
     """A finished run as an experiment hands it to a measurement."""
     return Measured(label, run.config, run.step, {}, {}, str(run.path))
-
-
-def narrow(folder: Path, model: ModelConfig, loops: int, steps: int) -> Config:
-    """A model of width 8 that makes all its loops from the first step, with everything logged."""
-    return Config(
-        task=TaskConfig("linear", dims=3, points=7),
-        model=replace(model, n_embd=8, n_head=2, n_positions=7),
-        loops=LoopsConfig(b=loops, T=1, grad_loops="all"),
-        curriculum=CurriculumConfig(loops=GrowthConfig(start=loops)),
-        training=TrainingConfig(steps=steps, batch_size=8, log_every=1, log_norms=True),
-        evaluation=EvaluationConfig(prompts=16, baselines=(), resamples=10),
-        folder=str(folder),
-    )
-
-
-def trained_as_members(configs: Sequence[Config]) -> list[Measured]:
-    """Train runs, and evaluate them as an experiment does; those that diverged have no errors."""
-    by_shape: dict[object, list[Config]] = {}
-    for config in configs:
-        by_shape.setdefault((config.model, config.loops), []).append(config)
-    for alike in by_shape.values():
-        train_together(alike)
-    return [measured(Member("a loop", (), config), {}) for config in configs]
 
 
 class Predicts:

@@ -3,150 +3,22 @@ training."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TrainingConfig
-from looplab.evaluation import load_run
-from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Panel
+from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
-from looplab.experiments.definition import load, members_of
 from looplab.experiments.fully_looped import (
     collapse,
-    final_error,
-    initial_error,
     measure,
     plateau_exit,
 )
-from looplab.models.loops.connected import CONNECTIVITIES, ConnectedLoop
-from looplab.training import Run
-from looplab.training.assemble import build_model, build_task
-from looplab.training.run_folder.metrics import smoothed
-from tests.conftest import without_rendering
-from tests.experiments.checks import check_panels, narrow, trained_as_members
 from tests.experiments.texts import give, run
 
-STEPS = 12
+STEPS, NAMES = 12, ("LT", "FLT")
 LONG = 1000
 FALLING = np.linspace(1.0, 0.2, LONG)
-
-
-def runs_of(folder: Path, *cells: tuple[str, int]) -> list[Config]:
-    """Two seeds of each connectivity and number of loops."""
-    found = []
-    for name, loops in cells:
-        model = ModelConfig(n_layer=2, injection="none", block="flt")
-        model = replace(model, connectivity=name)  # type: ignore[arg-type]
-        found += [replace(narrow(folder, model, loops, STEPS), seed=seed) for seed in (0, 1)]
-    return found
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Run]]:
-    folder = tmp_path_factory.mktemp("variants")
-    cells = [(name, K) for name in CONNECTIVITIES for K in (2, 3)]
-    with pytest.MonkeyPatch.context() as patch:
-        without_rendering(patch)
-        found = trained_as_members(runs_of(folder, *cells, ("LT", 1)))
-        yield [load_run(each.path) for each in found]
-
-
-@pytest.mark.parametrize("name", CONNECTIVITIES)
-def test_each_variant_is_trained_as_itself(name: str) -> None:
-    members = members_of(load("fully_looped_table1"), "medium")
-    config = next(each.config for each in members if each.label == f"{name}, K = 4")
-    model = build_model(config, build_task(config))
-    assert isinstance(model.loop, ConnectedLoop)
-    assert model.loop.connectivity == name
-    assert (model.spec.block, model.spec.n_layer, config.loops.b) == ("flt", 2, 4)
-    training = config.training
-    assert (training.learning_rate, training.clip, training.decay) == (1e-3, 1.0, 0.2)
-
-
-def test_there_is_every_variant_and_number_of_loops(runs: list[Run]) -> None:
-    settings = runs[0].config.evaluation
-    result = measure(runs, settings)
-    plain = {key: value for key, value in result.items() if key != "panels"}
-    assert json.loads(json.dumps(plain)) == plain
-    assert (result["loops"], result["seeds"], result["points"]) == ([2, 3], [0, 1], [10, STEPS])
-    assert list(result["variants"]) == list(CONNECTIVITIES)
-    assert result["plain"] == [final_error(run, settings) for run in runs[-2:]]
-    at = 2 * (2 * list(CONNECTIVITIES).index("FLT") + 1)
-    cell, pair = result["variants"]["FLT"]["3"], runs[at : at + 2]
-    assert cell["error"] == [final_error(run, settings) for run in pair]
-    assert cell["initial"] == [initial_error(run.config) for run in pair]
-    assert cell["left"] == [None, None]
-    weights = 0.98 ** np.arange(STEPS - 1, -1, -1)
-    for name, divisor in (("loss", 3), ("last_residual", 1), ("mlp_grad_norm", 1)):
-        values = [[record[name] for record in logged(run)] for run in pair]
-        curve = np.mean(values, axis=0) / divisor
-        expected = (weights * curve).sum() / weights.sum()
-        assert cell["curves"][name][-1] == pytest.approx(expected)
-        if name != "loss":
-            last_tenth = [np.mean(of[-2:]) for of in values]
-            assert cell[name] == pytest.approx(last_tenth)
-    names = check_panels(result["panels"])
-    assert "variants-plateau" not in names  # none has left its plateau
-    panels: dict[str, Panel] = {panel.name: panel for panel in result["panels"]}
-    assert list(panels["variants"].x) == [2, 3]
-    (curve,) = (each for each in panels["variants"].curves if each.label == "FLT")
-    assert curve.mean[1] == pytest.approx(np.mean(cell["error"]))
-    assert panels["variants"].levels == {"one loop": pytest.approx(np.mean(result["plain"]))}
-    drawn = panels["fully-looped-FLT-first-residual"].curves[1]
-    assert (drawn.label, drawn.mean) == ("K = 3", cell["curves"]["first_residual"])
-
-
-def test_runs_that_diverged_are_named_as_missing(runs: list[Run]) -> None:
-    settings, lost = runs[0].config.evaluation, [run.config for run in runs[:4]]
-    result = measure(runs[4:], settings, lost)
-    few = result["variants"]["LT"]["2"]
-    assert few["error"] == [None, None]
-    assert few["initial"] == [initial_error(config) for config in lost[:2]]
-    check_panels(result["panels"])
-    (panel,) = (each for each in result["panels"] if each.name == "variants")
-    assert "4 of 20 runs collapsed or unfinished" in panel.title
-    alone = measure(runs[:1], settings, lost[1:2])
-    assert [name for name in check_panels(alone["panels"]) if name.startswith("v")] == ["variants"]
-
-
-@pytest.mark.slow
-def test_fully_looped_models_learn(tmp_path: Path) -> None:
-    """To below 0.7 of the initial error by step 2,000."""
-    labels = [f"{name}, K = 4" for name in ("LT_i", "FLT", "FLT_res")]
-    members = members_of(load("fully_looped_table1"), "medium", str(tmp_path), seeds=1)
-    configs = [each.config for each in members if each.label in labels]
-    for found in trained_as_members(configs):
-        run = load_run(found.path)
-        error = final_error(run, run.config.evaluation)
-        assert error < 0.7 * initial_error(found.config), found.config.model
-
-
-def test_smoothed_is_the_weighted_mean_of_what_there_was() -> None:
-    losses = np.random.default_rng(0).normal(size=(30, 2))
-    found = smoothed(losses, decay=0.9)
-    for step in range(30):
-        weights = 0.9 ** np.arange(step, -1, -1)
-        expected = (weights[:, None] * losses[: step + 1]).sum(0) / weights.sum()
-        np.testing.assert_allclose(found[step], expected, rtol=1e-12)
-
-
-def test_a_curve_that_falls_did_not_collapse() -> None:
-    assert collapse(FALLING, final=0.2, plain=0.2) == ""
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_not_finite(value: float) -> None:
-    losses = FALLING.copy()
-    losses[500] = value
-    assert collapse(losses) == "not finite"
-    assert collapse(FALLING, final=value) == "not finite"
 
 
 def test_back_up() -> None:
@@ -156,13 +28,6 @@ def test_back_up() -> None:
     assert collapse(np.where(np.arange(LONG) < 600, FALLING, 0.9)) == ""
     spike = FALLING + 3.0 * (np.abs(np.arange(LONG) - 500) < 50)
     assert collapse(spike) == ""
-
-
-def test_early_noise_is_no_best() -> None:
-    losses = np.ones(LONG)
-    losses[:3] = 0.1
-    assert collapse(losses) == ""
-    assert plateau_exit(losses, 0.7) is None
 
 
 def test_worse_than_one_loop() -> None:

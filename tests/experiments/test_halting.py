@@ -3,14 +3,12 @@ not."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -78,23 +76,3 @@ def test_a_state_that_rests_is_halted_by_its_change() -> None:
 def test_a_state_that_tells_is_halted_by_its_readout() -> None:
     """It is left at once, at 2 or 6. Its change says nothing."""
     assert ratio(measured(tells=True, rests=False), "learned_over_measured").mean < 0.9
-
-
-def test_seeds_of_different_ends_are_compared_each_with_itself() -> None:
-    """The end of the second has 1.44 times the error of the first."""
-    result = measured(True, False, 0.1, 0.12)
-    for key in ("measured_over_fixed", "learned_over_measured"):
-        found = ratio(result, key)
-        assert found.seeds == 2
-        assert math.isfinite(found.low)
-        assert math.isfinite(found.high)
-
-
-def test_the_picture_has_every_rule_from_one_loop_to_b() -> None:
-    (panel,) = measured(tells=True, rests=True)["panels"]
-    assert panel.x[0] == 1
-    assert panel.x[-1] == _B
-    fixed, *rules = panel.curves
-    assert fixed.mean[-1] == pytest.approx(0.01 / 3)  # y has variance 3
-    for curve in rules:
-        assert curve.mean[-1] == pytest.approx(0.01 / 3)

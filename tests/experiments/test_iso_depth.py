@@ -13,71 +13,15 @@ from pandas import DataFrame
 from looplab.evaluation.load import LoadedModel
 from looplab.experiments import iso_depth
 from looplab.experiments.claims import Measured
-from looplab.experiments.command import main
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.iso_depth import measure
 from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.plateau import bayes_error
 from looplab.experiments.scaling_law.law import Law, row_of
-from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.optim.optimizers import learning_rate
-from looplab.training.run_folder.files import read_record
+from looplab.training.assemble import build_model, build_task
 from tests.experiments.checks import check_panels
 
 LAW = Law(E=bayes_error(3, 8), A=4.0, B=20.0, alpha=0.4, beta=0.5, phi=0.4)
-TINY = """
-title: Tiny
-source: here
-claims: [iso_depth_recurrence_is_worth_something]
-measure: iso_depth
-small:
-  runs:
-    - {label: "r = {loops.b}", task: linear, model: recurrent, task.dims: 2, task.points: 4,
-       model.n_layer: 1, model.n_embd: 8, model.n_head: 2, loops.b: [1, 2], training.steps: 2,
-       training.batch_size: 4, curriculum.dims.start: null}
-  evaluation: {prompts: 64, baselines: [bayes], resamples: 20, loops: null}
-"""
-
-
-@pytest.mark.parametrize("scale", ["small", "medium"])
-def test_the_grid_is_of_one_effective_depth(scale: str) -> None:
-    configs = [member.config for member in members_of(load("iso_depth"), scale)]
-    axes = [{c.loops.b for c in configs}, {c.model.n_embd for c in configs}]
-    axes.append({c.training.steps for c in configs})
-    assert len(configs) == np.prod([len(axis) for axis in axes])
-    depths = set()
-    for config in configs:
-        r, width, steps = config.loops.b, config.model.n_embd, config.training.steps
-        task = build_task(config)
-        model = build_model(config, task)
-        sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-        block = sum(size for name, size in sizes.items() if name.startswith("loop.prelude."))
-        row = row_of(LoadedModel(Path(), config, model, steps), 1.0)
-        depths.add(row["N_rec"] * r / block)
-        norms = sum(size for name, size in sizes.items() if name.startswith("loop.norm"))
-        assert row["N_once"] == 2 * block + (2 * width**2 if r > 1 else 0) + norms
-        curriculum = build_curriculum(config, task)
-        for stage in (curriculum(0), curriculum(steps - 1)):
-            assert (stage.dims, stage.points) == (config.task.dims, config.task.points)
-            assert (stage.loops, stage.window, stage.grad_loops) == (r, 1, r)
-        rates = [learning_rate(config.training, step) for step in range(steps)]
-        assert max(rates) == config.training.learning_rate == pytest.approx(3e-3)
-        assert rates[-1] < 0.01 * max(rates)
-    assert depths == {4 if scale == "small" else 8}
-
-
-def test_runs_on_the_plateau_determine_no_law(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
-    said = "no law can be fitted to the 0 runs of 2 that left the plateau"
-    assert said in capsys.readouterr().out
-    record = read_record(tmp_path / "runs/experiments/tiny-small/result.json", "experiment")
-    assert record.content is not None
-    assert [panel["name"] for panel in record.content["panels"]] == ["iso-depth-width-8"]
-    assert [each["verdict"] for each in record.content["verdicts"]] == ["not measured"]
 
 
 def found_of(
@@ -114,10 +58,3 @@ def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) ->
     assert by_width.x == [750, 1500, 3000]
     assert [curve.number for curve in by_width.curves] == [1, 2, 4, 8]
     assert by_width.levels["least possible"] == LAW.E
-
-
-def test_losses_that_do_not_depend_on_size_determine_no_phi(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    result = found_of(monkeypatch, law=replace(LAW, A=1e-12)).results["iso_depth"]
-    assert {"alpha", "phi"} <= set(result["not_determined"])

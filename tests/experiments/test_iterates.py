@@ -16,10 +16,10 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.iterates import _falling, measure
+from looplab.experiments.iterates import measure
 from looplab.tasks import Prompts
 from looplab.training import Run
-from tests.experiments.checks import check_panels, predicting
+from tests.experiments.checks import predicting
 
 _SETTINGS = EvaluationConfig(prompts=24, resamples=40, batch_size=10)
 
@@ -70,40 +70,3 @@ def test_one_that_makes_steps_of_conjugate_gradients_is_nearest_to_these() -> No
         by_loop(result, "cosine", name)[0] for name in ("conjugate_gradients", "newton")
     )
     assert ours > newtons
-
-
-def test_seeds_are_one_group_and_widen_the_interval() -> None:
-    one = methods(measure([solved("newton", 0, 0.02)], _SETTINGS))["newton"]["nearer"]
-    runs = [solved("newton", 0, 0.02), solved("newton", 1, 1.0)]
-    two = methods(measure(runs, _SETTINGS))["newton"]["nearer"]
-    assert two.seeds == 2
-    assert two.high - two.low > one.high - one.low
-
-
-def test_runs_of_other_settings_are_groups_of_their_own() -> None:
-    result = measure([solved("newton"), solved("newton", b=6)], _SETTINGS)
-    assert [group["label"] for group in result["groups"]] == ["b = 4", "b = 6"]
-    assert len(check_panels(result["panels"])) == 6
-    nearest = [panel for panel in result["panels"] if panel.name.startswith("nearest")]
-    assert [len(panel.x) for panel in nearest] == [12, 18]  # up to 3 b
-
-
-def test_a_trained_model_is_measured_as_it_predicts(linear_run: Run) -> None:
-    result = measure([linear_run], _SETTINGS)
-    prompts = linear_run.task.sample(torch.Generator().manual_seed(2024), 24, 7)
-    expected = (linear_run.model(prompts, 5)[0, :, -1] - prompts.ys[:, -1]).square().mean() / 3
-    assert by_loop(result, "errors", "model")[4] == pytest.approx(expected.item(), rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("errors", "expected"),
-    [
-        ([1.1, 0.9, 0.4, 0.1, 0.012, 0.010, 0.011], (3, 5)),
-        ([0.3, 0.1, 0.01], (1, 3)),
-        ([1.1, 1.0, 0.9, 0.2], (2, 4)),  # three at least
-        ([1.1, 1.2, 1.3], (1, 3)),  # never good
-        ([0.5], (1, 1)),
-    ],
-)
-def test_the_loops_in_which_the_error_falls(errors: list[float], expected: tuple[int, int]) -> None:
-    assert _falling(np.array(errors), 1.0) == expected

@@ -12,9 +12,7 @@ from looplab.experiments.claims import Estimate, NotMeasured
 from looplab.experiments.measuring import (
     band,
     estimate,
-    first_at_most,
     over_runs,
-    value_at,
 )
 
 _SETTINGS = EvaluationConfig(resamples=200)
@@ -58,15 +56,3 @@ def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured(
             Estimate.read(lost.plain())
     with pytest.raises(NotMeasured, match="a note"):
         Estimate.read(found._replace(low=math.nan).plain())
-
-
-def test_where_values_first_fall_to_a_level() -> None:
-    falls = np.array([[4.0, 2.0, 1.0], [1.0, 3.0, 0.0], [4.0, 4.0, 4.0]])
-    np.testing.assert_array_equal(first_at_most(falls, 3.0), [0.5, 0.0, np.nan])
-    np.testing.assert_allclose(first_at_most(falls, np.array([1.5, 0.5, 4.0])), [1.5, 11 / 6, 0])
-
-
-def test_values_between_places() -> None:
-    values = np.array([[4.0, 2.0, 1.0]] * 4)
-    places = np.array([0.0, 0.5, 2.0, np.nan])
-    np.testing.assert_array_equal(value_at(values, places), [4.0, 3.0, 1.0, np.nan])

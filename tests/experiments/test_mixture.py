@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig, TaskConfig
@@ -65,22 +64,3 @@ def test_errors_beside_models_of_one_class() -> None:
         "functions of class decision tree": 3,
         "sums of functions of all classes": 2,
     }
-
-
-def test_a_model_that_knows_no_sums_fails_on_them() -> None:
-    def predict(prompts: Prompts, loop: int) -> Tensor:
-        """A tree's outputs repeat; a sum's never do."""
-        ys = prompts.ys.double()
-        repeats = (ys[:, :, None] == ys[:, None, :]).sum(2).max(1).values > 1
-        return ys + torch.where(repeats, 0.1, 0.5)[:, None]
-
-    task = TaskConfig("mixture", 4, 9, settings=_OWN["mixture"])
-    result = measure([predicting(predict, task)], _SETTINGS)
-    trees, linear, sums = (
-        next(panel for panel in result["panels"] if name in panel.name).curves[0].mean[-1]
-        for name in ("tree", "linear", "sums")
-    )
-    assert trees < linear
-    assert "looped_over_standard" not in result
-    assert mean(result["groups"][0]["sums"]) == pytest.approx(sums / ((trees + linear) / 2))
-    assert sums == pytest.approx(0.25)

@@ -12,26 +12,18 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel
 from looplab.experiments import near_init
 from looplab.experiments.near_init import (
     INITS,
     LABELS,
-    TOKENS,
-    VOCABULARY,
-    WIDTH,
     Init,
     Near,
     Stack,
     TokenModel,
-    all_first_steps,
-    by_distance,
     changes,
-    cosines,
     first_steps,
     increment_cosines,
-    norms,
     slopes,
     token_model,
 )
@@ -88,39 +80,7 @@ def test_streams_output_and_loss_are_the_formulas(shared: bool) -> None:
     assert model.loss(normed, tokens).item() == pytest.approx(np.mean(losses))
 
 
-def test_a_stack_is_made_as_its_setting_says() -> None:
-    init = Init(2, 0.7, 0.05, 1e-4)
-    looped, tokens = token_model(init, Stack(3, True, "sqrt"), seed=1)
-    deep, same = token_model(init, Stack(3, False, "sqrt"), seed=1)
-    assert tokens.shape == (1, TOKENS)
-    assert torch.equal(tokens, same)
-    assert 0.9 * VOCABULARY < int(tokens.max()) < VOCABULARY
-    assert torch.equal(looped.embedding, deep.embedding)
-    assert looped.embedding.std().item() == pytest.approx(0.7, rel=0.02)
-    assert (len(looped.loop.blocks), len(deep.loop.blocks)) == (2, 6)
-    for mine, theirs in zip(looped.loop.blocks, deep.loop.blocks, strict=False):
-        for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
-            assert torch.equal(a, b)
-    weights = [deep.get_parameter(f"loop.blocks.{i}.mlp.expand.weight") for i in range(6)]
-    assert all(w.std().item() == pytest.approx(0.05, rel=0.02) for w in weights)
-    assert not any(torch.equal(weights[0], other) for other in weights[1:])
-    assert looped.scale == deep.scale == pytest.approx(3**-0.5)
-    # The stream is that of R loops either way, and a looped stack's is normed nowhere within.
-    assert len(list(looped.streams(tokens))) == len(list(deep.streams(tokens))) == 4
-    assert not torch.equal(token_model(init, Stack(3, True, "sqrt"), seed=2)[1], tokens)
-
-
-def test_the_named_settings_are_those_of_the_targets() -> None:
-    assert INITS == {
-        "weak": (1, 1.0, 0.01, 1e-4),
-        "strong": (1, 2.0, 1 / 8, 1e-4),
-        "paper_like": (4, 0.02, 0.02, 1e-3),
-    }
-    assert (WIDTH, TOKENS) == (64, 128)
-
-
 SETTING = Init(1, 0.5, 0.1, 1e-3)
-ALL_LOOPS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def rms(x: Tensor) -> float:
@@ -158,58 +118,6 @@ def test_steps_are_those_of_adamw(shared: bool) -> None:
         assert values.tolist() == pytest.approx(moved, rel=1e-4)
 
 
-def test_seeds_and_stacks_are_axes() -> None:
-    stacks = [Stack(1, True, "none"), Stack(3, False, "sqrt")]
-    found = all_first_steps(SETTING, stacks, 1, range(5, 7))
-    shapes = {name: part.shape for name, part in found.items()}
-    assert shapes == {"norm": (2, 2, 2), "raw": (2, 2, 1), "normed": (2, 2, 1)}
-    for place, stack in enumerate(stacks):
-        again = first_steps(SETTING, stack, seed=6, steps=1)
-        assert {n: part[1, place].tolist() for n, part in found.items()} == {
-            n: part.tolist() for n, part in again.items()
-        }
-
-
-def at_step_1(name: str) -> dict[str, dict[str, Floats]]:
-    """Ten seeds at each number of loops, [seeds, loops, steps], by scaling."""
-    return {
-        s: all_first_steps(INITS[name], [Stack(r, True, s) for r in ALL_LOOPS], 1, range(10))
-        for s in LABELS
-    }
-
-
-def change(found: dict[str, Floats], name: str) -> Floats:
-    """The mean change by step 1, by loops."""
-    return np.asarray(found[name][:, :, 0].mean(0))
-
-
-def spread(values: Floats) -> float:
-    """Of those from four loops on."""
-    return float(values[2:].max() / values[2:].min())
-
-
-@pytest.mark.slow
-def test_weak_branches_obey_the_power_laws() -> None:
-    raw = {scaling: change(runs, "raw") for scaling, runs in at_step_1("weak").items()}
-    assert slopes(ALL_LOOPS, raw["none"], 4) == pytest.approx(1, abs=0.15)
-    assert slopes(ALL_LOOPS, raw["sqrt"], 4) == pytest.approx(0.5, abs=0.15)
-    assert spread(raw["linear"]) < 1.2
-
-
-@pytest.mark.slow
-def test_strong_branches_need_the_linear_scaling() -> None:
-    found = at_step_1("strong")
-    start = {s: change(runs, "norm") for s, runs in found.items()}
-    ratio = {scaling: norms[-1] / norms[0] for scaling, norms in start.items()}
-    assert max(start["linear"]) / min(start["linear"]) < 1.5
-    assert ratio["sqrt"] > 3
-    assert ratio["none"] > 15
-    normed = {scaling: change(runs, "normed") for scaling, runs in found.items()}
-    assert slopes(ALL_LOOPS, normed["none"], 4) == pytest.approx(1, abs=0.2)
-    assert slopes(ALL_LOOPS, normed["sqrt"], 4) == pytest.approx(0.5, abs=0.2)
-    assert spread(normed["linear"]) < 2
-
-
 def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
     loops = np.array([1, 2, 4, 8, 16])
     laws = np.stack([3 * loops**1.5, 0.2 * loops**-0.5, 7.0 * loops**0.0])
@@ -232,24 +140,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn(result: dict[str, Any]) -> dict[str, Panel]:
     check_panels(result["panels"])
     return {panel.name: panel for panel in result["panels"]}
-
-
-@pytest.mark.usefixtures("_small")
-def test_norms() -> None:
-    result = norms(Near("strong", loops=(1, 3), seeds=2))
-    panels = drawn(result)
-    assert len(panels) == 6
-    for sharing, shared in (("looped", True), ("non_shared", False)):
-        for scaling in LABELS:
-            curve = result["norm"][sharing][scaling]
-            panel = panels[f"norms-{sharing.replace('_', '-')}-{scaling}"]
-            assert list(panel.x) == [0, 1, 2]
-            assert [each.number for each in panel.curves] == [1, 3]
-            for index, loops in enumerate((1, 3)):
-                expected = first_steps(INITS["strong"], Stack(loops, shared, scaling), 1, 2)
-                assert curve["by_seed"][1][index] == expected["norm"].tolist()
-                means = np.mean(curve["by_seed"], axis=0)[index]
-                assert panel.curves[index].mean == pytest.approx(means.tolist())
 
 
 @pytest.mark.usefixtures("_small")
@@ -283,27 +173,6 @@ def test_changes() -> None:
             assert curve.mean == pytest.approx(found[part].mean(0))
     with pytest.raises(ConfigError, match="loops must hold two numbers from 4 on"):
         changes(Near(loops=(1, 2, 4)))
-
-
-@pytest.mark.usefixtures("_small")
-def test_cosines() -> None:
-    result = cosines(Near("paper_like", seeds=2))
-    panels = drawn(result)
-    assert result["init"]["layers"] == 2
-    for index, sharing in enumerate(("looped", "non_shared")):
-        matrix = np.array(panels[f"cosines-{sharing.replace('_', '-')}"].matrix)
-        np.testing.assert_allclose(np.diagonal(matrix), 1)
-        np.testing.assert_allclose(matrix, matrix.T)
-        apart = (matrix.sum() - 3) / 6
-        assert np.mean(result["apart"][sharing]["by_seed"]) == pytest.approx(apart)
-        (curve,) = panels["cosines-by-distance"].curves[index : index + 1]
-        assert curve.mean == pytest.approx([np.diagonal(matrix, 1).mean(), matrix[0, 2]])
-
-
-def test_the_mean_of_a_diagonal_is_over_what_it_has() -> None:
-    nan = np.nan
-    matrices = np.array([[[1, 0.5, nan], [0.5, 1, nan], [nan, nan, nan]]])
-    np.testing.assert_array_equal(by_distance(matrices, 4), [[0.5, nan, nan]])
 
 
 def test_cosines_are_of_what_a_loop_adds() -> None:

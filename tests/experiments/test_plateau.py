@@ -4,7 +4,6 @@ courses of training whose turning points are chosen, and those of real snapshots
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
-from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.plateau import (
-    LEAVES,
     bayes_error,
     compare,
-    has_left_plateau,
-    measure,
     trajectory,
 )
 from looplab.probing.attention import recorded_shares
-from looplab.tasks import make_task
 from looplab.training import train
 from tests.training.tiny import tiny
 
@@ -58,26 +51,6 @@ def test_bayes_errors_by_hand() -> None:
     assert bayes_error(1, 5) == pytest.approx(1 / 5)
 
 
-@pytest.mark.parametrize(("dims", "points"), [(2, 6), (5, 4)])
-def test_the_bayes_error_is_the_best_solver_s(dims: int, points: int) -> None:
-    task = make_task("linear", dims, 0, {})
-    prompts = evaluation_prompts(task, 20_000, points, seed=7)
-    (solve,) = solvers("bayes", task).values()
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    errors = np.square(solve(xs, ys, xs) - ys).mean(1) / task.divisor
-    spread = errors.std() / np.sqrt(len(errors))
-    assert abs(errors.mean() - bayes_error(dims, points)) < 4 * spread
-    assert spread < 0.02 * bayes_error(dims, points)
-
-
-def test_off_the_plateau_is_part_of_the_way_to_the_best() -> None:
-    limit = 0.25 + LEAVES * 0.75
-    assert has_left_plateau(limit - 1e-9, 0.25, 1.0)
-    assert not has_left_plateau(limit + 1e-9, 0.25, 1.0)
-    assert not has_left_plateau(1.0, 0.25, 1.0)
-    assert has_left_plateau(0.25, 0.25, 1.0)
-
-
 def test_turning_points() -> None:
     later = (1.0, 1.0, 1.0, 0.5, 0.0)
     result = compare({"muon": course(), "adam": course(later)}, _STEPS, 0.2, _SETTINGS)
@@ -96,22 +69,6 @@ def test_a_run_that_never_leaves_has_no_step() -> None:
         assert math.isnan(result["groups"][1][key].mean)
     assert math.isnan(result["muon_over_adam"].mean)
     assert "muon_over_adam" not in compare({"muon": course()}, _STEPS, 0.2, _SETTINGS)
-
-
-def test_real_snapshots(tmp_path: Path) -> None:
-    runs = [
-        train(tiny(tmp_path, optimizer=name, snapshots=(0, 20, 40, 60)))
-        for name in ("muon", "adamw")
-    ]
-    result = measure(runs, _SETTINGS)
-    error, attention, cosine = result["panels"]
-    for panel in (error, attention, cosine):
-        assert [curve.label for curve in panel.curves] == ["Muon", "Adam"]
-        assert panel.x == [0, 20, 40, 60]
-    # Both begin with the same weights.
-    first, second = (curve.mean[0] for curve in cosine.curves)
-    assert first == pytest.approx(second)
-    assert all(0 <= (share or 0) <= 1 for curve in attention.curves for share in curve.mean)
 
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:
@@ -139,14 +96,3 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
         list(model.unroll(prompts, 4))
     at_end = torch.stack(shares).mean(-1)
     assert found[:, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
-
-
-def test_steps_that_all_runs_have_are_measured(tmp_path: Path) -> None:
-    runs = [
-        train(replace(tiny(tmp_path, snapshots=snapshots), seed=seed))
-        for seed, snapshots in enumerate([(0, 20, 30, 60), (0, 20, 60), (0, 60)])
-    ]
-    for panel in measure(runs[:2], _SETTINGS)["panels"]:
-        assert panel.x == [0, 20, 60]
-    with pytest.raises(RunError, match=r"has 2 snapshots.*again=true"):
-        measure(runs, _SETTINGS)

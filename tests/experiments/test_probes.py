@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.experiments.measuring import Request
 from looplab.experiments.probes import measure
@@ -68,28 +67,3 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
 
     again = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
     assert (again.results, again.panels) == (found.results, found.panels)
-
-
-def test_a_run_that_cannot_be_probed_is_said(tmp_path: Path) -> None:
-    run = train(linear(tmp_path, 0))
-    entry = ENTRY | {"learning_rate": 1e30}
-    found = measure(Request([entry], [handed_over(run, "looped")], str(tmp_path)))
-    assert (found.results, list(found.panels)) == ({}, [])
-    (line,) = found.missing
-    assert line.startswith("probes of looped, seed 0: ")
-    assert "errors that are not finite" in line
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ([], "settings must be one for the probes, got 0"),
-        ([{"step": 3}], "step is not a setting; did you mean 'steps'"),
-    ],
-)
-def test_a_mistake_in_a_file_is_one_line(
-    settings: list[dict[str, Any]], said: str, tmp_path: Path
-) -> None:
-    run = handed_over(train(linear(tmp_path, 0, steps=1)), "looped")
-    with pytest.raises(ConfigError, match=said):
-        measure(Request(settings, [run], str(tmp_path)))

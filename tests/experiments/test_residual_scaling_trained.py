@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,21 +48,3 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         norm = panels["trained-norms"].curves[at - 1]
         assert f"b = {b}" in norm.label
         assert norm.mean[: b + 1] == found["norm"]["mean"]
-
-
-def test_loops_that_add_nothing(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    """As of fully looped blocks before the first step."""
-    config = tiny_config(tmp_path)
-    model = replace(config.model, injection="none", block="flt", connectivity="FLT")
-    still = replace(config, model=model, training=replace(config.training, steps=0))
-    run = train(still)
-    recwarn.clear()
-    result = trained([run])
-    assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
-    (found,) = result["runs"]
-    assert "NaN" not in json.dumps(found)
-    assert found["collapsed"] is None  # no loss is logged
-    assert found["apart"] is None
-    # The first loop norms what it reads; the others find it normed.
-    assert found["cosine"][0][0] == pytest.approx(1)
-    assert [value for row in found["cosine"] for value in row][1:] == [None] * 15

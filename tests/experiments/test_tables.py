@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.experiments.measuring import Request
 from looplab.experiments.tables import measure
 from tests.experiments.checks import check_panels
@@ -19,18 +18,6 @@ ENTRY: dict[str, Any] = {
     "model.n_head": 2, "training.steps": 6, "training.batch_size": 4, "training.warmup": 2,
     "evaluation.resamples": 50,
 }  # fmt: skip
-
-
-def test_without_the_tables_nothing_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = measure(Request([{"scale": "small"}], (), str(tmp_path / "runs"), 1))
-    assert (found.results, list(found.panels)) == ({}, [])
-    (said,) = found.missing
-    assert said.startswith("held-out tables: openml_data holds no table 720, 725, 737")
-    assert "`python -m openml_eval action=fetch" in said
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -61,18 +48,3 @@ def test_accuracies_by_table(tmp_path: Path) -> None:
 
     again = measure(Request([entry], (), str(runs), 1, stored_only=True))
     assert (again.results, again.panels) == (found.results, found.panels)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ([], "settings must be one for the tables, got 0"),
-        ([{"model": ["loped"]}], "model cannot be 'loped'; did you mean 'looped'"),
-        ([{"training.step": 3}], "training.step is not a setting"),
-    ],
-)
-def test_a_mistake_in_a_file_is_one_line(
-    settings: list[dict[str, Any]], said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        measure(Request(settings, (), str(tmp_path), 1))

@@ -3,20 +3,16 @@ of trainings that do not reach the target, and the FLOPs of a training counted b
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from looplab.conf.compose import commands
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.experiments.claims import Verdict, find_claim, judge
 from looplab.experiments.command import main
-from looplab.experiments.plan import Flops
-from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run
@@ -40,11 +36,6 @@ small:
   settings: [{{targets: {{linear: {{error: 9.0, k: [2, 4]}}}}}}]
   evaluation: {{prompts: 48, resamples: 50}}
 """
-TINY = [
-    *("task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2", "loops.b=3"),
-    *("loops.T=2", "training.steps=40", "training.batch_size=16", "training.warmup=4"),
-    *("curriculum.dims.start=null", "curriculum.loops.start=2", "curriculum.loops.intervals=[10]"),
-]
 
 
 def runs(recipe: str) -> list[Run]:
@@ -89,16 +80,6 @@ def test_a_tiny_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: N
         assert all(0 < curve["x"][0] < curve["x"][1] for curve in panel["curves"])
 
 
-def test_runs_without_snapshots_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("race.yaml").write_text(RACE.format(snapshots="seed: 0"), encoding="utf-8")
-    assert main(["experiment=race.yaml", "jobs=1"]) == 0
-    result = json.loads(Path("runs/experiments/race-small/result.json").read_text())
-    assert "training.snapshots and again=true" in json.dumps(result)
-
-
 def raced(*rows: dict[str, object]) -> Verdict:
     """The verdict on the ratio of seconds."""
     race = {"task": "linear", "target": 0.1, "rows": rows}
@@ -128,33 +109,3 @@ def test_a_rival_that_does_not_reach_it_gives_the_least_ratio() -> None:
     assert "paper reaches 0.1 in 0 of 3 seeds, fast reaches 0.1 in 3 of 3" in verdict["note"]
     shorter = raced(race_row("paper", 4.0, 0.2, high=0.3), race_row("fast", 10.0, 0.1))
     assert shorter["verdict"] == "not settled"
-
-
-def test_a_recipe_that_does_not_reach_it_has_no_ratio() -> None:
-    verdict = raced(race_row("paper", 30.0, 0.1), race_row("fast", 10.0, 0.2, high=0.3))
-    assert verdict["verdict"] == "not measured"
-    assert "fast reaches 0.1 in 0 of 3 seeds" in verdict["note"]
-
-
-@pytest.mark.parametrize("model", ["looped", "standard"])
-@pytest.mark.parametrize("recipe", ["paper", "fast"])
-def test_flops_are_those_of_a_count_by_hand(model: str, recipe: str) -> None:
-    words = [f"model={model}", *(w for w in TINY if "loops." not in w or model == "looped")]
-    config = commands(["task=linear", f"recipe={recipe}", *words])[0].config
-    task = build_task(config)
-    found = Flops(config, build_model(config, task), build_curriculum(config, task))
-    D, tokens, batch = 16, 2 * 5 - 1, 16
-    a_loop = 2 * 12 * D**2 * tokens + 4 * tokens**2 * D
-    read_in, read_out = 6 * 2 * D * tokens, 6 * D * tokens  # forward and backward
-    if model == "standard":
-        layers = config.model.n_layer
-        wanted = 40 * batch * (3 * layers * a_loop + read_in + read_out)
-    else:  # ten steps of two loops, then three, of which two with gradients and in the loss
-        layers = 1
-        outside = read_in + 2 * read_out
-        wanted = 10 * batch * (6 * a_loop + outside) + 30 * batch * (7 * a_loop + outside)
-    if recipe == "fast":  # Newton-Schulz of four 16 x 16 and two 16 x 64, five times a step
-        square, wide = 6 * 16**3, 4 * 16**2 * 64 + 2 * 16**3
-        wanted += 40 * layers * 5 * (4 * square + 2 * wide)
-    assert found(40) == pytest.approx(wanted, rel=1e-9)
-    assert found(0) == 0

@@ -42,13 +42,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @dataclass
 class Server:
-    """OpenML as we see it: `texts` are the ARFF files it has by id, `descriptions` those
-    that are not as usual; `asked` the paths that were asked for."""
+    """OpenML as we see it: `texts` are its ARFF files by id, `asked` the paths that were asked
+    for."""
 
     url: str = ""
     texts: dict[int, str] = field(default_factory=dict)
     sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
-    fields: dict[int, dict[str, str]] = field(default_factory=dict)  # of a description, changed
     asked: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, str]:
@@ -59,8 +58,7 @@ class Server:
         text = self.texts[openml_id]
         if path.endswith(".arff"):
             return 200, self.sent.get(openml_id, text)
-        fields = {"url": f"{self.url}/{openml_id}.arff", **self.fields.get(openml_id, {})}
-        return 200, description(openml_id, text, **fields)
+        return 200, description(openml_id, text, url=f"{self.url}/{openml_id}.arff")
 
 
 @pytest.fixture
@@ -101,11 +99,10 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2, and
-    `standard`, a regressor of two layers (runs.py). Nobody writes in them."""
+    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2
+    (runs.py). Nobody writes in them."""
     folder = tmp_path_factory.mktemp("runs")
     for name, classes in (("classifier", 2), ("regressor", 0)):
         for step in (1, 2):
             write_restless(folder / name, classes, step)
-    write_restless(folder / "standard", 0, family="standard")
     return folder

@@ -29,12 +29,11 @@ def write_run(folder: Path, config: Config, model: Model, step: int = 0) -> Path
     return folder
 
 
-def write_restless(folder: Path, classes: int, step: int = 0, family: str = "looped") -> Path:
-    """A model whose weights are noise, of its step; a standard one has two layers."""
-    shape = (1, 16, 2, POINTS + 2, "add") if family == "looped" else (2, 16, 2, POINTS + 2, "none")
+def write_restless(folder: Path, classes: int, step: int = 0) -> Path:
+    """A model whose weights are noise, of its step."""
     config = Config(
         task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
-        model=ModelConfig(family, *shape),  # type: ignore[arg-type]
+        model=ModelConfig("looped", 1, 16, 2, POINTS + 2, "add"),
         loops=LoopsConfig(B, 2),
     )
     return write_run(folder, config, restless(make_model(config), step), step)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from looplab.openml_eval.context import Scaling, context_rows, model_inputs
+from looplab.openml_eval.context import Scaling, context_rows
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -29,13 +29,6 @@ def test_labels_are_shared_out_evenly() -> None:
     assert (labels[rows].mean(0) > 0).sum() > 30
 
 
-def test_a_short_set_is_one_context_in_random_order() -> None:
-    rows = context_rows(RandomState(0), 9, 9, 4, np.arange(9) % 2)
-    assert rows.shape == (1, 9)
-    assert sorted(rows[0]) == list(range(9))
-    assert list(rows[0]) != list(range(9))
-
-
 def test_columns_are_standardised_and_back() -> None:
     values = RandomState(0).normal(size=(50, 4)) * [1, 1e-8, 1e9, 0] + [3, 1, 0, 0.1]
     scaling = Scaling.of(values)
@@ -45,8 +38,3 @@ def test_columns_are_standardised_and_back() -> None:
     assert (scaled[:, 3] == 0).all()
     assert (scaling.apply(values + 5)[:, 3] == 0).all()
     np.testing.assert_allclose(scaling.undo(scaled), values, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("left", "padded"), [(True, [0, 0, 1, 2]), (False, [1, 2, 0, 0])])
-def test_features_stand_last_or_first(left: bool, padded: list[int]) -> None:
-    np.testing.assert_array_equal(model_inputs(np.array([[1.0, 2.0]]), 4, left), [padded])

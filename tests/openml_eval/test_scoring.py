@@ -120,28 +120,6 @@ def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
             assert right[index, number] == (answers == table.ys[group]).sum(), model
 
 
-def test_the_majority_is_the_contexts_and_a_context_of_one_class_is_answered_with_it() -> None:
-    table = make_table()
-    ones, zeros = np.flatnonzero(table.ys), np.flatnonzero(table.ys == 0)
-    asked = np.concatenate((ones[10:13], zeros[10:15]))
-    for known, right in (
-        (np.concatenate((ones[:6], zeros[:4])), 3),
-        (np.concatenate((ones[:4], zeros[:6])), 5),
-        (np.concatenate((ones[:5], zeros[:5])), 5),
-    ):
-        assert solver_answers(table, [asked], known[None])[0, [4, 5]].tolist() == [right, 8]
-    for known, right in ((ones[:10], 3), (zeros[:10], 5)):
-        assert solver_answers(table, [asked], known[None]).tolist() == [[right] * 5 + [8]]
-
-
-def test_a_model_reads_a_context_of_one_class() -> None:
-    table = make_table()
-    order = np.argsort(table.ys, kind="stable")
-    contexts = order[None, :SIZE]
-    assert len(set(table.ys[contexts[0]])) == 1
-    assert np.isfinite(model_answers(trained(), table, [order[40:]], contexts)).all()
-
-
 def test_the_reference_asks_a_twentieth_and_standardises_by_the_whole_table() -> None:
     asked, table = trained("reference"), make_table(rows=2000)
     _, split = reference_split(2000)
@@ -182,23 +160,3 @@ def test_rows_are_dealt_once_and_contexts_hold_others(
         assert context.min() >= 0
         assert context.max() < rows
     assert max(len(group) for group in groups) <= -(-rows // expected)
-
-
-def test_contexts_come_from_all_over_the_table() -> None:
-    drawn = {row for seed in range(40) for row in split_contexts(60, 10, 6, seed)[1][2]}
-    assert drawn == set(range(60)) - set(split_contexts(60, 10, 6, 0)[0][2])
-
-
-def test_a_seed_draws_contexts_and_never_moves_the_groups() -> None:
-    (groups, first), (_, again), (same, other) = (
-        split_contexts(200, 20, 8, seed) for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
-    np.testing.assert_array_equal(np.concatenate(groups), np.concatenate(same))
-    assert (np.concatenate(groups) != np.arange(200)).any()
-
-
-def test_a_table_that_is_all_context_is_refused() -> None:
-    with pytest.raises(RunError, match="a table of 40 rows has none to ask about beside 40"):
-        split_contexts(40, 40, 8, 0)

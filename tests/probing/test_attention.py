@@ -75,13 +75,3 @@ def test_a_model_computes_as_before_afterwards() -> None:
     _shares(model, prompts, loops=3)
     assert model.operations is operations
     assert torch.equal(model(prompts, loops=3), before)
-
-
-def test_linear_attention_has_no_shares() -> None:
-    spec = ModelSpec(
-        dims=3, n_embd=3, n_head=1, n_positions=6, injection="linear_attention", n_layer=1
-    )
-    model = Model(spec)
-    with recorded_shares(model) as shares:
-        model(_prompts(), loops=2)
-    assert not shares

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from looplab.probing.fit import control_prompts, has_control
+from looplab.probing.fit import control_prompts
 from looplab.tasks import make_task
-from looplab.tasks.linear import Linear
 from tests.tasks.statistics import assert_mean, assert_variance_per_prompt, generator
 
 
@@ -39,13 +38,3 @@ def test_a_finite_set_of_prompts_has_no_part_in_it() -> None:
         for distinct in (0, 1)
     )
     assert torch.equal(endless.xs, finite.xs)
-
-
-def test_dense_linear_functions_have_it_alone() -> None:
-    class Own(Linear):
-        pass
-
-    assert has_control(Own(dims=3))
-    assert has_control(make_task("linear", 5))
-    for name in ("sparse_linear", "decision_tree", "relu_network"):
-        assert not has_control(make_task(name, 5))

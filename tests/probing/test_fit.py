@@ -16,7 +16,6 @@ from looplab.evaluation.bootstrap import bootstrap
 from looplab.probing import fit as fit_file
 from looplab.probing.fit import Fit
 from looplab.probing.probe import summary
-from looplab.probing.probes import LinearProbes, readings
 from looplab.probing.settings import ProbingSettings
 from looplab.tasks import Prompts
 from looplab.training import Run
@@ -80,15 +79,6 @@ def test_no_prompt_is_met_twice(
     assert len(inputs.unique()) == len(inputs) == 10 * 9
 
 
-def test_every_probe_begins_apart(tmp_path: Path) -> None:
-    one, other = fit(tmp_path), fit(tmp_path, replace(SETTINGS, seed=1))
-    probes = [*one.probes["probes"].values(), *one.probes["control"].values()]
-    probes.append(other.probes["probes"]["gradient"])
-    scores = torch.cat([each.scores.flatten() for each in probes])
-    assert len(scores.unique()) == len(scores)
-    assert one.optimizer.param_groups[0]["lr"] == 5e-3
-
-
 def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
     """The code's probes see the whole prompt, and least squares is asked for up to d = 3 pairs."""
     settings = replace(SETTINGS, targets=("gradient", "least_squares", "residual"))
@@ -106,33 +96,7 @@ def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
         assert code.tokens_seen(name).shape == (last, 14)
 
 
-@pytest.mark.parametrize("name", ["gradient", "least_squares", "residual"])
-@pytest.mark.parametrize("protocol", ["paper", "reference"])
-def test_what_is_computed_is_cut_and_scaled(tmp_path: Path, protocol: Any, name: str) -> None:
-    """The code divides XᵀY by n at every length."""
-    of = fit(tmp_path, replace(SETTINGS, targets=(name,), protocol=protocol))
-    prompts, weights = of.draw("test")
-    whole = of.targets[name].compute(prompts, weights, of.task)[:, : len(of.lengths(name))]
-    scale = 1 / 7 if (protocol, name) == ("reference", "gradient") else 1
-    found = of.values(name, prompts, weights)
-    torch.testing.assert_close(found, (whole * scale).float(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("protocol", ["paper", "reference"])
-def test_probes_read_in_units_of_the_target(tmp_path: Path, protocol: Any) -> None:
-    """They learn the target over its standard deviation at each length."""
-    of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
-    values = of.values("gradient", *of.draw("linear")).numpy()
-    units = values.std(0, ddof=1).mean(-1) if protocol == "paper" else np.ones(LENGTHS)
-    probes = of.probes["probes"]["gradient"]
-    with torch.no_grad():
-        probes.weight_out.zero_()
-        probes.bias_out.fill_(1.0)
-    read = of.predict("probes", "gradient", 1, torch.randn(4, 14, of.width))
-    np.testing.assert_allclose(read[1, :, 2, 0], units, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("working", "passes"), [(300, 3), (2**40, 9)])
+@pytest.mark.parametrize(("working", "passes"), [(300, 3)])
 def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working: int, passes: int
 ) -> None:
@@ -156,32 +120,6 @@ def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     saved, _ = newest_checkpoint(parts.folder)
     assert saved is not None
     assert saved.step == 2
-
-
-def test_what_does_not_vary_is_not_blown_up(tmp_path: Path) -> None:
-    """From d pairs on, least squares leaves but rounding."""
-    sizes = fit(tmp_path, replace(SETTINGS, targets=("residual",))).sizes["residual"].flatten()
-    assert sizes[:2].min() > 0.1
-    assert sizes[2:].min() == pytest.approx(1e-4)
-
-
-def test_linear_probes_are_solved_from_prompts_enough(tmp_path: Path) -> None:
-    """Eight batches, and hardly a penalty; targets that share a solution keep their own."""
-    of = fit(tmp_path, replace(SETTINGS, targets=("gradient", "residual", "weights"), prompts=6))
-    others, found = torch.randn(4, 14, of.width), dict[str, Tensor]()
-    for names, probes in of.linear_probes().items():
-        outputs = [of.targets[name].outputs(of.task) for name in names]
-        parts = probes.predict(2, others).split(outputs, -1)
-        found |= zip(names, parts, strict=True)
-    for name, target in of.targets.items():
-        count, weights = target.outputs(of.task), readings(of.tokens_seen(name))
-        alone = LinearProbes(LAYERS, weights, of.width, count)
-        for batch in range(8):
-            prompts, parameters = of.draw("linear", batch)
-            for layer, part, states in of.states(prompts):
-                alone.add(layer, states, of.values(name, prompts, parameters)[part])
-        alone.solve(1e-6)
-        torch.testing.assert_close(found[name], alone.predict(2, others))
 
 
 def test_a_summary_by_hand() -> None:

@@ -97,30 +97,6 @@ def test_batches_are_one() -> None:
     torch.testing.assert_close(found.intercepts, expected.intercepts)
 
 
-def test_a_penalty_is_relative_to_the_size_of_states() -> None:
-    states, targets = batch()
-    small, large = (solved(s, targets, LAST, 0.5) for s in (states, 100 * states))
-    torch.testing.assert_close(small.predict(0, states[0]), large.predict(0, 100 * states[0]))
-
-
-def test_one_that_cannot_be_told_apart_takes_the_smallest_map() -> None:
-    """Every dimension twice: the covariance is singular, and both share the weight."""
-    states, targets = batch()
-    once = solved(states, targets, LAST, 0.0)
-    twice = solved(torch.cat((states, states), -1), targets, LAST, 0.0)
-    for layer in range(LAYERS):
-        for half in twice.maps[layer].split(WIDTH, dim=2):
-            torch.testing.assert_close(half, once.maps[layer] / 2)
-
-
-def test_states_that_never_change_give_the_mean() -> None:
-    states, targets = batch()
-    constant = torch.ones_like(states)
-    predictions = solved(constant, targets, LAST, 0.0).predict(0, constant[0])
-    expected = targets.double().mean(0)[:, None].expand_as(predictions)
-    torch.testing.assert_close(predictions, expected)
-
-
 def test_a_planted_signal_is_found_and_noise_is_not() -> None:
     """The last token of length 1, in the second layer, holds the target."""
     draws = torch.Generator().manual_seed(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from looplab.conf.schema import ModelConfig
 from looplab.evaluation import load_run
 from looplab.probing.__main__ import main
 from looplab.probing.probe import probe
-from looplab.training import Run, RunError, train
-from looplab.training.run_folder.run import RunFolder
+from looplab.training import Run, train
 from tests.conftest import tiny_config
 from tests.probing.conftest import SETTINGS
 
@@ -30,12 +28,6 @@ def test_what_cannot_be_probed_is_refused(tmp_path: Path, linear_run: Run) -> No
     assert not (linear_run.path / "probing.json").exists()
 
 
-def test_an_unfinished_run_is_probed_and_marked(linear_run: Run) -> None:
-    (linear_run.path / "checkpoints" / "00000040.json").unlink()
-    result = probe(load_run(linear_run.path), SETTINGS)
-    assert "training unfinished: 20 of 40 steps" in result["remarks"]
-
-
 def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"run={linear_run.path}", "steps=2", "batch_size=8", "prompts=20", "resamples=5"]
     assert main(words) == 0
@@ -43,25 +35,3 @@ def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*words, "targets=[wieghts]"]) == 2
     assert "did you mean 'weights'" in capsys.readouterr().err
     assert load_run(linear_run.path).step == 40
-
-
-def test_a_run_that_someone_works_on_is_left_alone(linear_run: Run) -> None:
-    with (
-        RunFolder(linear_run.path).lock("probing"),
-        pytest.raises(RunError, match="being worked on"),
-    ):
-        probe(linear_run, SETTINGS)
-
-
-def test_errors_that_are_not_finite_are_told_and_not_kept(linear_run: Run) -> None:
-    with pytest.raises(RunError, match="errors that are not finite"):
-        probe(linear_run, replace(SETTINGS, learning_rate=1e30))
-    assert not (linear_run.path / "probing.json").exists()
-
-
-@pytest.mark.parametrize(("word", "rate"), [("paper", 5e-3), ("reference", 1e-3)])
-def test_without_another_rate_it_is_the_protocols(linear_run: Run, word: str, rate: float) -> None:
-    few = [f"run={linear_run.path}", "steps=1", "prompts=20", "resamples=5"]
-    assert main([*few, f"protocol={word}"]) == 0
-    kept = json.loads((linear_run.path / "probing.json").read_text())
-    assert kept["settings"]["learning_rate"] == rate

@@ -87,13 +87,6 @@ def trained(probes: Probes, adam: Adam, states: Sequence[Tensor], targets: Tenso
     return torch.stack(losses)
 
 
-def test_predictions_are_those_of_separate_modules() -> None:
-    probes, (states, _) = small(), batch(1)
-    for (layer, length, seed), separate in each(probes):
-        found = probes.predict(layer, states[layer])[seed, length]
-        torch.testing.assert_close(found, separate(states[layer]), rtol=0, atol=1e-6)
-
-
 def test_losses_and_gradients_are_those_of_separate_modules() -> None:
     """Also of so many prompts that they are taken in parts, the last of them smaller."""
     probes, (states, targets) = small(), batch(1, 150)
@@ -151,30 +144,6 @@ def test_a_probe_sees_no_token_beyond_its_length() -> None:
     gradient = probes.scores.grad
     assert gradient is not None
     assert torch.equal((gradient[0] != 0).any(1), SEEN)
-
-
-def test_seeds_are_independent() -> None:
-    three, one = small(seeds=3), small(seeds=1)
-    for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
-        assert torch.equal(more[:, :, :1], fewer)
-        assert not torch.equal(more[:, :, 1], more[:, :, 2])
-    for probes in (three, one):
-        adam = Adam(probes.parameters(), lr=1e-3)
-        for step in range(3):
-            trained(probes, adam, *batch(step))
-    for more, fewer in zip(three.parameters(), one.parameters(), strict=True):
-        torch.testing.assert_close(more[:, :, :1], fewer)
-
-
-def test_they_begin_as_linear_layers_do() -> None:
-    probes = Probes(3, 2, SEEN, width=100, outputs=30, hidden=25, generator=generator())
-    for name, inputs in (("in", 100), ("out", 25)):
-        for kind in ("weight", "bias"):
-            values = getattr(probes, f"{kind}_{name}").detach()
-            assert values.abs().max() <= 1 / math.sqrt(inputs)
-            assert values.std() == pytest.approx(1 / math.sqrt(3 * inputs), rel=0.05)
-    assert probes.scores.std().item() == pytest.approx(1, abs=0.2)
-    assert probes.scores.abs().max() > 1.5
 
 
 def test_a_planted_signal_is_found_and_noise_is_not() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.probing.targets import TARGETS, find_target
+from looplab.probing.targets import find_target
 from looplab.tasks import make_task
 from tests.tasks.statistics import assert_mean, generator
 
@@ -61,7 +61,7 @@ SLOW: dict[tuple[str, str], Slow] = {
 }
 
 
-@pytest.mark.parametrize("points", [3, 4, 5, 9])
+@pytest.mark.parametrize("points", [3, 4, 9])
 @pytest.mark.parametrize(("name", "task"), sorted(SLOW))
 def test_every_length_of_every_prompt(name: str, task: str, points: int) -> None:
     """Fewer pairs than dimensions, as many, and more."""
@@ -90,42 +90,6 @@ def test_no_value_knows_later_pairs(name: str) -> None:
     after = target.compute(prompts, parameters, task)
     torch.testing.assert_close(after[:, :6], before[:, :6], rtol=1e-10, atol=1e-12)
     assert not torch.isclose(after[:, 6:], before[:, 6:]).any()
-
-
-def test_least_squares_finds_w_from_d_pairs_on() -> None:
-    """Where X is square it may be nearly singular: y's float32 rounding is divided by the least
-    singular value, and nothing is added to it. With a pair less, one direction of w is unknown."""
-    task = make_task("linear", 20)
-    prompts, w = task.draw(generator(), 500, 23)
-    error = (TARGETS["least_squares"].compute(prompts, w, task) - w[:, None]).abs().amax(2)
-    smallest = torch.linalg.svdvals(prompts.xs[:, :20].double())[:, -1]
-    assert smallest.min() < 0.01
-    rounding = 2**-24 * (prompts.xs[:, :20].abs() @ w.abs()[:, :, None]).sum((1, 2))
-    assert torch.all(error[:, 19] < rounding / smallest)
-    assert error[:, 22].max() < 1e-4
-    assert error[:, 18].median() > 0.05
-
-
-def test_the_penalty_is_one_where_the_noise_is_zero() -> None:
-    """Renormalising scales w and the noise alike, and leaves the penalty as it is."""
-    silent = make_task("noisy_linear", 4, settings={"noise_std": 0.0})
-    prompts, w = silent.draw(generator(), 5, 6)
-    ridge = find_target("ridge")
-    plain = ridge.compute(prompts, w, TASKS["linear"])
-    torch.testing.assert_close(ridge.compute(prompts, w, silent), plain, rtol=0, atol=0)
-    noisy, scaled = (
-        ridge.compute(prompts, w, make_task("noisy_linear", 4, settings=settings))
-        for settings in ({"noise_std": 3.0}, {"noise_std": 3.0, "renormalize": True})
-    )
-    assert torch.equal(noisy, scaled)
-    assert not torch.isclose(noisy, plain).any()
-
-
-def test_what_a_missing_target_is_answered_with() -> None:
-    with pytest.raises(ValueError, match=r"unknown target 'gradiant'; did you mean 'gradient'"):
-        find_target("gradiant")
-    with pytest.raises(ValueError, match=r"expected one of gradient, least_squares, residual"):
-        find_target("xyz")
 
 
 @pytest.mark.parametrize("name", sorted(VARIANCE))

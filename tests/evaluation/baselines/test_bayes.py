@@ -7,12 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
-from sklearn.linear_model import Lasso
 from torch import Generator
 
 from looplab.evaluation.baselines import bayes
 from looplab.evaluation.baselines.bayes import discrete_posterior, sparse_posterior
-from looplab.evaluation.baselines.linear import least_squares, ridge
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import make_task
 
@@ -45,8 +43,8 @@ def enumerated(xs: Floats, ys: Floats, query: Floats, sparsity: int, noise_std: 
     return float(weights @ means / weights.sum())
 
 
-@pytest.mark.parametrize("noise_std", [1.0, 0.05, 0.001])
-@pytest.mark.parametrize("sparsity", [1, 2, 4])
+@pytest.mark.parametrize("noise_std", [1.0, 0.001])
+@pytest.mark.parametrize("sparsity", [1, 2])
 def test_all_supports_by_their_evidence(sparsity: int, noise_std: float) -> None:
     xs, clean = draw(4, sparsity, 6, 8)
     ys, queries = noisy(clean, noise_std), draw(4, sparsity, 6, 8, seed=2)[0]
@@ -85,55 +83,6 @@ def test_one_example_more_than_weights_names_the_support() -> None:
     assert np.median(misses[:, 3]) > 0.1  # with three, all supports agree
 
 
-def test_exact_examples_of_any_size() -> None:
-    """Rounding follows the inputs' size, so that large and small ones are told apart as well; an
-    input of zeros says nothing."""
-    xs, ys = draw(10, 2, 100, 8)
-    sizes = np.array([1.0, 300.0, 0.01, 1.0, 0.0, 30.0, 0.1, 1.0])
-    predictions = sparse_posterior(xs * sizes[:, None], ys * sizes, xs, 2)
-    assert np.quantile(np.abs(predictions - ys)[:, 3:], 0.99) < 1e-4
-    np.testing.assert_array_equal(predictions[:, 1], sparse_posterior(xs, ys, xs, 2)[:, 1])
-
-
-@pytest.mark.parametrize("size", [1.0, 1e4])
-def test_differences_below_float32_do_not_choose_a_support(size: float) -> None:
-    """Two coordinates alike to 1e-10 explain float32's outputs equally well, at any size."""
-    rng = np.random.default_rng(0)
-    xs = size * np.repeat(rng.standard_normal((50, 9, 1)), 2, axis=2)
-    xs[:, :, 1] *= 1 + 1e-10 * rng.standard_normal((50, 9))
-    weights = rng.standard_normal((50, 1))
-    ys = (weights * xs[:, :, 0]).astype(np.float32).astype(np.float64)
-    queries = rng.standard_normal((50, 9, 2))
-    predictions = sparse_posterior(xs, ys, queries, 1)[:, 1:]
-    np.testing.assert_allclose(predictions, (weights * queries.mean(2))[:, 1:], atol=0.1)
-
-
-@pytest.mark.parametrize("noise_std", [0.0, 0.5])
-def test_no_other_predictor_is_better_in_expectation(noise_std: float) -> None:
-    """The posterior mean has the least expected squared error of all functions of the examples."""
-    xs, clean = draw(5, 2, 2000, 4)
-    ys = noisy(clean, noise_std)
-    lasso = Lasso(alpha=0.05, fit_intercept=False, max_iter=100_000)
-    at_three = [lasso.fit(x[:3], y[:3]).predict(x[3:])[0] for x, y in zip(xs, ys, strict=True)]
-    sums = np.cumsum(xs * ys[:, :, None], axis=1)[:, :-1]
-    others = {
-        "averaging": np.einsum("bnd,bnd->bn", sums, xs[:, 1:]) / np.arange(1, 4),
-        "least squares": least_squares(xs, ys, xs)[:, 1:],
-        "dense posterior": ridge(xs, ys, xs, noise_std**2)[:, 1:],
-        "Lasso": np.array(at_three)[:, None],
-        "one coordinate": sparse_posterior(xs, ys, xs, 1, max(noise_std, 0.1))[:, 1:],
-        "half the noise": sparse_posterior(xs, ys, xs, 2, noise_std / 2)[:, 1:],
-    }
-    optimal = np.square(sparse_posterior(xs, ys, xs, 2, noise_std) - clean)
-    for name, predictions in others.items():
-        points = predictions.shape[1]  # the last ones
-        excess = np.square(predictions - clean[:, -points:]) - optimal[:, -points:]
-        standard_error = excess.std(0) / np.sqrt(len(excess))
-        assert (excess.mean(0) >= -2 * standard_error).all(), name
-        if name in ("averaging", "least squares", "Lasso"):  # and these are far from optimal
-            assert excess[:, -1].mean() > 4 * standard_error[-1], name
-
-
 @pytest.mark.parametrize("noise_std", [0.0, 0.3])
 def test_later_pairs_and_other_prompts_have_no_part(noise_std: float) -> None:
     xs, clean = draw(6, 2, 9, 8)
@@ -149,36 +98,6 @@ def test_later_pairs_and_other_prompts_have_no_part(noise_std: float) -> None:
         np.testing.assert_array_equal(shorter[:, : k + 1], predictions[:, : k + 1])
 
 
-def test_many_supports_are_enumerated_a_few_prompts_at_a_time() -> None:
-    """40 dimensions have 9,880 supports of three."""
-    xs, ys = draw(40, 3, 14, 4)
-    whole = sparse_posterior(xs, ys, xs, 3)
-    for row in (slice(0, 1), slice(12, 13), slice(13, 14)):
-        alone = sparse_posterior(xs[row], ys[row], xs[row], 3)
-        np.testing.assert_allclose(alone, whole[row], rtol=1e-12)
-
-
-def test_dense_support_is_the_linear_posterior() -> None:
-    xs, ys = draw(4, 4, 10, 9)
-    ys = noisy(ys, 0.3)
-    dense = ridge(xs, ys, xs, 0.3**2)
-    for sparsity in (4, 7):  # min(sparsity, d), as the task draws it
-        predictions = sparse_posterior(xs, ys, xs, sparsity, 0.3)
-        np.testing.assert_allclose(predictions, dense, rtol=1e-8, atol=1e-12)
-
-
-def test_ridge_conditions_a_gaussian() -> None:
-    xs, ys = draw(4, 4, 10, 9)
-    queries = draw(4, 4, 10, 9, seed=2)[0]
-    predictions = ridge(xs, noisy(ys, 0.7), queries, 0.7**2)
-    for b in range(10):
-        for k in range(9):
-            slow = enumerated(xs[b, :k], noisy(ys, 0.7)[b, :k], queries[b, k], 4, 0.7) if k else 0
-            assert predictions[b, k] == pytest.approx(slow, rel=1e-9, abs=1e-12)
-    exact = ridge(xs, ys, queries, 0.0)
-    np.testing.assert_allclose(exact, ridge(xs, ys, queries, 1e-10), atol=1e-3)
-
-
 def test_it_is_bayes_rule_with_the_density_of_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bayes, "_NUMBERS", 100)  # several blocks
     ours = discrete_posterior(XS, YS, QUERIES, WEIGHTS, 0.5)
@@ -189,22 +108,3 @@ def test_it_is_bayes_rule_with_the_density_of_each_output(monkeypatch: pytest.Mo
             ]
             mean = np.average(WEIGHTS, axis=0, weights=likelihoods)
             assert ours[b, k] == pytest.approx(mean @ QUERIES[b, k], rel=1e-9)
-
-
-def test_a_clear_prompt_has_its_own_function() -> None:
-    xs = RANDOM.standard_normal((4, 200, 3))
-    ys = np.einsum("bnd,bd->bn", xs, WEIGHTS[[0, 3, 3, 1]]) + 0.5 * RANDOM.standard_normal((4, 200))
-    ours = discrete_posterior(xs, ys, xs, WEIGHTS, 0.5)
-    expected = np.einsum("bd,bd->b", xs[:, -1], WEIGHTS[[0, 3, 3, 1]])
-    np.testing.assert_allclose(ours[:, -1], expected, atol=1e-6)
-
-
-def test_with_very_many_functions_it_is_ridge_regression() -> None:
-    many = RANDOM.standard_normal((200_000, 3))
-    ours = discrete_posterior(XS, YS, QUERIES, many, 0.5)
-    np.testing.assert_allclose(ours[:, :5], ridge(XS, YS, QUERIES, 0.25)[:, :5], atol=0.1)
-
-
-def test_thousands_of_nats_do_not_overflow() -> None:
-    ours = discrete_posterior(100 * XS, 100 * YS, QUERIES, WEIGHTS, 0.01)
-    assert np.isfinite(ours).all()

@@ -10,7 +10,6 @@ import scipy.optimize
 import scipy.sparse.linalg
 
 from looplab.evaluation.baselines.iterates import (
-    best_rate,
     best_rates,
     conjugate_gradients,
     gradient_descent,
@@ -27,15 +26,6 @@ def pairs() -> tuple[Floats, Floats]:
     random = np.random.default_rng(0)
     xs = random.standard_normal((6, 11, 4)) * np.array([1.0, 0.7, 0.5, 1.3])
     return xs, np.einsum("bnd,bd->bn", xs, random.standard_normal((6, 4)))
-
-
-def test_the_equations_at_k_are_those_of_the_k_pairs_before(pairs: tuple[Floats, Floats]) -> None:
-    xs, ys = pairs
-    equations = normal_equations(xs, ys, penalty=0.3)
-    for k in (0, 1, 7):
-        expected = xs[2, :k].T @ xs[2, :k] + 0.3 * np.eye(4)
-        np.testing.assert_allclose(equations.matrix[2, k], expected, atol=1e-12)
-        np.testing.assert_allclose(equations.right[2, k], xs[2, :k].T @ ys[2, :k], atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["gradient_descent", "conjugate_gradients", "newton"])
@@ -84,17 +74,6 @@ def test_gradient_descent_is_its_closed_form_also_with_a_preconditioner() -> Non
             np.testing.assert_allclose(ours[step, b, 8], expected, atol=1e-12)
 
 
-def test_newtons_iterates_are_those_of_the_matrix_iteration(pairs: tuple[Floats, Floats]) -> None:
-    equations = normal_equations(*pairs)
-    ours = np.stack(list(islice(newton(equations), 9)))
-    for b, k in ((0, 10), (3, 5), (5, 2)):  # of the last, the matrix is singular
-        matrix = equations.matrix[b, k]
-        inverse = matrix / np.linalg.norm(matrix, 2) ** 2
-        for step in range(9):
-            np.testing.assert_allclose(ours[step, b, k], inverse @ equations.right[b, k], atol=1e-9)
-            inverse = 2 * inverse - inverse @ matrix @ inverse
-
-
 def test_the_best_rates_minimise_the_worst_factor(pairs: tuple[Floats, Floats]) -> None:
     equations = normal_equations(*pairs)
     rates = best_rates(equations)
@@ -106,25 +85,3 @@ def test_the_best_rates_minimise_the_worst_factor(pairs: tuple[Floats, Floats]) 
         )  # fmt: skip
         assert rates[b, k] == pytest.approx(found.x, rel=1e-4)
     assert np.isfinite(rates).all()  # without pairs too
-
-
-def test_the_best_rate_has_the_least_error_of_gradient_descent_itself(
-    pairs: tuple[Floats, Floats],
-) -> None:
-    xs, ys = pairs
-    equations = normal_equations(xs, ys)
-
-    def error(rate: float) -> float:
-        last = predictions(xs, gradient_descent(equations, rate), [7])[-1, :, -1]
-        return float(np.square(last - ys[:, -1]).mean())
-
-    rate = best_rate(equations, xs, ys, steps=7)
-    around = [error(rate * factor) for factor in (0.5, 0.9, 1.1, 1.5)]
-    assert error(rate) < min(around)
-
-
-def test_a_rate_that_is_too_high_diverges_without_a_warning(pairs: tuple[Floats, Floats]) -> None:
-    xs, ys = pairs
-    with np.errstate(all="raise"):
-        diverged = predictions(xs, gradient_descent(normal_equations(xs, ys), 10.0), [60])
-    assert np.abs(diverged[-1, :, -1]).min() > 1e6

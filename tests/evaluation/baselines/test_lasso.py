@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
-from torch import Generator
 
 from looplab.evaluation.baselines.lasso import lasso, lasso_weights
 from looplab.evaluation.bootstrap import Floats
-from looplab.tasks import make_task
-from tests.evaluation.baselines.prompts import Asked, asked, one_by_one, with_other_pairs_from
+from tests.evaluation.baselines.prompts import asked, one_by_one, with_other_pairs_from
 
-ALPHAS = [1e-4, 1e-3, 0.01, 0.1, 1.0]
+ALPHAS = [1e-4, 0.01, 1.0]
 
 # Nothing is given up: neither the solver nor numpy warns. (Not of any kind: the garbage collector
 # may find another test's file open just here.)
@@ -38,20 +36,13 @@ def assert_optimal(xs: Floats, ys: Floats, weights: Floats, alpha: float) -> Non
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("size", [(1, 9, 4), (4, 4, 6), (6, 15, 6), (2, 1, 3), (3, 2, 3)], ids=str)
+@pytest.mark.parametrize("size", [(4, 4, 6), (6, 15, 6), (2, 1, 3)], ids=str)
 def test_every_prefix_is_at_its_minimum(size: tuple[int, int, int], alpha: float) -> None:
     xs, ys, _ = asked(*size)
     assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_sparse_prompts_of_the_paper_size(alpha: float) -> None:
-    drawn = make_task("sparse_linear", 20).sample(Generator().manual_seed(0), 6, 41)
-    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
-    assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 0.1])
+@pytest.mark.parametrize("alpha", [1e-3])
 @pytest.mark.parametrize("kind", ["subspace", "twin inputs", "twin pairs", "signs", "zero"])
 def test_prefixes_that_leave_the_minimum_open(kind: str, alpha: float) -> None:
     """Where inputs depend on one another several weights may be the best; any will do."""
@@ -65,16 +56,6 @@ def test_prefixes_that_leave_the_minimum_open(kind: str, alpha: float) -> None:
     elif kind == "zero":
         xs[:, :, 2:], ys[::2], ys[1] = 0, 0, 1
     assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
-
-
-def test_pure_noise_where_inputs_are_nearly_dependent() -> None:
-    """Weights of some hundred times y, from which y − Xw loses the digits that the gap needs."""
-    rng = np.random.default_rng(11)
-    xs, ys = rng.normal(size=(40, 12, 8)), rng.normal(size=(40, 12))
-    xs[:, :, 7] = xs[:, :, 6] + 1e-3 * xs[:, :, 7]
-    weights = lasso_weights(xs, ys, 1e-5)
-    assert np.abs(weights).max() > 100
-    assert_optimal(xs, ys, weights, 1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1])
@@ -91,22 +72,6 @@ def test_predictions_are_scikit_learns(alpha: float) -> None:
         np.testing.assert_array_equal(lasso(*prompts), lasso(*prompts, alpha))
 
 
-def test_the_bound_on_steps_is_of_each_prefix() -> None:
-    """Weights of noise come and go up to the end; all steps together are beyond the bound."""
-    rng = np.random.default_rng(5)
-    xs, ys = rng.normal(size=(8, 150, 4)), rng.normal(size=(8, 150))
-    assert_optimal(xs, ys, lasso_weights(xs, ys, 0.1), 0.1)
-
-
-def test_prompts_do_not_meet() -> None:
-    """Not even in other batches: more than a thousand prompts are taken in two."""
-    prompts = asked(1030, 5, 2)
-    together = lasso(*prompts)
-    for rows in (slice(4, 5), slice(1020, 1030)):
-        alone = lasso(*Asked(*(part[rows] for part in prompts)))
-        np.testing.assert_allclose(alone, together[rows], rtol=1e-10, atol=1e-12)
-
-
 def test_no_prediction_knows_later_pairs() -> None:
     prompts = asked(5, 12, 4)
     expected = lasso(*prompts)
@@ -116,13 +81,6 @@ def test_no_prediction_knows_later_pairs() -> None:
             changed[:, : first + 1], expected[:, : first + 1], rtol=1e-8, atol=1e-10
         )
         assert not np.allclose(changed[:, first + 1 :], expected[:, first + 1 :])
-
-
-def test_it_leaves_its_inputs_alone() -> None:
-    prompts = Asked(*(part.copy() for part in asked(3, 6, 4)))
-    for part in prompts:
-        part.flags.writeable = False
-    np.testing.assert_array_equal(lasso(*prompts), lasso(*asked(3, 6, 4)))
 
 
 def test_a_prefix_that_does_not_converge_is_told() -> None:

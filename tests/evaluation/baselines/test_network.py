@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 
 from looplab.evaluation.baselines.network import _Networks, network
 from looplab.evaluation.bootstrap import Floats
@@ -52,41 +52,6 @@ def test_plain_training_with_the_same_draws() -> None:
             np.testing.assert_allclose(predictions[b, k], slow, rtol=1e-6, atol=2e-6)
 
 
-def test_first_weights_are_those_of_linear_layers() -> None:
-    networks = _Networks.initial(400, 4, 25, Generator().manual_seed(0))
-    reference = nn.Linear(4, 25), nn.Linear(25, 1)
-    for values, layer in zip(
-        ([networks.first], [networks.second, networks.offset]), reference, strict=True
-    ):
-        bound = layer.in_features**-0.5
-        for value in values:
-            assert value.abs().max() <= bound
-            assert abs(value.mean()) < 0.06 * bound
-            # Uniform within the bound, as PyTorch's own weights and biases are.
-            assert abs(value.std() / bound - 3**-0.5) < 0.05
-    flat = networks.first.flatten()
-    assert flat.unique().numel() > 0.99 * flat.numel()  # each network has weights of its own
-
-
-def test_learns_each_prefix() -> None:
-    """It predicts what it was shown, and a new output better than zero does."""
-    xs, ys, _ = draw(64, 13)
-    shown = np.concatenate([xs[:, :1], xs[:, :-1]], axis=1)  # query k is example k - 1
-    fitted = network(xs, ys, shown, steps=150, rate=0.01)[:, 1:8]
-    assert np.square(fitted - ys[:, :7]).mean() < 0.01 * np.square(ys[:, :7]).mean()
-    new = network(xs, ys, xs, steps=150)
-    assert np.square(new - ys)[:, 10:].mean() < 0.4 * np.square(ys[:, 10:]).mean()
-
-
-def test_a_function_of_the_seed_alone() -> None:
-    xs, ys, queries = draw(4, 6)
-    state = torch.random.get_rng_state()
-    predictions = network(xs, ys, queries, steps=20, seed=1)
-    np.testing.assert_array_equal(network(xs, ys, queries, steps=20, seed=1), predictions)
-    assert (network(xs, ys, queries, steps=20, seed=2) != predictions)[:, 1:].all()
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
 def test_later_pairs_and_other_prompts_have_no_part() -> None:
     xs, ys, queries = draw(4, 6)
     predictions = network(xs, ys, queries, steps=20)
@@ -95,16 +60,3 @@ def test_later_pairs_and_other_prompts_have_no_part() -> None:
     xs[1], ys[1], queries[1] = 7.0, -3.0, 5.0
     others = network(xs, ys, queries, steps=20)[:, :4]
     np.testing.assert_array_equal(others[[0, 2, 3]], predictions[[0, 2, 3], :4])
-
-
-def test_gradients_are_those_of_autograd() -> None:
-    generator = Generator().manual_seed(0)
-    networks = _Networks.initial(5, 3, 8, generator)
-    inputs, targets = (torch.randn(5, 6, size, generator=generator).squeeze(2) for size in (4, 1))
-
-    def loss(*parameters: Tensor) -> Tensor:
-        return (_Networks(*parameters).outputs(inputs)[0] - targets).square().mean(1).sum()
-
-    expected = torch.func.grad(loss, argnums=(0, 1, 2))(*networks)
-    for found, true in zip(networks.gradients(inputs, targets), expected, strict=True):
-        torch.testing.assert_close(found, true)

@@ -64,29 +64,12 @@ def test_a_line_ends_where_the_file_ends_it(tmp_path: Path) -> None:
     assert asked([first], Bytes(), 64, EvaluationConfig(shots=0)).cut == 0
 
 
-def test_a_row_is_the_start_token_and_the_text(tmp_path: Path) -> None:
-    sheet = _sheet(tmp_path, _CHOICE)
-    assert sheet.prompts.xs[:, 0].tolist() == [256, 256]
-    assert bytes(sheet.prompts.ys[1].tolist()).decode() == "The sky is black!"
-    assert sheet.chance == 0.5
-    assert sheet.cut == 0
-
-
 def test_examples_come_before(tmp_path: Path) -> None:
     other = {"query": "Grass is", "choices": ["green", "red"], "gold": 0}
     sheet = _sheet(tmp_path, _CHOICE, other, shots=1)
     texts = {bytes(t for t in row.tolist() if t < 256).decode() for row in sheet.prompts.ys}
     assert "Grass is green\n\nThe sky is blue." in texts
     assert "The sky is blue.\n\nGrass is red" in texts
-
-
-def test_a_long_row_keeps_its_end(tmp_path: Path) -> None:
-    long = {"query": "x" * 100, "choices": ["abc", "def"], "gold": 0}
-    sheet = _sheet(tmp_path, long, length=10)
-    assert sheet.cut == 2
-    assert sheet.prompts.xs.shape == (2, 10)
-    assert sheet.prompts.xs[:, 0].tolist() == [256, 256]
-    assert _judged(sheet) == ["abc", "def"]
 
 
 @pytest.mark.parametrize("question", [_CHOICE, _SCHEMA | {"gold": 1}, _CLOZE])
@@ -118,7 +101,6 @@ def test_accuracy_is_that_of_answering_by_hand(tmp_path: Path, question: dict[st
     ("line", "message"),
     [
         ("not json", "is no JSON: .*line 1"),
-        ("[1]", "has no object: .*line 1"),
         ('{"text": "a"}', "has no 'query' or 'context_options' or 'context': .*line 1"),
         ('{"query": "a", "choices": ["b"]}', "has no 'gold': .*line 1"),
         ('{"query": "a", "choices": [], "gold": 0}', "has no text as 'choices': .*line 1"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,18 +12,15 @@ from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines.ngram import Counts, ngram
-from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.baselines.ngram import Counts
 from looplab.evaluation.text.scores import (
     bits_per_byte,
     blocks,
     nats_by_loop,
     running_blocks,
-    solver_nats,
     text_result,
 )
 from looplab.models import Model, ModelSpec
-from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.language.tokens import Bytes
 
 _DOCUMENTS = ["the first text\nof two lines\n", "and a second one, with café"]
@@ -78,21 +74,6 @@ def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
     assert low is not None
     assert high is not None
     assert low < bits < high
-
-
-def test_a_solver_reads_the_blocks_of_the_models() -> None:
-    """All tokens equally likely: log2 of their number for each byte, and nothing for the rest."""
-    tokenizer = Bytes()
-    prompts = blocks(_DOCUMENTS, tokenizer, 8, 10**6, "it")
-    counted = torch.from_numpy(tokenizer.lengths() > 0)[prompts.ys]
-
-    def uniform(task: Task, prompts: Prompts) -> Floats:
-        return np.full(prompts.ys.shape, math.log(257))
-
-    nats = solver_nats(uniform, make_task("linear", dims=1), prompts, counted)["nats"]
-    result = text_result(nats, prompts, tokenizer, _SETTINGS)
-    assert result["bits_per_byte"]["mean"] == pytest.approx([math.log2(257)])
-    assert result["bytes"] == int(counted.sum())
 
 
 def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
@@ -156,11 +137,3 @@ def test_an_ngram_model_is_its_formula() -> None:
         for token in range(5)
     ]
     assert sum(every) == pytest.approx(1)
-
-
-def test_longer_contexts_predict_a_text_better(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("the cat sat on the mat. " * 400)
-    task = make_task("language", 1, settings={"text": str(tmp_path / "a.txt")})
-    prompts = task.for_evaluation().sample(Generator().manual_seed(0), 20, 30)
-    one, five = (float(ngram(task, prompts, order)[:, 5:].mean()) for order in (1, 5))
-    assert five < 0.3 < 2 < one

@@ -12,18 +12,12 @@ from looplab.experiments.claims import Evidence
 from .synthetic import Made, evidence, seeds
 
 
-def probed(family: str, target: str) -> Made:
-    def made(ratio: float) -> Evidence:
-        mean = np.interp(range(9), (0, 4, 8), (1.0, 0.4, 0.4 * ratio))
-        ends = {"mean": mean, "low": mean * 0.99, "high": mean * 1.01}
-        band = {name: values.tolist() for name, values in ends.items()}
-        probing = {"b": 8, "targets": {target: {"error": band}}}
-        return evidence(
-            seeds(family=family, n_layer=8 if family == "standard" else 1),
-            probing={family: [probing] * 3},
-        )
-
-    return made
+def probed(ratio: float) -> Evidence:
+    mean = np.interp(range(9), (0, 4, 8), (1.0, 0.4, 0.4 * ratio))
+    ends = {"mean": mean, "low": mean * 0.99, "high": mean * 1.01}
+    band = {name: values.tolist() for name, values in ends.items()}
+    probing = {"b": 8, "targets": {"gradient": {"error": band}}}
+    return evidence(seeds(family="looped", n_layer=1), probing={"looped": [probing] * 3})
 
 
 def tables(difference: float) -> Evidence:
@@ -51,25 +45,9 @@ def _curve(values: Any) -> dict[str, Any]:
     return {"by_seed": [(np.array(values) * (1 + 0.01 * seed)).tolist() for seed in range(3)]}
 
 
-def norms(sharing: str, scaling: str) -> Made:
-    return lambda ratio: _residual_scaling(
-        norm={sharing: {scaling: _curve([[1.0, 1.0], [ratio, ratio]])}}
-    )
-
-
-def cosines(sharing: str) -> Made:
-    return lambda cosine: _residual_scaling(apart={sharing: _curve(cosine)})
-
-
-def slopes(none: Callable[[float], float], sqrt: Callable[[float], float]) -> Made:
-    """The slope of linear is the value, or 0 where that of another is made of it."""
-
-    def made(value: float) -> Evidence:
-        slopes = {"none": none(value), "sqrt": sqrt(value), "linear": value}
-        curves = {name: _curve([slope] * 10) for name, slope in slopes.items()}
-        return _residual_scaling(slope={"raw": curves})
-
-    return made
+def norms(ratio: float) -> Evidence:
+    curve = _curve([[1.0, 1.0], [ratio, ratio]])
+    return _residual_scaling(norm={"looped": {"sqrt": curve}})
 
 
 def sweep(entry: Callable[[float], dict[str, Any]]) -> Made:
@@ -81,18 +59,6 @@ def sweep(entry: Callable[[float], dict[str, Any]]) -> Made:
 
 def verdict(value: float) -> dict[str, Any]:
     return {"verdict": "gain", "by_seed": [value, 0.99 * value, 1.01 * value]}
-
-
-def trained(value: float, cosine: bool) -> Evidence:
-    runs = [
-        {
-            "what": "looped", "unfinished": [], "scaling": "linear", "step": 100, "loops": loops,
-            "apart": value * (1 + 0.01 * loops) if cosine else 0.5,
-            "norm": {"mean": [1.0, 1.0 if cosine else end], "standard_error": [0.01, 0.01]},
-        }
-        for loops, end in ((2, 1.0), (4, value))
-    ]  # fmt: skip
-    return _residual_scaling(runs=runs)
 
 
 def _variants(level: Callable[[str, int], float], plain: float = 0.5) -> Evidence:

@@ -3,105 +3,51 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from looplab.experiments.claims import Estimate, Evidence
 
-from .synthetic import DIMS, Made, evidence, seeds
+from .synthetic import Made, evidence, seeds
 
 
 def number(value: float) -> dict[str, Any]:
     return Estimate(value, value, value, 2).plain()
 
 
-_OTHER = number(math.nan)  # of what a claim must not read
+def reads(result: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> Made:
+    """Runs with these settings, and the results of a measure that hold the value."""
+    return lambda value: evidence(seeds(**settings), **result(number(value)))
 
 
-def iterates(method: str, key: str) -> Made:
-    """A looped model beside the iterates of a method: the one with the most loops counts."""
+def groups(name: str, **group: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A measure with one group, in which `...` stands for the value."""
 
-    def made(value: float) -> Evidence:
-        methods = {name: {key: _OTHER} for name in ("newton", "gradient_descent")}
-        groups = [
-            {"family": "looped", "b": 4, "methods": methods},
-            {"family": "looped", "b": 8, "methods": methods | {method: {key: number(value)}}},
-            {"family": "standard", "b": 12, "methods": methods},
-        ]
-        return evidence(seeds(), iterates={"groups": groups})
+    def filled(part: Any, value: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: filled(each, value) for key, each in part.items()}
+        return value if part is ... else part
 
-    return made
+    return lambda value: {name: {"groups": [filled(group, value)]}}
 
 
-def preconditioned(key: str) -> Made:
-    """Loops of linear attention, of which the one with the fewest loops counts."""
-    return lambda value: evidence(
-        seeds(injection="linear_attention", n_embd=DIMS, n_head=1),
-        preconditioner={"groups": [{"b": 12, key: _OTHER}, {"b": 8, key: number(value)}]},
-    )
-
-
-def conditioned(key: str, family: str = "looped") -> Made:
-    """Models of ill-conditioned inputs, of which the one with the most loops or layers counts."""
-
-    def made(value: float) -> Evidence:
-        rises = {
-            (each, b): number(value) if (each, b, key) == (family, 8, "rise") else _OTHER
-            for each in ("looped", "standard")
-            for b in (4, 8)
-        }
-        groups = [{"family": each, "b": b, "rise": rise} for (each, b), rise in rises.items()]
-        found = {"groups": groups, "gain_ratio": number(value) if key == "gain_ratio" else _OTHER}
-        return evidence(seeds(family=family), conditioning=found)
-
-    return made
-
-
-def diverse(functions: int) -> Made:
-    """Models of finitely many functions, of which those of `functions` have the value."""
-
-    def made(value: float) -> Evidence:
-        counts = (32, 4, 256)
-        numbers = {count: number(value) if count == functions else _OTHER for count in counts}
-        groups = [
-            {"family": "looped", "functions": count, "new": {"memorises": numbers[count]}}
-            for count in counts
-        ]
-        groups.append({"family": "standard", "functions": 2, "new": {"memorises": _OTHER}})
-        ratios = {str(count): numbers[count] for count in counts}
-        runs = [
-            seeds(family=family, distinct_functions=count)
-            for family in ("looped", "standard")
-            for count in counts
-        ]
-        return evidence(*runs, diversity={"groups": groups, "looped_over_standard": ratios})
-
-    return made
-
-
-def mixed(key: str) -> Made:
-    """Models of a mixture of two classes, and of each alone; `key` has the value."""
-
-    def made(value: float) -> Evidence:
-        classes = ("linear", "relu_network")
-        group: dict[str, Any] = {"family": "looped", "over_alone": dict.fromkeys(classes, _OTHER),
-                                 "worst": _OTHER, "sums": _OTHER}  # fmt: skip
-        found: dict[str, Any] = {"groups": [group], "looped_over_standard": _OTHER}
-        (group if key in group else found)[key] = number(value)
-        runs = [seeds(family=family, task="mixture") for family in ("looped", "standard")]
-        return evidence(*runs, *(seeds(task=name) for name in classes), mixture=found)
-
-    return made
-
-
-def plateau(key: str) -> Made:
-    """Runs of Muon and of Adam, of which Adam's, or their ratio, have the value."""
-
-    def made(value: float) -> Evidence:
-        adam = {"optimizer": "adam", key: number(value)}
-        found = {"groups": [{"optimizer": "muon"}, adam], "muon_over_adam": number(value)}
-        return evidence(seeds(), seeds(optimizer="muon"), plateau=found)
-
-    return made
+def diverse(value: float) -> Evidence:
+    """Looped and standard models of 4, 32 and 256 functions: those of 4 have the value of what is
+    memorised, those of 32 the ratio of errors."""
+    counts = (4, 32, 256)
+    other = number(math.nan)  # of what a claim must not read
+    groups = [
+        {"family": "looped", "functions": count,
+         "new": {"memorises": number(value) if count == 4 else other}}
+        for count in counts
+    ]  # fmt: skip
+    ratios = {str(count): number(value) if count == 32 else other for count in counts}
+    runs = [
+        seeds(family=each, distinct_functions=count)
+        for each in ("looped", "standard")
+        for count in counts
+    ]
+    return evidence(*runs, diversity={"groups": groups, "looped_over_standard": ratios})
 
 
 def shifted_optimizers(ratio: float) -> Evidence:
@@ -111,29 +57,6 @@ def shifted_optimizers(ratio: float) -> Evidence:
         seeds(optimizer="muon", shifted=dict.fromkeys(shifts, 0.2 * ratio)),
         seeds(shifted=dict.fromkeys(shifts, 0.2)),
     )
-
-
-def longer(key: str, block: str = "llama") -> Made:
-    """Looped and standard models on longer prompts: the growth of the looped one's error, or their
-    ratio, has the value."""
-
-    def made(value: float) -> Evidence:
-        group = {"family": "looped", "block": block, "growth": {"2": number(value)}}
-        ratios = {block: number(value)} if key == "looped_over_standard" else {}
-        runs = [seeds(family=family, block=block) for family in ("looped", "standard")]
-        return evidence(*runs, length={"groups": [group], "looped_over_standard": ratios})
-
-    return made
-
-
-def halting(key: str) -> Made:
-    """A looped model of linear functions, beside one of another task."""
-
-    def made(value: float) -> Evidence:
-        groups = [{"task": "sparse_linear"}, {"task": "linear", key: number(value)}]
-        return evidence(seeds(), seeds(task="sparse_linear"), halting={"groups": groups})
-
-    return made
 
 
 def raced(key: str) -> Made:

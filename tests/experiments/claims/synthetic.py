@@ -37,15 +37,12 @@ def run(
     task: str = "linear",
     label: str = "",
     grows: float = 1.0,
-    before: float = 1.0,
     shifted: Mapping[str, float] | None = None,
     solvers: Mapping[str, float] | None = None,
     b: int = 8,
     T: int = 4,
-    start: int | None = None,
     distinct_prompts: int = 0,
     distinct_functions: int = 0,
-    sparsity: int = 2,
     optimizer: Literal["adamw", "muon"] = "adamw",
     penalty: float = 0.0,
     steps: int = 1000,
@@ -54,30 +51,25 @@ def run(
 ) -> Measured:
     """A finished run with mean errors of about `level` at every number of examples and loop.
 
-    Beyond b loops its error is `grows` times as large, in the first 3/4 of them `before` times.
-    Solvers and shifts have the levels given. Prompts are hard or easy for all runs alike."""
+    Beyond b loops its error is `grows` times as large. Solvers and shifts have the levels given.
+    Prompts are hard or easy for all runs alike."""
     points = 2 * DIMS + 1
-    settings = dict(_SETTINGS.get(task, {}))
-    if task == "sparse_linear":
-        settings["sparsity"] = sparsity
     layers = model.pop("n_layer", 12 if family == "standard" else 1)
     config = Config(
         task=TaskConfig(
             task, DIMS, points, distinct_prompts, distinct_functions=distinct_functions,
-            settings=settings,
+            settings=dict(_SETTINGS.get(task, {})),
         ),
         model=ModelConfig(family, layers, **model),
         loops=LoopsConfig(b, T),
         curriculum=CurriculumConfig(
-            loops=GrowthConfig(start, inc=2, intervals=(50,)) if family == "looped"
-            else GrowthConfig()
+            loops=GrowthConfig(inc=2, intervals=(50,)) if family == "looped" else GrowthConfig()
         ),
         training=TrainingConfig(steps=steps, optimizer=optimizer, jacobian_penalty=penalty),
         seed=seed,
         scale="small",
     )  # fmt: skip
     loops = np.where(np.arange(1, 10 * b + 1) > b, grows, 1.0)
-    loops[: 3 * b // 4] = before
     noise = np.random.default_rng([seed, len(family), b, T])
     hard = np.random.default_rng(0).exponential(size=PROMPTS)  # the same prompts for all runs
 

@@ -11,17 +11,14 @@ import pytest
 
 from looplab.conf.saved import read_config
 from looplab.conf.schema import GrowthConfig
-from looplab.evaluation.tables import Table, document
 from looplab.experiments.claims import (
     Claim,
     Estimate,
     Evidence,
     Measured,
-    NotMeasured,
     Verdict,
     find_claim,
     judge,
-    verdict_parts,
 )
 from tests.conftest import HOME
 
@@ -56,62 +53,6 @@ def test_the_interval_decides(low: float, high: float, below: str, above: str) -
     assert verdict_of(estimate)["verdict"] == below
     assert verdict_of(estimate, holds_if="above")["verdict"] == above
     assert verdict_of(estimate)["low"] == (low if math.isfinite(low) else None)
-
-
-@pytest.mark.parametrize(
-    "estimate",
-    [
-        Estimate(math.nan, math.nan, math.nan, 2),
-        Estimate(math.inf, 2.0, math.inf, 2),
-        Estimate(0.5, math.nan, 0.6, 2),
-    ],
-)
-def test_what_is_no_number_is_not_measured(estimate: Estimate) -> None:
-    verdict = verdict_of(estimate)
-    assert verdict["verdict"] == "not measured"
-    assert verdict["mean"] is None
-    assert "not finite" in verdict["note"]
-
-
-def test_an_error_that_overflows_is_not_measured() -> None:
-    diverged = run(seed=0, family="tied")
-    arrays = {**diverged.arrays, "by_loop": np.full_like(diverged.arrays["by_loop"], np.inf)}
-    verdict = judge(
-        find_claim("fig03_tied_grows"), Evidence([replace(diverged, arrays=arrays)]),
-        scale="small", command="",
-    )  # fmt: skip
-    assert verdict["verdict"] == "not measured"
-
-
-def test_another_scale_is_said() -> None:
-    estimate = Estimate(0.5, 0.4, 0.6, 2)
-    published: dict[str, Any] = {"published_steps": 500_000, "published_size": "d = 20"}
-    note = "at small scale (d = 4, 1,000 steps; published: d = 20, 500,000 steps)"
-    assert verdict_of(estimate, **published)["note"] == note
-    same: dict[str, Any] = {"published_steps": 1000, "published_size": "d = 4"}
-    assert verdict_of(estimate, "paper", **same)["note"] == ""
-    assert verdict_of(estimate, **same)["note"]
-
-
-def test_steps_and_seeds_are_those_of_the_runs_asked_for() -> None:
-    runs = [*seeds(2, steps=1000), run(seed=2, steps=800), run(family="tied", steps=100)]
-    verdict = judge(
-        find_claim("fig03_injected_stays"), Evidence(runs), scale="small", command="the command"
-    )
-    assert verdict["steps"] == 800
-    assert verdict["command"] == "the command"
-    assert verdict["sentence"] == find_claim("fig03_injected_stays").sentence
-
-
-def test_one_seed_is_said() -> None:
-    claimed = find_claim("fig02_matches_standard")
-    one = [run(), run(family="standard")]
-    verdict = judge(claimed, Evidence(one), scale="small", command="")
-    assert verdict["seeds"] == 1
-    assert "one seed: the interval is over prompts alone" in verdict["note"]
-    verdict = judge(claimed, Evidence([*one, run(seed=1)]), scale="small", command="")
-    assert verdict["seeds"] == 1
-    assert "some models have one seed" in verdict["note"]
 
 
 def test_an_unfinished_seed_is_left_out_and_named() -> None:
@@ -170,24 +111,6 @@ def test_runs_on_other_prompts_are_not_compared() -> None:
     assert "different prompts" in verdict["note"]
 
 
-def test_too_few_loops_name_the_setting() -> None:
-    short = run(b=8)
-    arrays = {**short.arrays, "by_loop": short.arrays["by_loop"][:, :24]}
-    verdict = judge(
-        find_claim("fig02_stays_beyond_b"), Evidence([replace(short, arrays=arrays)]),
-        scale="small", command="",
-    )  # fmt: skip
-    assert "evaluation.max_loops=40" in verdict["note"]
-
-
-def test_where_knows_the_runs_by_their_settings() -> None:
-    found = Evidence([run(seed=1), run(seed=0), run(b=6), run(family="tied")])
-    assert [member.config.seed for member in found.where(family="looped", b=8)] == [0, 1]
-    assert len(found.asked) == 2
-    with pytest.raises(NotMeasured, match="no finished run with family = standard"):
-        found.where(family="standard")
-
-
 def test_a_real_run_is_judged() -> None:
     path = HOME / "tests" / "fixtures" / "sparse_linear-looped-seed0-77d87793"
     config = read_config(path)
@@ -201,22 +124,3 @@ def test_a_real_run_is_judged() -> None:
     expected = arrays["model_at_b"][:, half].mean() / arrays["least_squares"][:, half].mean()
     assert verdict["mean"] == pytest.approx(expected, rel=1e-6)
     assert verdict["steps"] == config.training.steps
-
-
-def test_verdicts_as_rows() -> None:
-    published: dict[str, Any] = {"published": "1.62", "published_steps": 500_000}
-    verdicts = [
-        verdict_of(Estimate(0.5, 0.4, math.inf, 2), **published),
-        verdict_of(Estimate(math.nan, 0, 0, 0)),
-        verdict_of(Estimate(0.5, 0.4, 0.6, 2), **published),
-    ]
-    parts = verdict_parts(verdicts)
-    assert isinstance(parts[0], Table)
-    first, second, _ = parts[0].rows
-    assert first == [
-        "1 A sentence.", "1.62", "0.5 (0.4 to ∞)", "< 1", "2", "1,000 of 500,000", "not settled"
-    ]  # fmt: skip
-    assert second == ["2 A sentence.", "–", "–", "< 1", "–", "–", "not measured"]
-    lines = document(parts).splitlines()
-    assert lines[0].split() == ["claim", "published", "ours", "line", "seeds", "steps", "verdict"]
-    assert lines[4].startswith("1, 3: at small scale (d = 4, 1,000 steps; published: 500,000")

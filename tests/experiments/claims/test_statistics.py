@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -110,37 +109,3 @@ def test_errors_over_prompts_make_the_interval_of_one_seed() -> None:
         over_seeds([2.0])
     with pytest.raises(NotMeasured, match="no seed"):
         over_seeds([])
-
-
-def test_shared_errors_widen_the_interval_over_seeds() -> None:
-    values = [1.0, 1.1, 0.9]
-    alone, both = over_seeds(values), over_seeds(values, [0.2, 0.2, 0.2])
-    assert both.high - both.low > alone.high - alone.low
-    assert both.mean == alone.mean
-
-
-def test_a_solver_has_no_seeds_to_count() -> None:
-    random = np.random.default_rng(3)
-    looped, solver = random.random((2, 50)) + 0.5, random.random((1, 50)) + 0.5
-
-    def ratio(means: Sequence[Floats]) -> Floats:
-        return means[0] / means[1]
-
-    beside = hierarchical_bootstrap([looped, solver], ratio, log=True, trained=(True, False))
-    assert (beside.seeds, beside.note) == (2, "")
-    alike = hierarchical_bootstrap([looped, solver], ratio, log=True)
-    assert alike.seeds == 1
-    assert "one seed" in alike.note
-    assert (beside.low, beside.high) == (alike.low, alike.high)
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_an_exact_solver_gives_no_warning() -> None:
-    def ratio(means: Sequence[Floats]) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return means[0] / means[1]
-
-    found = hierarchical_bootstrap([np.ones((2, 9)), np.zeros((1, 9))], ratio, log=True)
-    assert not math.isfinite(found.mean)
-    zero = hierarchical_bootstrap([np.zeros((2, 9)), np.ones((1, 9))], ratio, log=True)
-    assert zero.mean == 0

@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config
-from looplab.experiments.definition import load, members_of, names
+from looplab.experiments.definition import load, members_of
 from looplab.experiments.settings import ExperimentSettings
-from looplab.training.run_folder.run import run_folder
 
 from .conftest import TINY
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_experiment_has_runs_that_run_py_would_train(name: str) -> None:
-    experiment = load(name)
-    for scale in experiment.scales:
-        for member in members_of(experiment, scale):
-            words = [word for word in member.words if "${" not in word]
-            if len(words) == len(member.words):
-                alone = replace(Config.of(*words), evaluation=member.config.evaluation)
-                assert run_folder(alone).path == run_folder(member.config).path
-
-
-def test_experiments_share_their_runs() -> None:
-    folders = {
-        name: {run_folder(member.config).path for member in members_of(load(name), "small")}
-        for name in ("fig02", "fig04", "fig08", "fig10", "fig15")
-    }
-    shared = set.intersection(*folders.values())
-    assert "linear-looped-seed0" in str(shared)
-
-
-def test_the_four_function_classes_have_two_seeds_of_both_families_at_the_small_scale() -> None:
-    members = members_of(load("fig10"), "small")
-    cells = {(m.config.task.name, m.config.model.family, m.config.seed) for m in members}
-    assert len(cells) == len(members) == 16
 
 
 def test_a_file_of_ones_own_is_an_experiment(tiny: Path) -> None:
@@ -56,22 +27,12 @@ def test_seeds_of_the_command_replace_those_of_the_file(tiny: Path) -> None:
     assert seeds == {0, 1, 2}
 
 
-def test_loops_of_the_evaluation_are_for_models_that_loop(tiny: Path) -> None:
-    evaluations = {m.label: m.config.evaluation for m in members_of(load(str(tiny)), "small")}
-    assert evaluations["looped, b = 2"].max_loops == 5
-    assert evaluations["standard"].max_loops is None
-    assert evaluations["standard"].prompts == 8
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("title: Two tiny models", "titel: x", "titel is not a setting; did you mean 'title'"),
-        ("kind: by_loop", "kind: by_lop", "did you mean 'by_loop'"),
         ("small:", "smal:", "did you mean 'small'"),
         ('label: "looped, b = {loops.b}", ', "", "has a label"),
-        ("source: a test", "source: a test\nmeasure: nothing", "measure cannot be 'nothing'"),
-        ("small:", "small: 7\npaper:", "must be a group of settings"),
         ("title: Two", "title: [Two", "cannot be read"),
     ],
 )
@@ -83,29 +44,3 @@ def test_a_mistake_in_a_file_is_one_line(tiny: Path, old: str, new: str, message
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert str(tiny) in str(error.value)
-
-
-def test_a_mistake_in_a_run_names_its_setting(tiny: Path) -> None:
-    tiny.write_text(TINY.replace("training.steps: 4", "training.stepz: 4"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"training\.stepz is not a setting.*training\.steps"):
-        members_of(load(str(tiny)), "small")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("figg10", "did you mean 'fig10'"),
-        ("missing.yaml", "is no file"),
-        ("fig10.yaml", "comes with the project"),
-    ],
-)
-def test_an_experiment_that_does_not_exist(tiny: Path, name: str, message: str) -> None:
-    Path("fig10.yaml").write_text(TINY, encoding="utf-8")
-    with pytest.raises(ConfigError, match=message):
-        load(name)
-
-
-def test_a_scale_without_settings_names_those_there_are(tiny: Path) -> None:
-    with pytest.raises(ConfigError, match="scale cannot be 'paper' for tiny, which has small"):
-        members_of(load(str(tiny)), "paper")
-    assert set(load("fig10").scales) == {"small", "medium", "paper"}

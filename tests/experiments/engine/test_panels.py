@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config
-from looplab.evaluation.drawing import save_panels
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.experiments.claims import Measured
-from looplab.experiments.definition import PanelSpec, load, members_of, setting_of
+from looplab.experiments.definition import PanelSpec, load, members_of
 from looplab.experiments.standard_panels import panels
 
 
@@ -47,43 +43,6 @@ def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:
     assert (high > both.mean((0, 1))).all()
 
 
-def test_curves_of_texts_are_bits_per_byte_of_the_held_out_part() -> None:
-    """By loop and by a setting, each way to connect loops with a style of its own; no level says
-    what predicting zero gives."""
-    measured = []
-    for member in members_of(load("language_fully_looped"), "small"):
-        b = member.config.loops.b
-        bits = np.linspace(2, 3, 10)[:, None] + b / 100 + np.zeros((10, 3 * b))
-        arrays = {"by_loop": np.full((8, 3 * b), 9.0), "held_out": bits}
-        measured.append(Measured(member.label, member.config, 600, arrays))
-    by_value, by_loop = panels([PanelSpec("by_value", x="loops.b"), PanelSpec("by_loop")], measured)
-    assert list(by_value.x) == [1, 3, 6, 12]
-    found = {each.label: each for each in by_value.curves}
-    assert set(found) == {"LT", "LT_i", "LT_ai", "FLT", "FLT_res"}
-    assert {label: each.kind for label, each in found.items()} == {label: label for label in found}
-    assert found["LT"].mean == pytest.approx([2.51, 2.53, 2.56, 2.62])
-    assert found["FLT"].mean[0] is None
-    for each in (by_value, by_loop):
-        assert each.y_label == "bits per byte"
-        assert not each.levels
-        assert not each.log
-
-
-def test_solvers_stand_beside_the_models_once(tiny: Path) -> None:
-    (panel,) = panels([PanelSpec("by_examples")], runs(tiny))
-    solvers = [curve for curve in panel.curves if curve.kind == "least_squares"]
-    assert [curve.mean for curve in solvers] == [[0.25] * 4]
-    assert list(panel.x) == [0, 1, 2, 3]
-
-
-def test_a_shorter_curve_ends_where_its_model_does(tiny: Path) -> None:
-    (panel,) = panels([PanelSpec("by_loop")], runs(tiny))
-    standard = panel.curves[-1]
-    assert list(panel.x) == [1, 2, 3, 4, 5]
-    assert list(standard.mean)[1:] == [None] * 4
-    assert standard.b is None
-
-
 def test_errors_over_a_setting(tiny: Path) -> None:
     measured = runs(tiny)
     (panel,) = panels([PanelSpec("by_value", x="loops.b")], measured[:4])
@@ -92,31 +51,3 @@ def test_errors_over_a_setting(tiny: Path) -> None:
     expected = np.stack([run.arrays["model_at_b"][:, -1] for run in measured[:2]]).mean()
     assert curve.mean[0] == pytest.approx(expected)
     assert curve.mean[1] is None  # the other label's value
-
-
-def test_a_panel_for_each_value_of_what_splits_it(tiny: Path) -> None:
-    found = panels([PanelSpec("by_loop", split="loops.b")], runs(tiny)[:4])
-    titles = [panel.title for panel in found]
-    assert titles == ["linear, d = 2, loops.b = 2", "linear, d = 2, loops.b = 3"]
-    assert len({panel.name for panel in found}) == 2
-
-
-def test_shifted_inputs_have_a_panel_each(tiny: Path) -> None:
-    (panel,) = panels([PanelSpec("shifts")], runs(tiny))
-    assert panel.name.endswith("noise")
-    solver = panel.curves[-1]
-    assert solver.mean == [0.75] * 4
-    assert solver.label == "least squares"  # which is optimal on the inputs of training alone
-
-
-def test_a_setting_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"names loops\.c"):
-        setting_of(Config(), "loops.c")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_panel_of_one_seed_or_of_no_error_above_zero_is_drawn(tmp_path: Path) -> None:
-    one = Curve.of("one seed", "looped", mean_of_seeds([[1.0, 0.1]]))
-    zero = Curve.of("exact", "looped", mean_of_seeds([[0.0, 0.0], [0.0, 0.0]]))
-    found = [Panel(each.name, "any", "x", "y", [1, 2], [each], log="y") for each in (one, zero)]
-    assert {path.stem for path in save_panels(tmp_path, found)} == {"one-seed", "exact"}

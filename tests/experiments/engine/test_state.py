@@ -23,15 +23,6 @@ def test_a_model_that_ships_is_a_finished_run_of_its_settings(name: str) -> None
     assert progress(other).state == "new"
 
 
-def test_medium_members_with_the_settings_of_shipped_models_need_no_training() -> None:
-    states = {
-        (m.config.task.name, m.config.model.family): progress(m.config).path
-        for m in members_of(load("fig10"), "medium", seeds=1)
-    }
-    assert states["linear", "looped"] == "shipped/linear"
-    assert all(path.startswith("shipped/") for path in states.values())
-
-
 def test_a_training_counts_by_the_work_that_is_done(tiny: Path) -> None:
     first, second, *_ = (member.config for member in members_of(load(str(tiny)), "small"))
     train(first, until=2)
@@ -54,11 +45,3 @@ def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:
     text = plan(settings)
     assert "5 of 6 runs are to be trained" in text
     assert text.count("finished") == 1
-
-
-def test_a_run_of_two_experiments_is_planned_once(tiny: Path) -> None:
-    copy = tiny.with_name("copy.yaml")
-    copy.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")
-    text = plan(ExperimentSettings((str(tiny), str(copy)), action="plan"))
-    assert "6 of 6 runs are to be trained" in text
-    assert text.count("as above") == 6

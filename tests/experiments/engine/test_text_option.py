@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from looplab.experiments.settings import ExperimentSettings
 
 
@@ -29,23 +27,3 @@ def test_its_runs_read_the_text_and_its_results_have_a_folder_of_their_own(tmp_p
         folders.add(folder)
     folders.add(_settings("language_test_loops").result_folder(experiment))
     assert len(folders) == 3
-
-
-def test_all_are_those_on_functions_and_all_language_those_on_texts() -> None:
-    functions = {each.name for each in _settings("all").experiments}
-    texts = {each.name for each in _settings("all_language").experiments}
-    assert "fig10" in functions
-    assert "language_fully_looped" in texts
-    assert not functions & texts
-    assert all(name.startswith("language_") for name in texts)
-
-
-@pytest.mark.parametrize("name", [each.name for each in _settings("all_language").experiments])
-def test_a_language_experiment_names_its_runs_apart(name: str) -> None:
-    """No two runs have the same folder, and each claim is one."""
-    settings = _settings(name)
-    settings.check()
-    (experiment,) = settings.experiments
-    configs = [member.config for member in settings.members(experiment)]
-    assert len({repr(config) for config in configs}) == len(configs)
-    assert experiment.claims

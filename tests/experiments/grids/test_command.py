@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
-from looplab.training.run_folder.run import RunFolder
 from tests.test_cli import TINY
 
 
@@ -24,25 +20,20 @@ def in_an_empty_folder(
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.slow
 def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def shown(words: list[str]) -> tuple[list[str], str]:
-        assert run.main(words) == 0
-        out = capsys.readouterr().out
-        return re.findall(r"and \d+ more, together\n", out), out
-
-    rates = ["recipe=paper", "training.learning_rate=1e-3,2e-3"]  # Muon grows what is rounding
-    grid = ["-m", *TINY, *rates, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
-    tied = [word for word in TINY if not word.startswith("loops.")]
-    messages, out = shown([*grid, "together=true"])
-    assert messages == ["and 3 more, together\n"]
-    assert "8 done, 0 failed" in out
+    rate = "training.learning_rate=1e-3"  # Muon grows what is rounding
+    grid = ["-m", *TINY, "recipe=paper", rate, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
+    assert run.main([*grid, "together=true"]) == 0
+    out = capsys.readouterr().out
+    assert "and 1 more, together\n" in out
+    assert "4 done, 0 failed" in out
     folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
-    assert len(folders) == 4
+    assert len(folders) == 2
     # Alone they have the same folders and, to the rounding of sums, the same errors.
-    assert shown([*grid, "folder=alone"])[0] == []
+    assert run.main([*grid, "folder=alone"]) == 0
+    assert ", together" not in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "alone").glob("sparse*")) == folders
     for name in folders:
         one, other = (
@@ -50,58 +41,15 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
             for where in ("runs", "alone")
         )
         assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
-    # Models of two shapes are two groups, and what nothing can join is trained by itself.
-    families = ["-m", *tied, "model=tied,standard", "seed=0,1", "together=auto", "jobs=1"]
-    assert shown(families)[0] == ["and 1 more, together\n"] * 2
-    large = [word for word in TINY if not word.startswith(("training.steps", "training.batch"))]
-    large += ["training.steps=0", "training.batch_size=50000"]
-    messages, out = shown(["-m", *large, "seed=0,1", "together=auto", "jobs=1"])
-    assert not messages
-    assert "no members are trained together" in out
 
 
-@pytest.mark.parametrize(
-    ("word", "why"),
-    [
-        ("loops.stop_at=0.1", "loops.stop_at ends the loops of each run by its own states"),
-        ("loops.sampling=uniform", "loops drawn for each step differ between seeds"),
-    ],
-)
-def test_members_that_cannot_be_trained_together_are_told_why(
-    word: str, why: str, capsys: pytest.CaptureFixture[str]
+def test_without_slurm_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [word for word in TINY if not word.startswith("training.steps")]
-    grid = ["-m", *words, "training.steps=0", "seed=0,1", "together=true", "jobs=1", word]
-    assert run.main(grid) == 0
-    assert f"no members are trained together: {why}\n" in capsys.readouterr().out
-
-
-def test_of_a_group_with_a_folder_in_use_the_others_are_trained_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(TINY) == 0
-    (folder,) = (tmp_path / "runs").iterdir()
-    others: set[str] = set()
-    lock = RunFolder(folder).lock()
-    lock.__enter__()
-
-    def release() -> None:
-        """After the others, or a minute."""
-        end = time.monotonic() + 60
-        while len(others) < 2 and time.monotonic() < end:
-            time.sleep(0.05)
-            paths = {path for path in (tmp_path / "runs").glob("sparse*") if path != folder}
-            others.update(
-                path.name for path in paths if RunFolder(path).status()["state"] == "finished"
-            )
-        lock.__exit__(None, None, None)
-
-    thread = threading.Thread(target=release)
-    thread.start()
-    assert run.main(["-m", *TINY, "seed=1,0,2", "together=true", "jobs=1"]) == 0
-    thread.join()
-    assert len(others) == 2
-    assert "3 done, 0 failed" in capsys.readouterr().out
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert run.main(["-m", *TINY, "seed=0,1", "engine=slurm"]) == 2
+    assert "engine cannot be slurm" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,12 +82,3 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     again = capsys.readouterr().out
     assert "learning_rate=0.001: done" not in again
     assert "1 done, 1 failed" in again
-
-
-def test_a_device_that_is_not_here_is_found_before_a_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(["-m", *TINY, "device=cpu,cuda:99"]) == 2
-    err = capsys.readouterr().err
-    assert err == "run.py: device cannot be 'cuda:99' on this machine\n"
-    assert not (tmp_path / "runs").exists()

@@ -11,18 +11,14 @@ import pytest
 from scipy.stats import ttest_rel
 
 from looplab.conf.compose import commands
-from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
-from looplab.experiments.command import grid_settings
 from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
-    grid_panels,
     paired_tests,
     setting_rows,
 )
-from looplab.experiments.settings import EngineSettings
 from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
@@ -48,7 +44,7 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
     return grid, found
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize("shift", [0.0, 0.1])
 def test_with_one_seed_the_test_is_the_paired_t_test_over_prompts(shift: float) -> None:
     rng = np.random.default_rng(3)
     one = rng.standard_normal(500)
@@ -84,38 +80,6 @@ def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> 
     assert row["last_low"] < row["last"] < row["last_high"]
 
 
-def test_only_settings_that_differ_in_one_value_are_compared() -> None:
-    words = ["loops.b=4,6", "training.learning_rate=1e-3,1e-2", "seed=0,1"]
-    error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
-    error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
-    grid, runs = _results(words, error)
-    tests = paired_tests(grid, errors_by_setting(runs))
-    assert sorted(test["differ in"] for test in tests) == [
-        *["loops.b"] * 2, *["training.learning_rate"] * 2
-    ]  # fmt: skip
-
-
-def test_each_varied_setting_has_an_axis() -> None:
-    """The one with most values is x, another one the curves, the third the panels."""
-    words = ["loops.b=4,6,8", "model.residual_scaling=none,sqrt", "recipe=fast,paper", "seed=0,1"]
-    error = dict.fromkeys(("loops.b=4", "loops.b=6", "loops.b=8", "recipe=fast"), 1.0)
-    error |= {
-        "model.residual_scaling=none": 1.0,
-        "model.residual_scaling=sqrt": 0.5,
-        "recipe=paper": 0.9,
-    }
-    grid, results = _results(words, error)
-    panels = [each for each in grid_panels(grid, results) if each.x_label == "loops.b"]
-    assert [panel.x for panel in panels] == [[4, 6, 8]] * 2
-    assert {panel.title.rpartition(", ")[2] for panel in panels} == {
-        "recipe=fast", "recipe=paper"
-    }  # fmt: skip
-    curves = [curve.label for curve in panels[0].curves]
-    assert curves == ["model.residual_scaling=none", "model.residual_scaling=sqrt"]
-    one, other = (curve.mean for curve in panels[0].curves)
-    assert other == pytest.approx([0.5 * value for value in one if value is not None])
-
-
 def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evaluation(
     tmp_path: Path,
 ) -> None:
@@ -125,25 +89,3 @@ def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evalua
     assert folder("seed=0,1", "loops.b=4,6") == folder("loops.b=6,4", "seed=1,0")
     assert folder("seed=0,1") != folder("seed=0,1", "evaluation.prompts=7")
     assert folder("seed=0,1", "name=mine").name.startswith("grid-mine-")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["jobs=0"], "jobs must be at least 1"),
-        (["engine=slrum"], "engine.name cannot be 'slrum'; did you mean 'slurm'"),
-        (["engine.pack=2"], "engine.pack is for engine=slurm"),
-        (["engine=slurm", "devices=0"], "devices has no meaning with engine=slurm"),
-    ],
-)
-def test_mistakes_in_the_settings_of_a_grid(words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        grid_settings(words)
-
-
-def test_the_settings_of_a_grid_are_not_those_of_its_runs() -> None:
-    words = ["task=linear", "jobs=3", "devices=1,0", "engine=local", "seed=0,1"]
-    settings, rest = grid_settings(words)
-    assert (settings.jobs, settings.devices) == (3, (1, 0))
-    assert settings.engine == EngineSettings()
-    assert rest == ["task=linear", "seed=0,1"]

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import unquote
 
-import numpy as np
-from pandas import DataFrame
-
-from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import compare, drawing, evaluate
 from looplab.evaluation.panel import Curve, Panel
-from looplab.experiments.scaling_law.law import Law, fitted
-from looplab.experiments.scaling_law.report import write
 from looplab.training import train
 from looplab.training.run_folder.files import write_record
 from tests.conftest import tiny_config
 
 NASTY = 'a<script>alert("x")</script>, $1 & <b>b</b>'
-LAW = Law(E=0.2, A=8.0, B=30.0, alpha=0.5, beta=0.4, phi=0.45)
 
 
 def make(folder: Path) -> Path:
@@ -33,8 +25,8 @@ def make(folder: Path) -> Path:
 
 
 def _measured(folder: Path) -> Path:
-    """Two runs (one read at two numbers of loops, with a shift), their comparison, an experiment
-    with names that hold HTML, and a scaling law, in `folder`, which is returned."""
+    """Two runs (one read at two numbers of loops, with a shift), their comparison, and an
+    experiment with names that hold HTML, in `folder`, which is returned."""
     config = replace(tiny_config(folder), folder=str(folder))
     first, second = train(config), train(replace(config, seed=1))
     settings = EvaluationConfig(
@@ -45,7 +37,6 @@ def _measured(folder: Path) -> Path:
     evaluate(second, settings)
     compare([first, second], settings, folder)
     write_record(experiment_path(folder), "experiment", experiment(first.path))
-    _write_law(folder / "scaling_law-tiny-01234567")
     return folder
 
 
@@ -66,10 +57,6 @@ def experiment(run: Path) -> dict[str, Any]:
         "by_examples", f"Errors of {NASTY}", "k", "error", [0, 1, 2], [*curves, solver], log="y",
         levels={"zero": 1.0}, slider="loop", start=2.0,
     )  # fmt: skip
-    tables = Panel(
-        "tables", "Accuracy by table", "table", "accuracy", [0, 1],
-        [_curve("looped", "looped", "looped", [0.8, 0.7])], x_names=["wind, 1", "<i>credit</i>"],
-    )  # fmt: skip
     names = ("holds", "fails", "not settled", "not measured")
     member = {
         "label": NASTY, "run": str(run), "words": ["task=linear", "loops.b=[1,2]"], "seed": 0,
@@ -79,7 +66,7 @@ def experiment(run: Path) -> dict[str, Any]:
     return {
         "experiment": "fig02", "title": f"Title {NASTY}", "source": "arXiv 2311.12424",
         "scale": "small", "command": "python run.py experiment=fig02", "members": [member],
-        "panels": [panel.plain(), tables.plain()], "verdicts": [verdict(name) for name in names],
+        "panels": [panel.plain()], "verdicts": [verdict(name) for name in names],
         "missing": [f"{NASTY}: 7 of 90 steps"],
     }  # fmt: skip
 
@@ -102,70 +89,24 @@ def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -
     return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high, **more)  # type: ignore[arg-type]
 
 
-def law_table() -> DataFrame:
-    """Losses of LAW with a little noise."""
-    rows = [
-        {"N_once": 200.0, "N_rec": n / r, "r": r, "D": d, "loss": 1.0}
-        for n in (500.0, 1500.0, 6000.0)
-        for r in (1.0, 2.0, 4.0)
-        for d in (3e3, 1e4, 4e4)
-    ]
-    noise = np.exp(np.random.default_rng(0).normal(0, 2e-3, len(rows)))
-    table = DataFrame(rows)
-    return table.assign(loss=LAW.loss(table) * noise)
-
-
-def _write_law(folder: Path) -> None:
-    settings = {"table": "tiny.csv", "resamples": 20}
-    write(fitted(law_table(), {}, [], resamples=20, seed=0), folder, settings, FigureSettings())
-
-
 class Page(HTMLParser):
-    """What a page holds: its tags with attributes, its text outside scripts and styles, and the
-    data of its figures (title, names of the legend, CSV rows)."""
+    """What a page holds: its tags with attributes, and its text outside scripts and styles."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
-        self.figures: list[dict[str, Any]] = []
-        self._open: list[str] = []
+        self.text = self._inside = ""
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.text += " "
-        attributes = {name: value or "" for name, value in attrs}
-        self.tags.append((tag, attributes))
-        self._open.append(tag if "type" not in attributes else f"{tag} {attributes['type']}")
-        if tag == "figure":
-            self.figures.append({"title": "", "names": [], "csv": [], "file": ""})
-        if attributes.get("class") == "csv" and self.figures and "figcaption" in self._open:
-            self.figures[-1] |= {
-                "csv": csv_rows(attributes["href"]),
-                "file": attributes["download"],
-            }
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:
         self.text += " "
-        while self._open and self._open.pop().partition(" ")[0] != tag:
-            pass
+        self._inside = ""
 
     def handle_data(self, data: str) -> None:
-        inside = self._open[-1] if self._open else ""
-        if inside.startswith("button") and "figure" in self._open and "ul" in self._open:
-            self.figures[-1]["names"].append(data)
-        if inside not in ("script", "style"):
+        if self._inside not in ("script", "style"):
             self.text += data
-            if inside == "h4":
-                self.figures[-1]["title"] += data
-
-    def figure(self, title: str) -> dict[str, Any]:
-        """The first figure whose title begins so."""
-        return next(figure for figure in self.figures if figure["title"].startswith(title))
-
-
-def csv_rows(link: str) -> list[list[str]]:
-    """The rows of a CSV in a data link."""
-    head, _, text = link.partition(",")
-    assert head == "data:text/csv;charset=utf-8"
-    return list(csv.reader(unquote(text).splitlines()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.files import read_record, write_record
 from looplab.training.run_folder.run import RunFolder
-from looplab.training.run_folder.status import holding, runs_in
+from looplab.training.run_folder.status import holding
 
 Capture = pytest.CaptureFixture[str]
 
@@ -50,8 +49,6 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
     ("words", "number"),
     [
         (["task=linear"], 1),
-        (["task=linear,sparse_linear"], 3),
-        (["seed=0"], 2),
         (["training.steps=50"], 1),
         (["sparsity=2", "seed=1"], 1),
         (["name=sparse*seed1*"], 1),
@@ -60,48 +57,6 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
 )
 def test_any_setting_chooses(folder: Path, capsys: Capture, words: list[str], number: int) -> None:
     assert len(names(listed(folder, capsys, *words))) == number
-
-
-def test_nothing_that_fits_is_said(folder: Path, capsys: Capture) -> None:
-    assert listed(folder, capsys, "seed=7") == ["none of 3 runs fits seed=7"]
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("tsk=linear", "tsk is not a setting of any run; did you mean 'task'?"),
-        ("state=runing", "state cannot be 'runing'; did you mean 'running'?"),
-        ("sort=errors", "sort cannot be 'errors'; did you mean 'error'?"),
-        ("linear", "'linear' is not of the form key=value"),
-        ("folder=nowhere", "folder must be a folder with runs: there is no folder nowhere"),
-    ],
-)
-def test_mistakes_are_one_line(
-    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, word: str, message: str
-) -> None:
-    monkeypatch.chdir(folder)
-    words = ["action=list", word] if "=nowhere" in word else ["action=list", "folder=.", word]
-    assert main(words) == 2
-    assert capsys.readouterr().err.rstrip() == f"run.py: {message}"
-
-
-def test_rows_without_a_value_are_last_in_both_orders(folder: Path, capsys: Capture) -> None:
-    evaluated = next(folder.glob("*/evaluation.json")).parent.name
-    for sort in ("error", "-error"):
-        assert names(listed(folder, capsys, f"sort={sort}"))[0] == evaluated
-    up, down = (names(listed(folder, capsys, f"sort={sort}")) for sort in ("name", "-name"))
-    assert up == down[::-1] == sorted(up)
-
-
-def test_csv_has_numbers_and_a_column_for_each_setting_that_differs(
-    folder: Path, capsys: Capture
-) -> None:
-    rows = list(csv.DictReader(listed(folder, capsys, "--csv", "sort=name")))
-    linear = next(row for row in rows if row["task"] == "linear")
-    assert (linear["step"], linear["steps"], linear["training.steps"]) == ("50", "50", "50")
-    (errors,) = [row["error"] for row in rows if row["error"]]
-    assert float(errors) > 0
-    assert Path(linear["path"]).is_dir()
 
 
 def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> None:
@@ -125,19 +80,6 @@ def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> N
     (copy / "config.yaml").write_text(": [", encoding="utf-8")
     (row,) = rows_of([copy])
     assert "config.yaml cannot be read" in row["remarks"]
-
-
-def test_a_run_that_cannot_be_read_is_listed_with_the_reason(
-    folder: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    for path in runs_in(folder):
-        shutil.copytree(path, tmp_path / path.name)
-    broken = next(tmp_path.glob("linear*"))
-    shutil.rmtree(broken / "checkpoints")
-    (broken / "config.yaml").write_text(": [", encoding="utf-8")
-    (row,) = (row for row in listed(tmp_path, capsys) if row.startswith(broken.name))
-    assert "! " in row
-    assert "config.yaml cannot be read" in row
 
 
 def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(

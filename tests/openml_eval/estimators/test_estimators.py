@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation import load_run
 from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, read_model
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
-from tests.openml_eval.runs import DIMS, POINTS, B, make_model, write_run
+from tests.openml_eval.runs import DIMS, POINTS, B
 
 NEW = table(7, 4, seed=1)[0]  # queries
 
@@ -93,64 +91,6 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     assert list(longer._contexts.xs.shape) == [2, POINTS + 1, DIMS]
 
 
-def test_every_context_holds_both_classes(runs: Path) -> None:
-    X = table(100, 4)[0]
-    rare = (np.arange(100) < 10).astype(int)
-    fitted = LoopedClassifier(runs / "classifier", n_contexts=10).fit(X, rare)
-    assert (fitted._contexts.ys > 0).sum(1).tolist() == [1] * 10 + [9] * 10
-
-
-def test_the_seed_chooses_the_contexts(runs: Path) -> None:
-    X, labels = halves(40, 4)
-    estimators = [
-        LoopedClassifier(runs / "classifier", random_state=seed).fit(X, labels)
-        for seed in (0, 0, 1)
-    ]
-    one, again, other = (estimator.predict_proba(NEW) for estimator in estimators)
-    np.testing.assert_array_equal(one, again)
-    assert np.abs(one - other).max() > 1e-4
-
-
-def test_units_do_not_matter(runs: Path) -> None:
-    """Neither those of the features nor those of y, which are the predictions' too."""
-    X, y = table(40, 4)
-    estimator = LoopedRegressor(runs / "regressor")
-    expected = estimator.fit(X, y).predict(NEW)
-    units = np.array([1e-9, 2, 0.3, 1e4])
-    moved = estimator.fit(X * units + 5 * units, 3 * y - 2).predict(NEW * units + 5 * units)
-    np.testing.assert_allclose(moved, 3 * expected - 2, rtol=1e-9)
-
-
-def test_weights_may_be_large_but_must_be_numbers(tmp_path: Path) -> None:
-    config = Config(
-        task=TaskConfig("linear", dims=DIMS, points=POINTS),
-        model=ModelConfig(n_embd=16, n_head=2, n_positions=POINTS),
-        loops=LoopsConfig(B, 2),
-    )
-    model = make_model(config)
-    with torch.no_grad():
-        model.read_out.weight.fill_(3e38)
-        for weights in model.loop.parameters():
-            weights.fill_(3e38)
-    run = write_run(tmp_path / "run", config, model)
-    X, y = table(POINTS - 1, 4)
-    assert np.isfinite(LoopedRegressor(run).fit(X, y).predict(NEW)).all()
-    with torch.no_grad():
-        model.read_out.weight.fill_(torch.nan)
-    run = write_run(tmp_path / "other", config, model)
-    with pytest.raises(ValueError, match=r"weights that are not finite \(read_out.weight\)"):
-        LoopedRegressor(run).fit(X, y)
-
-
-def test_what_is_constant_in_training_is_ignored(runs: Path) -> None:
-    X, y = table(30, 4)
-    estimator = LoopedRegressor(runs / "regressor")
-    expected = estimator.fit(X, y).predict(NEW)
-    same = np.column_stack((X, np.full(30, 0.1)))
-    other = np.column_stack((NEW, np.arange(len(NEW))))
-    np.testing.assert_allclose(estimator.fit(same, y).predict(other), expected)
-
-
 def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     X = table(30, 4)[0]
     constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
@@ -159,3 +99,14 @@ def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
     assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
     np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
     assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
+
+
+def test_there_is_a_prediction_after_each_loop(runs: Path) -> None:
+    X, y = table(40, 4)
+    run = runs / "regressor"
+    staged = list(LoopedRegressor(run, n_loops=6).fit(X, y).staged_predict(NEW))
+    assert len(staged) == 6
+    for loops in (1, 4, 6):
+        expected = LoopedRegressor(run, n_loops=loops).fit(X, y).predict(NEW)
+        np.testing.assert_allclose(staged[loops - 1], expected, rtol=1e-9)
+    assert np.abs(staged[0] - staged[-1]).max() > 0.1

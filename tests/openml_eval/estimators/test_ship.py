@@ -6,14 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
-from looplab.openml_eval.__main__ import main
-from looplab.openml_eval.estimators import LoopedClassifier, read_model, ship
+from looplab.openml_eval.estimators import LoopedClassifier, ship
 from looplab.openml_eval.settings import ShipSettings
 from looplab.training.run_folder.checkpoint import load_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder
@@ -50,33 +47,3 @@ def test_nothing_but_weights_and_their_settings_is_kept(
     assert (shipped.folder, shipped.device) == (Config.folder, Config.device)
     for part in ("task", "model", "loops", "curriculum", "training", "seed"):
         assert getattr(shipped, part) == getattr(config, part)
-
-
-def test_a_run_of_the_other_kind_replaces_nothing(runs: Path, shelf: Path) -> None:
-    ship(ShipSettings(str(runs / "classifier"), "classifier"))
-    with pytest.raises(ConfigError, match="a classifier of two classes is needed"):
-        ship(ShipSettings(str(runs / "regressor"), "classifier"))
-    assert read_model(shelf / "classifier", classes=2).model.spec.classes == 2
-
-
-def test_the_command_says_what_it_wrote(
-    runs: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["action=ship", f"run={runs / 'regressor'}", "name=regressor"]) == 0
-    assert capsys.readouterr().out.startswith(f"{shelf / 'regressor'}: ")
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["run=runs/NAME", "name=clasifier"], "name cannot be 'clasifier'; did you mean"),
-        (["run=nowhere", "name=regressor"], "nowhere is no run folder"),
-        (["name=regressor"], "run must be given"),
-    ],
-)
-def test_a_mistake_is_one_line(
-    words: list[str], line: str, shelf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["action=ship", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"openml_eval: {line}")
-    assert not shelf.exists()

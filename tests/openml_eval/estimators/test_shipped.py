@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -14,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from looplab.openml_eval.estimators import SHIPPED, LoopedClassifier, LoopedRegressor, read_model
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 
 BOTH = [(LoopedClassifier, "classifier", 2), (LoopedRegressor, "regressor", 0)]
 
@@ -27,23 +26,6 @@ def test_every_check_of_scikit_learn_passes(cls: Any, name: str, classes: int) -
     assert len(results) > 50
     unpassed = [r["check_name"] for r in results if r["status"] != "passed"]
     assert set(unpassed) <= {"check_array_api_input"}  # of other libraries' arrays
-
-
-@pytest.mark.parametrize(("cls", "name", "classes"), BOTH)
-def test_what_ships_is_small_and_holds_weights_alone(cls: Any, name: str, classes: int) -> None:
-    folder = SHIPPED / name
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    (tensors,) = (folder / "checkpoints").glob("*.safetensors")
-    stem = f"checkpoints/{tensors.stem}"
-    assert files == {"config.yaml", f"{stem}.safetensors", f"{stem}.json"}
-    assert sum((folder / file).stat().st_size for file in files) < 1_000_000
-    length = int.from_bytes(tensors.read_bytes()[:8], "little")
-    names = json.loads(tensors.read_bytes()[8 : 8 + length])
-    assert all(key.startswith("model.") for key in names if key != "__metadata__")
-    trained = read_model(folder, classes)
-    assert trained.model.spec.dims >= 10
-    assert (trained.context, trained.config.folder) == (40, "runs")
-    assert trained.config.training.steps == int(tensors.stem)
 
 
 def shares(X: Any, y: Any, models: list[Any], rows: int = 40, repeats: int = 8) -> Any:
@@ -65,28 +47,10 @@ def test_the_classifier_reads_a_real_table() -> None:
         assert ours > max(0.85, theirs - 0.04)
 
 
-@pytest.mark.parametrize("features", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("features", [1, 10])
 def test_the_regressor_follows_linear_functions_of_few_features(features: int) -> None:
     random = np.random.default_rng(features)
     X = random.normal(size=(600, features)) * 10.0 ** random.uniform(-2, 2, features)
     y = (X / X.std(0)) @ random.normal(size=features) + 5
     (ours,) = shares(X, y, [LoopedRegressor(device="cpu")])
     assert ours > 0.96
-
-
-@pytest.mark.parametrize("estimator", [LoopedClassifier, LoopedRegressor])
-def test_the_mean_over_orders_depends_less_on_the_order_of_columns(estimator: Any) -> None:
-    changes: dict[int, list[float]] = {1: [], 4: []}
-    for seed in range(3):
-        random = np.random.RandomState(seed)
-        X, order = random.randn(60, 6), random.permutation(6)
-        y = X @ random.randn(6)
-        y = (y > 0).astype(int) if estimator is LoopedClassifier else y
-        for n_orders, found in changes.items():
-            model = estimator(n_orders=n_orders)
-            call = "predict_proba" if estimator is LoopedClassifier else "predict"
-            answers = [
-                getattr(model.fit(part[:40], y[:40]), call)(part[40:]) for part in (X, X[:, order])
-            ]
-            found.append(np.abs(answers[0] - answers[1]).mean())
-    assert np.mean(changes[4]) < 0.8 * np.mean(changes[1])

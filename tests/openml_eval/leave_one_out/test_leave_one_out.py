@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,6 @@ from looplab import training
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
 from looplab.tasks import make_task
-from looplab.training import Interrupted
-from tests.conftest import HOME
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
 
@@ -32,47 +26,6 @@ def result_of(runs: Path) -> dict[str, Any]:
     (path,) = runs.glob("openml-????????/openml.json")
     content: dict[str, Any] = json.loads(path.read_text())
     return content
-
-
-@pytest.mark.slow
-def test_all_tables_in_two_processes_and_everything_is_found_again(
-    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    given = words(data, tmp_path, "held_out=[third,720]", "jobs=2", "model=looped", "seeds=[0,1]")
-    assert main(given) == 0
-    said = capfd.readouterr().out
-    assert said.count("looped, seed") == 4
-    assert "beats the larger class on" in said
-    result = result_of(tmp_path)
-    assert [entry["name"] for entry in result["tables"]] == ["third", "abalone"]
-    assert [entry["sha256"] for entry in result["tables"]] == [
-        json.loads((data / f"{name}.json").read_text())["sha256"] for name in ("third", "abalone")
-    ]
-    (place,) = tmp_path.glob("openml-????????")
-    for entry in result["tables"]:
-        model = entry["models"]["looped"]
-        assert [run["seed"] for run in model["runs"]] == [0, 1]
-        right = []
-        for run in model["runs"]:
-            (path,) = Path(run["path"]).glob("cache/tables-*.npz")
-            with np.load(path, allow_pickle=False) as file:
-                right.append(file["scores"])
-            assert right[-1].shape == (2, 3, 3)
-            assert right[-1][..., 2].sum(1).tolist() == [entry["rows"]] * 2
-        expected = np.mean([each[..., :2] for each in right]) * 3 / entry["rows"]
-        assert model["accuracy"]["mean"] == pytest.approx(expected)
-        assert model["accuracy"]["low"] <= expected <= model["accuracy"]["high"]
-        assert set(entry["solvers"]) == {"logistic", "k-NN", "forest", "boosting", "majority"}
-    assert result["tables"][1]["models"]["looped"]["published"]["mean"] == 0.6622
-    assert result["tables"][0]["models"]["looped"]["published"] is None
-    names = {"accuracy.png", "accuracy.csv"}
-    assert {path.name for path in (place / "figures").iterdir()} == names
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
-    caches = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")}
-    assert main([*given[:-3], "jobs=1", *given[-2:]]) == 0
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*cache/*.npz")} == caches
-    assert result_of(tmp_path) == result
 
 
 def test_one_failure_is_named_and_the_rest_goes_on(
@@ -92,40 +45,6 @@ def test_one_failure_is_named_and_the_rest_goes_on(
     result = result_of(tmp_path)
     assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
     assert "looped beats the larger class on" in said
-
-
-@pytest.mark.slow
-def test_a_signal_saves_and_the_same_command_goes_on(data: Path, tmp_path: Path) -> None:
-    given = words(data, tmp_path, "held_out=[8,720]", "model=looped", "jobs=2")
-    given = [word for word in given if not word.startswith("training.steps")]
-    command = [sys.executable, "-m", "openml_eval", *given, "training.log_every=1"]
-    process = subprocess.Popen(
-        [*command, "training.steps=100000"], cwd=HOME, stdout=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob("tables-*/metrics.jsonl"))) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert said.endswith("stopped, with every training saved; the same command resumes\n")
-    for path in tmp_path.glob("tables-*"):
-        status = json.loads((path / "status.json").read_text())
-        assert status["state"] == "interrupted"
-        assert (path / "checkpoints" / f"{status['step']:08d}.safetensors").exists()
-    assert not list(tmp_path.glob("openml-*/openml.json"))
-
-
-def test_an_interrupted_training_here_ends_the_command(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def train(config: Any) -> Any:
-        raise Interrupted(signal.SIGINT, 3)
-
-    monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
-    assert main(words(data, tmp_path, "held_out=8", "jobs=1")) == 130
-    assert "the same command resumes" in capsys.readouterr().out
 
 
 def test_the_references_protocol_stands_beside_table_2(

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import Config, EvaluationConfig, ModelConfig, TaskConfig
-from looplab.openml_eval.catalogue import TABLES
 from looplab.openml_eval.leave_one_out import Scored, Scoring, table_entry
-from looplab.openml_eval.report import accuracy_panel, printed, report
+from looplab.openml_eval.report import report
 from looplab.openml_eval.scoring import SOLVERS
 from looplab.openml_eval.settings import RunSettings
 from looplab.openml_eval.tables import Source, Table
@@ -68,70 +67,3 @@ def test_accuracy_is_the_mean_of_both_polarities_and_must_clear_the_larger_class
     assert "looped beats the larger class on 1 of 2 tables beyond its interval" in said
     low = run(POLLEN, 0.62, 0.62)
     assert not told(low)[0]["tables"][0]["models"]["looped"]["beats_majority"]
-
-
-def test_training_seeds_are_averaged_and_named() -> None:
-    result, _ = told(run(POLLEN, 0.9, 0.9, seed=0), run(POLLEN, 0.5, 0.5, seed=1))
-    found = result["tables"][0]["models"]["looped"]
-    assert found["accuracy"]["mean"] == pytest.approx(0.7)
-    assert found["accuracy"]["low"] < 0.55  # one seed twice
-    assert [each["seed"] for each in found["runs"]] == [0, 1]
-
-
-def test_remarks_stand_once_with_the_tables_they_are_of() -> None:
-    _, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9))
-    assert "871 pollen: its class is the half of the file" in said
-    assert "all: rebuilt" in said
-    assert said.count("rebuilt") == 1
-
-
-def test_solvers_and_the_paper_stand_beside() -> None:
-    right = np.full((2, 8, len(SOLVERS) + 1), 5.0)
-    right[:, :4, 2] = 0
-    solved: Done = job(POLLEN, solvers=True), ({}, right)
-    result, said = told(run(POLLEN, 0.9, 0.9), run(MINE, 0.9, 0.9), solved)
-    means = {name: found["mean"] for name, found in result["tables"][0]["solvers"].items()}
-    assert means == {name: 0.5 if name == "forest" else 1.0 for name in SOLVERS}
-    row = next(line for line in said.splitlines() if line.startswith("871 pollen"))
-    assert row.split()[2:5] == ["40", "5", "0.900"]
-    assert "0.510" in row  # printed
-    panel = accuracy_panel(result)
-    assert panel.bars
-    assert panel.x_names == ["871 pollen", "mine"]
-    curves = {curve.label: curve for curve in panel.curves}
-    assert list(curves) == ["looped", "looped, paper", *SOLVERS, "larger class"]
-    assert [*curves["forest"].mean] == [0.5, None]
-    paper = curves["looped, paper"]
-    assert paper.kind == "looped"  # its colour, hollow
-    assert paper.mean[0] == 0.5098
-    std = printed(871)["looped"]["std"]
-    assert paper.low[0] == pytest.approx(0.5098 - std)
-    assert [*curves["larger class"].mean] == [0.6, 0.5]
-
-
-# As the paper rounds them: standard, looped.
-PAPER = {
-    720: (0.626, 0.662),
-    725: (0.511, 0.504),
-    737: (0.656, 0.72),
-    803: (0.394, 0.40),
-    807: (0.405, 0.416),
-    816: (0.463, 0.462),
-    819: (0.483, 0.568),
-    847: (0.668, 0.757),
-    871: (0.532, 0.51),
-    42192: (0.65, 0.65),
-}
-
-
-@pytest.mark.parametrize("openml_id", [*TABLES])
-def test_all_ten_are_there_and_round_to_what_the_paper_has(openml_id: int) -> None:
-    found = printed(openml_id)
-    assert list(found) == ["standard", "looped"]
-    for number, expected in zip(found.values(), PAPER[openml_id], strict=True):
-        assert number["mean"] == pytest.approx(expected, abs=2e-3)
-        assert 0.003 < number["std"] < 0.016
-
-
-def test_other_tables_have_none() -> None:
-    assert printed(7) == printed(None) == {}

@@ -12,9 +12,7 @@ from torch import Generator, Tensor
 from looplab.models.loops.loop import LoopState
 from looplab.probing.dynamics.trajectory import (
     Movements,
-    StateSpread,
     Trajectory,
-    cosines,
     effective_rank,
     follow,
 )
@@ -72,36 +70,6 @@ def test_a_map_with_a_fixed_point_shrinks_by_its_factor(factor: float) -> None:
     np.testing.assert_allclose(found["cosines"], np.stack([np.outer(signs, signs)] * 2))
 
 
-def test_norms_begin_at_the_read_in_and_tell_raw_from_stream() -> None:
-    centre, start, read_in = (normal(2, 5, 4, seed=seed) for seed in range(3))
-    found = movements(shrinking(0.0, centre, start)._replace(read_in=read_in))
-    lengths = [states.norm(dim=-1).mean(1) for states in (read_in, *[centre] * LOOPS)]
-    np.testing.assert_allclose(found["stream"], torch.stack(lengths, dim=1))
-    np.testing.assert_allclose(found["raw"][:, 0], found["stream"][:, 0])
-    np.testing.assert_allclose(found["raw"][:, 1:], 3 * found["stream"][:, 1:])
-
-
-@pytest.mark.parametrize("size", [1e-4, 1e4])
-def test_what_rests_has_no_direction(size: float) -> None:
-    """After the first loop of a constant map nothing moves, and rounding is no movement."""
-    centre, start = size * (normal(2, 5, 4) + 10), size * normal(2, 5, 4, seed=1)
-    found = movements(shrinking(1e-14, centre, start))
-    np.testing.assert_allclose(found["cosines"][:, 0, 0], 1)
-    assert np.isnan(found["cosines"][:, 1:]).all()
-    # Small movements are movements: the fifth is 1e-8 of the first.
-    found = movements(shrinking(0.01, centre, start), near=5)
-    np.testing.assert_allclose(found["cosines"], 1, rtol=1e-4)
-
-
-def test_a_token_that_rests_does_not_count_among_those_that_move() -> None:
-    one, other = normal(1, 2, 3), normal(1, 2, 3, seed=1)
-    one, other = one / one.norm(dim=-1, keepdim=True), other / other.norm(dim=-1, keepdim=True)
-    other[0, 1] = 0
-    both = cosines([one, other])[0]
-    torch.testing.assert_close(both[0, 1], one[0, 0] @ other[0, 0])
-    torch.testing.assert_close(both.diagonal(), torch.ones(2, dtype=torch.float64))
-
-
 def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
     states = normal(4, 2, 5, 3)  # the start, and after three loops
     steps = (LoopState(y, y) for y in states[1:])
@@ -141,33 +109,6 @@ def test_effective_ranks_of_known_spectra() -> None:
     assert np.isnan(effective_rank(torch.zeros(3)))
 
 
-def test_the_spread_of_states_is_that_of_their_centred_matrix() -> None:
-    states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
-    offsets = 4 * normal(5, 6, seed=1)  # of each position: the same in all prompts
-    spread, none = StateSpread(), StateSpread()
-    for rows in (slice(3), slice(3, 8)):
-        spread.add(states[rows] + offsets)
-        none.add(offsets.expand(8, -1, -1)[rows])
-    centred = (states - states.mean(0)).flatten(0, 1)
-    assert spread.rank() == pytest.approx(effective_rank(torch.linalg.svdvals(centred)), rel=1e-6)
-    assert np.isnan(none.rank())
-
-
-@pytest.mark.parametrize("size", [1e-3, 1e-9, 1e-15])
-def test_small_differences_between_prompts_have_the_rank_of_large_ones(size: float) -> None:
-    """Down to rounding, which has none."""
-    states = normal(8, 5, 6) * torch.tensor([3.0, 2.0, 1.0, 0.5, 0.1, 0.0])
-    spread = StateSpread()
-    spread.add(size * states + 4 * normal(5, 6, seed=1))
-    centred = (states - states.mean(0)).flatten(0, 1)
-    found = spread.rank()
-    if size == 1e-15:
-        assert np.isnan(found)
-    else:
-        exact = effective_rank(torch.linalg.svdvals(centred))
-        assert found == pytest.approx(exact, rel=1e-4)
-
-
 @pytest.mark.parametrize("injection", ["add", "multiply", "none", "standard"])
 def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
     """From what its loop starts from, with the read-in at index 0, without the last y."""
@@ -194,15 +135,3 @@ def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
         torch.testing.assert_close(found.raw, state.raw)
     assert len(states) == 3
     assert (trajectory.one_loop is None) == (injection == "standard")
-
-
-def test_ranks_are_those_of_what_the_next_loop_reads_at_x() -> None:
-    model, prompts = make_model().double(), as_double(draw_prompts(batch=64))
-    found = Movements(1)
-    found.add(follow(model, prompts, 2))
-    _, (state, _), _ = model.unroll(prompts, 2)
-    at_x = state.stream[:, ::2]
-    exact = effective_rank(torch.linalg.svdvals((at_x - at_x.mean(0)).flatten(0, 1)))
-    read_in, after = found.effective_ranks()
-    assert after == pytest.approx(exact, rel=1e-4)
-    assert 2 < read_in <= 3 + 1e-6  # of x: y's tokens have rank 1

@@ -60,22 +60,13 @@ def test_norm_and_radius_of_matrices_differ_and_are_theirs() -> None:
     assert exact[0] > 8 * radius.values[0]
 
 
-def test_a_nonlinear_map_is_measured_where_it_stands() -> None:
-    at = torch.tensor([[0.3, 0.1], [1.5, 0.2]], dtype=torch.float64)
-    slopes = at.cos()
-    norm, radius = spectral_norm(torch.sin, at, seeded()), spectral_radius(torch.sin, at, seeded())
-    torch.testing.assert_close(norm.values, slopes.amax(1), rtol=1e-9, atol=0)
-    torch.testing.assert_close(radius.values, slopes.amax(1), rtol=1e-9, atol=0)
-
-
-@pytest.mark.parametrize("kind", ["dense", "diagonal", "of rank one", "badly scaled"])
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("kind", ["dense", "of rank one", "badly scaled"])
+@pytest.mark.parametrize("size", [2, 5])
 def test_small_matrices_are_exact(kind: str, size: int) -> None:
     """Also once an iteration has gone through the whole space and rounding is all that is left."""
     drawn = torch.randn(50, size, size, generator=seeded(size), dtype=torch.float64)
     matrices = {
         "dense": drawn,
-        "diagonal": torch.diag_embed(drawn[:, 0]),
         "of rank one": drawn[:, :, :1] * drawn[:, :1],
         "badly scaled": drawn.triu() * torch.logspace(-3, 3, size)[:, None].double(),
     }[kind]
@@ -114,32 +105,6 @@ def test_an_iteration_ends_where_every_prompt_rests(
         assert found.iterations == iterations
 
 
-@pytest.mark.parametrize("estimate", [spectral_norm, spectral_radius])
-def test_an_iteration_that_does_not_end_says_what_is_left(
-    estimate: Callable[..., Estimate],
-) -> None:
-    """Eigenvalues 1.001 and 1 are not told apart after ten iterations; read after 8 and 10."""
-    function, at = linear(stretching(1.001))
-    first, last = (estimate(function, at, seeded(), tolerance=0.0, most=n) for n in (8, 10))
-    assert (first.iterations, last.iterations) == (8, 10)
-    assert first.change.item() == math.inf
-    moved = (last.values - first.values).abs() / last.values
-    torch.testing.assert_close(last.change, moved, rtol=0.1, atol=0)
-    assert 1e-4 < moved.item() < 0.1
-
-
-def test_a_map_that_forgets_everything_has_radius_zero() -> None:
-    """At once, where its norm is zero too, or after two steps: up to rounding's root."""
-    twice = torch.tensor([[0.0, 3.0], [0.0, 0.0]], dtype=torch.float64)
-    function, at = linear(0 * twice, twice)
-    norm, radius = spectral_norm(function, at, seeded()), spectral_radius(function, at, seeded())
-    torch.testing.assert_close(norm.values, torch.tensor([0.0, 3.0], dtype=torch.float64))
-    assert radius.values[0] == 0
-    assert radius.values[1] < 1e-6
-    assert not norm.change.any()
-    assert radius.change[0] == 0
-
-
 def real_loop(injection: str, points: int = 6) -> tuple[Map, Tensor]:
     """One loop of a small model in float64, at its state after four."""
     family = "tied" if injection == "none" else "looped"
@@ -151,7 +116,7 @@ def real_loop(injection: str, points: int = 6) -> tuple[Map, Tensor]:
     return trajectory.one_loop, last.stream
 
 
-@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+@pytest.mark.parametrize("injection", ["add", "none"])
 @pytest.mark.parametrize("points", [6, 30])  # 59 tokens are beyond what plain products serve
 def test_derivatives_of_a_real_loop_are_finite_differences(injection: str, points: int) -> None:
     step, at = real_loop(injection, points)
@@ -166,7 +131,7 @@ def test_derivatives_of_a_real_loop_are_finite_differences(injection: str, point
     torch.testing.assert_close((pull(other) * direction).sum(), (other * forward).sum())
 
 
-@pytest.mark.parametrize("injection", ["add", "multiply", "none"])
+@pytest.mark.parametrize("injection", ["add", "none"])
 def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str) -> None:
     step, at = real_loop(injection)
     whole = torch.func.jacrev(step)(at).flatten(4).flatten(1, 2)  # [B, S·D, B, S, D] in rows
@@ -178,9 +143,3 @@ def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str
     radius = spectral_radius(step, at, seeded())
     exact = torch.stack([torch.linalg.eigvals(each).abs().max() for each in jacobians])
     torch.testing.assert_close(radius.values, exact, rtol=1e-4, atol=0)
-
-
-def test_the_same_seed_gives_the_same_numbers() -> None:
-    step, at = real_loop("add")
-    once, again = (spectral_radius(step, at, seeded(3), most=40) for _ in range(2))
-    assert torch.equal(once.values, again.values)

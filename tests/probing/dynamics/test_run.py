@@ -3,16 +3,12 @@ interruption leaves behind."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.measure import dynamics
@@ -21,18 +17,6 @@ from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run
 
 pytestmark = pytest.mark.usefixtures("undrawn")
-
-
-def test_each_setting_is_measured_on_its_own(tiny_run: Run) -> None:
-    settings = DynamicsSettings(str(tiny_run.path), loops=4, prompts=4, seed=3)
-    for other in (settings, replace(settings, loops=5), settings, replace(settings, prompts=5)):
-        found = dynamics(other)
-        assert found["loops"] == len(found["change"]["loop"]) == other.loops
-        assert len(found["contraction"]["spectral_norm"]["by_prompt"]) == other.prompts
-    # What another version wrote is not taken for ours.
-    path = tiny_run.path / "dynamics.json"
-    path.write_text(json.dumps(found | {"format": 1, "norm": None}))
-    assert dynamics(other)["norm"] == found["norm"]
 
 
 def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
@@ -57,14 +41,3 @@ def test_both_factors_are_of_the_last_states_in_float64_from_the_runs_seed(
     (radius,) = numbers(found["contraction"]["spectral_radius"]["mean"])
     assert radius / norm == pytest.approx(1.5)
     assert norm / 2 == pytest.approx(found["residual"]["absolute"]["mean"][-1])
-
-
-def test_a_device_without_float64_is_refused(
-    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def place(*_: str) -> SimpleNamespace:
-        return SimpleNamespace(device=torch.device("mps"))
-
-    monkeypatch.setattr(dynamics_run, "place_exactly", place)
-    with pytest.raises(ConfigError, match="device cannot be mps: it has no float64"):
-        dynamics(DynamicsSettings(str(tiny_run.path)))

@@ -39,29 +39,6 @@ class Measured(Movements):
         return [3.0, NAN, 2.0]
 
 
-def test_parts_have_their_loops_means_and_intervals() -> None:
-    found = summary(Measured(), seed=0)
-    assert found["norm"]["loop"] == [0, 1, 2, 3]
-    assert found["change"]["loop"] == found["residual"]["loop"] == [1, 2, 3]
-    assert found["cosines"]["loop"] == [1, 2]
-    assert found["effective_rank"] == {"loop": [0, 1, 2], "value": [3.0, None, 2.0]}
-    for curve, name in (
-        (found["norm"]["raw"], "raw"),
-        (found["norm"]["stream"], "stream"),
-        (found["change"]["absolute"], "absolute"),
-        (found["change"]["relative"], "relative"),
-        (found["residual"]["absolute"], "residual"),
-        (found["residual"]["relative"], "relative_residual"),
-    ):
-        values = ARRAYS[name]
-        assert curve["mean"] == pytest.approx(values.mean(0))
-        # 1.645 standard errors to either side of the mean.
-        width = np.array(curve["high"]) - curve["low"]
-        np.testing.assert_allclose(width, 2 * 1.645 * values.std(0) / PROMPTS**0.5, rtol=0.15)
-    assert summary(Measured(), seed=1)["norm"]["raw"] != found["norm"]["raw"]
-    assert "residual" not in summary(Measured(residual=None), seed=0)
-
-
 def test_prompts_that_rest_are_told_from_those_that_do_not() -> None:
     """A quarter rests at the end, of which all but one have moved before."""
     relative = np.full((PROMPTS, LOOPS), 0.5) + np.arange(PROMPTS)[:, None]
