@@ -157,7 +157,9 @@ def test_a_question_in_one_file(tmp_path: Path) -> None:
         '"task": "linear", "training.steps": 20, "task.dims": 2, "task.points": 4, "loops.b": 3,'
         '"curriculum.dims.start": 2, "curriculum.loops.start": 3, "task.distinct_prompts": 8,'
     )
-    (tmp_path / "wide.py").write_text(code.replace('"task": "linear",', short), encoding="utf-8")
+    code = code.replace('"task": "linear",', short)
+    few = '"seeds": 2, "evaluation": {"prompts": 64, "resamples": 50},'
+    (tmp_path / "wide.py").write_text(code.replace('"seeds": 2,', few), encoding="utf-8")
     for _ in range(2):
         said = shell("run.py experiment=wide.py jobs=1 device=cpu", tmp_path)
         assert "wide: What one more loop moves, by width" in said
