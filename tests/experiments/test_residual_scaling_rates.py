@@ -1,4 +1,4 @@
-"""The verdicts on learning rates whose optimum is known; and rates of trained runs."""
+"""The verdicts on learning rates whose optimum is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of all claims: each once, under its paper."""
+"""All experiments leave one table of claims."""
 
 from __future__ import annotations
 

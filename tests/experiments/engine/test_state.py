@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.many_runs import Estimates, progress
 from looplab.experiments.plan import plan
 from looplab.training import train
-
-
-@pytest.mark.parametrize("name", [name for name in shipped_names() if "standard" not in name])
-def test_a_model_that_ships_is_a_finished_run_of_its_settings(name: str) -> None:
-    config = read_config(SHELF / name)
-    assert progress(config) == (f"shipped/{name}", "finished", config.training.steps)
-    other = replace(config, seed=config.seed + 1)
-    assert progress(other).state == "new"
 
 
 def test_a_training_counts_by_the_work_that_is_done(tiny: Path) -> None:

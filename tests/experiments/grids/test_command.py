@@ -1,4 +1,4 @@
-"""`python run.py -m …` end to end: members together, held, failing, and their one table."""
+"""`python run.py -m …` end to end: members together, failing, and their one table."""
 
 from __future__ import annotations
 
