@@ -79,13 +79,6 @@ def test_gain_is_that_of_the_best_rates() -> None:
     assert gain(after, before)["verdict"] == "loss"
 
 
-def test_one_seed_shows_nothing() -> None:
-    unknown = {"verdict": "unknown", "reason": "one seed has no spread"}
-    assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1]) == unknown
-    few, many = (optimum(RATES, bowl(best)[:, :1]) for best in (1e-3, 4e-3))
-    assert movement(RATES, few, many) == unknown
-
-
 def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 1/R the best rate is .004 at every R; with 1/√R it is half that at R = 8, where 1/R
     gains .2 bits. A run that collapsed has no place."""

@@ -6,20 +6,8 @@ from pathlib import Path
 
 from looplab.experiments.command import ExperimentSettings
 from looplab.experiments.definition import load, members_of
-from looplab.experiments.many_runs import Estimates, progress
 from looplab.experiments.plan import plan
 from looplab.training import train
-
-
-def test_a_training_counts_by_the_work_that_is_done(tiny: Path) -> None:
-    first, second, *_ = (member.config for member in members_of(load(str(tiny)), "small"))
-    train(first, until=2)
-    assert progress(first).state == "interrupted"
-    left = Estimates([first, second]).left()
-    assert 0 < left[0] < left[1]
-    train(first)
-    assert progress(first)[1:] == ("finished", 4)
-    assert Estimates([first, second]).left()[0] == 0
 
 
 def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:

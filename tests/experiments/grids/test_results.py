@@ -83,6 +83,17 @@ def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> 
     assert row["last_low"] < row["last"] < row["last_high"]
 
 
+def test_only_settings_that_differ_in_one_value_are_compared() -> None:
+    words = ["loops.b=4,6", "training.learning_rate=1e-3,1e-2", "seed=0,1"]
+    error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
+    error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
+    grid, runs = _results(words, error)
+    tests = paired_tests(grid, errors_by_setting(runs))
+    assert sorted(test["differ in"] for test in tests) == [
+        *["loops.b"] * 2, *["training.learning_rate"] * 2
+    ]  # fmt: skip
+
+
 def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evaluation(
     tmp_path: Path,
 ) -> None:
