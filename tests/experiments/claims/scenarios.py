@@ -107,10 +107,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         reads(groups("iterates", family="looped", b=8, methods={"newton": {"per_loop": ...}})),
         2.0, 0.5,
     ),
-    "newton_nearer_than_descent": (
-        reads(groups("iterates", family="looped", b=8, methods={"newton": {"nearer": ...}})),
-        0.1, -0.1,
-    ),
     "linear_attention_learns_inverse_covariance": (
         reads(
             groups("preconditioner", b=8, spread=...),
