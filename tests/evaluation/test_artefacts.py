@@ -1,5 +1,5 @@
-"""Evaluations of one run stand beside each other, are of today's code, and say what is unfinished;
-what was altered is computed again."""
+"""Evaluations of one run stand beside each other and are of today's code; what was altered is
+computed again."""
 
 from __future__ import annotations
 

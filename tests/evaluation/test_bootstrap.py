@@ -1,4 +1,4 @@
-"""Bootstrap intervals against an index-by-index resampling and against the normal law."""
+"""Bootstrap intervals against an index-by-index resampling, and how often they cover the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: their formats, sizes, titles and axes; what a CSV says is what the picture shows."""
+"""Pictures: their formats and files, and the curve of a training."""
 
 from __future__ import annotations
 

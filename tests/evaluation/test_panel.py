@@ -1,4 +1,4 @@
-"""A panel's numbers: as a table, as JSON, over seeds."""
+"""A panel's numbers: as a table, over seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published numbers: that the file is whole, and which runs they can stand beside."""
+"""Which runs published numbers stand beside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a measurement: in tables, in comparisons and on pictures."""
+"""Numbers of a comparison are those of its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four formats of a table, and names that hold what a format gives a meaning to."""
+"""Names that hold what the format of a table gives a meaning to."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +44,6 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
                     assert mean is not None
                     assert low <= mean <= high
         assert len(panel.x_names or panel.x) == len(panel.x)
-        text = json.dumps(panel.plain(), sort_keys=True)
-        assert json.dumps(Panel.read(json.loads(text)).plain(), sort_keys=True) == text
     with styled():
         for panel in panels:
             draw([panel], FigureSettings())

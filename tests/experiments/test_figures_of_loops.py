@@ -1,4 +1,4 @@
-"""Figures of residual scaling in experiments: measured once, found again, drawn."""
+"""Figures of residual scaling in experiments: measured once, found again."""
 
 from __future__ import annotations
 

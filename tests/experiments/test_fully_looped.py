@@ -1,5 +1,4 @@
-"""The fully looped connectivities: their errors, plateaus and collapses, and their norms in
-training."""
+"""The fully looped connectivities: their plateaus and collapses, and their norms in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The iso-depth law: its grid, and what is fitted."""
+"""The iso-depth law: what is fitted."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from looplab.experiments.claims import Estimate, NotMeasured
 from looplab.experiments.measuring import (
     band,
     estimate,
-    over_runs,
 )
 
 _SETTINGS = EvaluationConfig(resamples=200)
@@ -37,14 +36,6 @@ def test_a_band_lies_within_the_interval_that_decides() -> None:
         assert found.mean == pytest.approx(drawn.mean[place])
         assert found.low <= drawn.low[place] + rounding
         assert found.high >= drawn.high[place] - rounding
-
-
-def test_one_run_alone_has_no_interval_and_says_so() -> None:
-    one = over_runs([3.0]).plain()
-    assert (one["mean"], one["low"], one["high"], one["seeds"]) == (3.0, None, None, 1)
-    assert one["note"] == "one seed has no spread"
-    two = over_runs([3.0, 3.0])
-    assert (two.low, two.high, two.seeds) == (3.0, 3.0, 2)
 
 
 def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured() -> None:

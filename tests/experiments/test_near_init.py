@@ -1,5 +1,5 @@
-"""The transformer near its initialisation against one in plain Python, how it is made, its first
-steps against AdamW written out; and what the figures of it hold."""
+"""The transformer near its initialisation against one in plain Python, its first steps against
+AdamW written out; and what the figures of it hold."""
 
 from __future__ import annotations
 

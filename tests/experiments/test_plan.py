@@ -1,4 +1,4 @@
-"""`action=plan` of one run, and its FLOPs against counting by hand."""
+"""The FLOPs of a training on texts against counting by hand."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The plateau: the Bayes error over all prefixes, by formula and by the solver; who has left it;
-courses of training whose turning points are chosen, and those of real snapshots."""
+"""The plateau: the Bayes error over all prefixes; courses of training whose turning points are
+chosen, and the quantities of real snapshots."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +59,6 @@ def test_turning_points() -> None:
     assert mean(muon["attention_done"]) == pytest.approx(0.56)  # at step 12: .6 + .2 · .3
     assert mean(muon["parallel"]) == pytest.approx(0.8)
     assert [len(panel.curves) for panel in result["panels"]] == [2, 2, 2]
-
-
-def test_a_run_that_never_leaves_has_no_step() -> None:
-    stays = course((1.0, 1.0, 1.0, 1.0, 1.0))
-    result = compare({"muon": course(), "adam": stays}, _STEPS, 0.2, _SETTINGS)
-    for key in ("attention_done", "parallel"):
-        assert math.isnan(result["groups"][1][key].mean)
-    assert math.isnan(result["muon_over_adam"].mean)
-    assert "muon_over_adam" not in compare({"muon": course()}, _STEPS, 0.2, _SETTINGS)
 
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The toy model against a recursion in plain Python and against the numbers of the theorems."""
+"""The toy model against a recursion in plain Python."""
 
 from __future__ import annotations
 

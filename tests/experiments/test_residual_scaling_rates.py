@@ -1,4 +1,4 @@
-"""The verdicts on learning rates whose optimum is known; and rates of trained runs."""
+"""The verdicts on learning rates whose optimum is known."""
 
 from __future__ import annotations
 
@@ -77,13 +77,6 @@ def test_gain_is_that_of_the_best_rates() -> None:
     assert found["verdict"] == "gain"
     np.testing.assert_allclose(found["mean"], 0.02, atol=1e-9)
     assert gain(after, before)["verdict"] == "loss"
-
-
-def test_one_seed_shows_nothing() -> None:
-    unknown = {"verdict": "unknown", "reason": "one seed has no spread"}
-    assert gain(bowl(2e-3)[:, :1], bowl(2e-3, 0.1)[:, :1]) == unknown
-    few, many = (optimum(RATES, bowl(best)[:, :1]) for best in (1e-3, 4e-3))
-    assert movement(RATES, few, many) == unknown
 
 
 def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:

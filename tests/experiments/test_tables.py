@@ -1,4 +1,4 @@
-"""Held-out tables in a named experiment: nothing without the tables, else accuracies by table."""
+"""Held-out tables in a named experiment: accuracies by table."""
 
 from __future__ import annotations
 

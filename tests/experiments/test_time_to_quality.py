@@ -1,5 +1,5 @@
-"""The race to a stated error: one of tiny models from a file to its verdicts, what its claims make
-of trainings that do not reach the target, and the FLOPs of a training counted by hand."""
+"""The race to a stated error: one of tiny models from a file to its verdicts, and what its claims
+make of trainings that do not reach the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probing a run from end to end: what is kept, how it goes on, and what it refuses."""
+"""Probing a run from end to end: what is kept, and how it goes on."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     for layer, _, states in paper.states(prompts):
         assert torch.equal(states, paper.whiten(layer, unrolled[layer][0].raw))
     assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
+
+
+def test_the_errors_of_the_training_are_kept_part_by_part(linear_run: Run) -> None:
+    """Those of the targets in units of their variance, which an untrained probe cannot tell."""
+    result = probe(linear_run, replace(SETTINGS, steps=50, batch_size=8))
+    learning = result["targets"]["gradient"]["learning"]
+    assert learning["until_step"][:3] + learning["until_step"][-1:] == [3, 5, 8, 50]
+    errors = np.array(learning["error"])
+    assert errors.shape == (20, 5)
+    assert 0.8 < errors[0].mean() < 1.5
+    assert errors[-4:].mean() < errors[:4].mean()
 
 
 def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run: Run) -> None:

@@ -1,5 +1,4 @@
-"""Published probe errors: that the file is whole, which runs they stand beside, and that they are
-shown there."""
+"""Which runs published probe errors stand beside."""
 
 from __future__ import annotations
 

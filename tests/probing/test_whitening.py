@@ -42,14 +42,6 @@ def test_they_have_no_mean_and_vary_alike_in_all_directions() -> None:
         torch.testing.assert_close(covariance, torch.eye(WIDTH), atol=1e-3, rtol=0)
 
 
-def test_parts_are_the_whole() -> None:
-    of = states()
-    whole, parts = (whitening(passes(of, count), LAYERS) for count in (1, 3))
-    for layer in range(LAYERS):
-        easy = whole(layer, of[layer])
-        torch.testing.assert_close(parts(layer, of[layer]), easy, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_states_that_are_the_same_in_all_prompts_stay_at_rest(value: float) -> None:
     of = torch.full((1, PROMPTS, TOKENS, WIDTH), value)

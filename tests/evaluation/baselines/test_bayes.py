@@ -1,4 +1,4 @@
-"""The Bayes-optimal predictors against enumeration by Gaussian densities, and against others."""
+"""The Bayes-optimal predictors against enumeration by Gaussian densities."""
 
 from __future__ import annotations
 

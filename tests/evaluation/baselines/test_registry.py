@@ -1,4 +1,4 @@
-"""Which solvers there are, which of several settings is meant, and which one nobody can beat."""
+"""Where the best solver is known, and that nobody can beat it."""
 
 from __future__ import annotations
 

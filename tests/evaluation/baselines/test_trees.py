@@ -1,4 +1,4 @@
-"""Greedy trees against a plain recursion and scikit-learn's; boosted trees against direct fits."""
+"""Greedy trees against a plain recursion; boosted trees against direct fits."""
 
 from __future__ import annotations
 

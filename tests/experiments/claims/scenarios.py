@@ -107,10 +107,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         reads(groups("iterates", family="looped", b=8, methods={"newton": {"per_loop": ...}})),
         2.0, 0.5,
     ),
-    "newton_nearer_than_descent": (
-        reads(groups("iterates", family="looped", b=8, methods={"newton": {"nearer": ...}})),
-        0.1, -0.1,
-    ),
     "linear_attention_learns_inverse_covariance": (
         reads(
             groups("preconditioner", b=8, spread=...),
@@ -120,9 +116,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     ),
     "looped_error_falls_with_every_loop": (
         reads(groups("conditioning", family="looped", b=8, rise=...)), 1.0, 1.5
-    ),
-    "ill_conditioned_inputs_need_depth": (
-        reads(lambda found: {"conditioning": {"groups": [], "gain_ratio": found}}), 2.0, 0.5
     ),
     "few_functions_are_memorised": (diverse, 0.9, 0.1),
     "looped_needs_no_more_functions": (diverse, 0.8, 1.5),
@@ -154,7 +147,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "jacobian_penalty_settles_the_loop": (
         _two(lambda x: {"penalty": 0.1, "grows": 4 * x}, {"grows": 4}), 0.3, 2.0
     ),
-    "jacobian_penalty_is_free_at_b": (_two(lambda x: {"penalty": 0.1, **_level(x)}, {}), 1.0, 1.5),
     "stopping_drawn_loops_level_the_error": (drawn_loops, 0.3, 3.0),
     "race_fast_is_sooner": (raced("ratio"), 2.0, 0.5),
     "race_fast_ends_under_the_target": (raced("error"), 0.6, 1.5),

@@ -22,11 +22,6 @@ def test_a_file_of_ones_own_is_an_experiment(tiny: Path) -> None:
     assert command == f"python run.py experiment={tiny} scale=small"
 
 
-def test_seeds_of_the_command_replace_those_of_the_file(tiny: Path) -> None:
-    seeds = {member.config.seed for member in members_of(load(str(tiny)), "small", seeds=3)}
-    assert seeds == {0, 1, 2}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

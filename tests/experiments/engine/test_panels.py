@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from looplab.experiments.claims import Measured
 from looplab.experiments.definition import PanelSpec, load, members_of
@@ -41,13 +40,3 @@ def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:
     low, high = np.array(looped.low, float), np.array(looped.high, float)
     assert (low < both.mean((0, 1))).all()
     assert (high > both.mean((0, 1))).all()
-
-
-def test_errors_over_a_setting(tiny: Path) -> None:
-    measured = runs(tiny)
-    (panel,) = panels([PanelSpec("by_value", x="loops.b")], measured[:4])
-    assert list(panel.x) == [2, 3]
-    curve = panel.curves[0]
-    expected = np.stack([run.arrays["model_at_b"][:, -1] for run in measured[:2]]).mean()
-    assert curve.mean[0] == pytest.approx(expected)
-    assert curve.mean[1] is None  # the other label's value

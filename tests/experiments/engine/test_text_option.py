@@ -1,4 +1,4 @@
-"""`text=` of experiments on language models, and which experiments `all` names."""
+"""`text=` of experiments on language models."""
 
 from __future__ import annotations
 

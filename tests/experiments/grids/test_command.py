@@ -1,15 +1,17 @@
-"""`python run.py -m …` end to end: members together, held, failing, and their one table."""
+"""`python run.py -m …` end to end: members together, failing, and their one table."""
 
 from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
+from looplab.experiments import grid
 from tests.test_cli import TINY
 
 
@@ -41,6 +43,33 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
             for where in ("runs", "alone")
         )
         assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_tasks_of_an_array_end_as_a_grid_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """submitit's local executor stands in for Slurm."""
+    pytest.importorskip("submitit")
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr(grid, "_CLUSTER", "local")
+    words = ["-m", *TINY, "seed=0,1"]
+    assert run.main([*words, "engine=slurm"]) == 0
+    assert "2 of 2 runs in 2 tasks" in capsys.readouterr().out
+    end = time.monotonic() + 120
+    while len([*tmp_path.glob("runs/sparse*/evaluation.json")]) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert run.main([*words, "folder=here", "jobs=1"]) == 0
+    found, alone = (
+        {
+            path.parts[-3]: path.read_bytes()
+            for path in tmp_path.glob(f"{folder}/*/*/*30.safetensors")
+        }
+        for folder in ("runs", "here")
+    )
+    assert found == alone
+    assert len(found) == 2
 
 
 def test_without_slurm_a_line_says_so(

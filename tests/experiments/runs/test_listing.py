@@ -1,4 +1,4 @@
-"""`action=list`: the rows, filters, orders, formats, and a thousand runs."""
+"""`action=list`: the rows, filters, and states of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published experiment: counts, FLOPs, the 116 runs and the 24 minima."""
+"""The published experiment: the 24 minima."""
 
 from __future__ import annotations
 

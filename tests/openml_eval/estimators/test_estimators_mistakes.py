@@ -49,13 +49,6 @@ def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:
     assert message(LoopedClassifier(copy)).endswith("has no checkpoint that can be read")
 
 
-def test_more_features_than_dims_names_the_way_out(runs: Path) -> None:
-    said = message(LoopedClassifier(runs / "classifier"), *halves(12, 11))
-    assert "X has 11 features" in said
-    assert "at most 6" in said
-    assert "make_pipeline(SelectKBest(k=6), LoopedClassifier())" in said
-
-
 def test_a_checkpoint_may_be_one_file_of_a_run(runs: Path) -> None:
     """Else it is the newest. The task it was trained on is nowhere to be found."""
     X, labels = halves(12, 4)

@@ -1,4 +1,4 @@
-"""`python -m openml_eval`: trained on the others, tested on one; found again; failures apart."""
+"""`python -m openml_eval`: trained on the others, tested on one; failures apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the numbers say, in words and columns; the printed ones are the paper's."""
+"""What the numbers say, in words and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m probing.dynamics` end to end: what it writes, shows, keeps and refuses."""
+"""`python -m probing.dynamics` end to end: what it writes, keeps and refuses."""
 
 from __future__ import annotations
 

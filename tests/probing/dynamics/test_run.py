@@ -1,5 +1,4 @@
-"""How a run is measured: what is computed where, from which seed, in what batches, and what an
-interruption leaves behind."""
+"""What is measured of a run, and from which seed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,62 @@
+"""The ten tables of the published experiment, where they are at hand: a folder `shared/data` in or
+beside the project (or $OPENML_TABLES) with openml_cache and openml_manifest.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from looplab.openml_eval.catalogue import TABLES
+from looplab.openml_eval.fetch import fetch
+from looplab.openml_eval.settings import FetchSettings
+from looplab.openml_eval.tables import read_table
+from tests.conftest import HOME
+from tests.openml_eval.small_cache import contents
+
+PLACES = (HOME / "shared" / "data", HOME.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    places = [Path(os.environ["OPENML_TABLES"])] if "OPENML_TABLES" in os.environ else PLACES
+    for place in places:
+        if (place / "openml_cache").is_dir() and (place / "openml_manifest.json").is_file():
+            return place
+    pytest.skip("the ten tables are not here: set OPENML_TABLES to a folder with openml_cache")
+
+
+def test_they_are_as_listed_and_their_cache_stays_as_it_is(
+    data: Path, tmp_path: Path, no_network: list[str]
+) -> None:
+    cache = data / "openml_cache"
+    before = contents(cache)
+    said = fetch(FetchSettings(data_dir=str(tmp_path), cache_dir=str(cache)))
+    assert "10 tables, 10 of them fetched now" in said
+    assert "not as expected" not in said
+    assert "APPROXIMATE" in said
+    listed = json.loads((data / "openml_manifest.json").read_text())
+    assert {each["id"] for each in listed} == TABLES.keys()
+    for each in listed:
+        table, known = read_table(tmp_path, each["id"]), TABLES[each["id"]]
+        assert table.name == each["name"] == known.name
+        assert len(table.ys) == each["rows"] == known.rows
+        assert list(table.features) == each["numeric_features"]
+        assert len(table.features) == known.features
+        assert dict(zip(table.classes, table.counts, strict=True)) == each["class_counts"]
+        assert table.source.target == each["target"]
+        assert table.source.md5 == each["md5"]
+    assert no_network == []
+    assert contents(cache) == before
+
+
+def test_what_differs_from_the_paper_or_from_what_is_expected_is_said() -> None:
+    remarks = {key: each.remarks(each.rows, each.features) for key, each in TABLES.items()}
+    assert {key for key, said in remarks.items() if said} == {737, 871, 42192}
+    assert remarks[737][0] == "the paper's Table 1 prints 3,107 rows of 8"
+    assert remarks[42192][0] == "the paper's Table 1 prints 3,848 rows of 7"
+    assert "0.5 is the best accuracy" in remarks[871][0]
+    (said,) = TABLES[720].remarks(4177, 6)
+    assert said.startswith("not as expected: 4,177 rows of 7 numeric features")
