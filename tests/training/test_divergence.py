@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 
 from looplab.conf.build import config_from_mapping
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, TaskConfig
+from looplab.conf.schema import Config
 from looplab.training import RunError, train
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
@@ -26,17 +25,16 @@ from tests.training.tiny import (
     tiny,
 )
 
-# The last two are losses that overflow; the last of them has a finite gradient.
-BAD = [math.nan, math.inf, -math.inf, 1e30, 2e19]
 
-
-@pytest.mark.parametrize("step", [0, 3])
 @pytest.mark.parametrize(
-    "training",
-    [{}, {"clip": 0.5, "weight_decay": 0.1, "warmup": 5}, {"shards": 2}],
-    ids=["plain", "clip and decay", "shards"],
+    ("value", "training", "step"),
+    [
+        (math.nan, {}, 0),
+        (-math.inf, {"clip": 0.5, "weight_decay": 0.1, "warmup": 5}, 3),
+        (1e30, {"shards": 2}, 0),
+        (2e19, {"clip": 0.5, "shards": 2}, 3),
+    ],
 )
-@pytest.mark.parametrize("value", BAD)
 def test_a_bad_step_changes_nothing(
     value: float,
     training: dict[str, float],
@@ -44,7 +42,8 @@ def test_a_bad_step_changes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither weights nor Adam's state, decay included; one bad shard is enough."""
+    """Neither weights nor Adam's state, decay included; one bad shard is enough. The last two are
+    losses that overflow; the last of them has a finite gradient."""
     trainer = make_trainer(tiny(tmp_path, **training))
     shards = trainer.config.training.shards
     spoil_ys(monkeypatch, value, lambda _, at, shard: at == step and shard == shards - 1)
@@ -66,7 +65,7 @@ def test_a_bad_step_changes_nothing(
     )
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 3e38])
+@pytest.mark.parametrize("value", [math.nan, 3e38])
 def test_a_bad_gradient_of_a_finite_loss(value: float, tmp_path: Path) -> None:
     """One parameter's is enough, or finite ones whose norm is not."""
     trainer = make_trainer(tiny(tmp_path, clip=0.5))
@@ -142,19 +141,6 @@ def test_a_stopped_run_goes_on_where_the_cause_is_gone(
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert run_folder(stopped).status()["state"] == "finished"
-
-
-def test_a_bad_batch_can_be_written_for_every_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """safetensors refuses tensors that are not contiguous, which a task's outputs might be."""
-    for name in ("sparse_linear", "noisy_linear", "decision_tree", "relu_network"):
-        config = replace(tiny(tmp_path), task=TaskConfig(name, dims=2, points=5))
-        with monkeypatch.context() as patch:
-            spoil_ys(patch, math.nan, lambda _, step, shard: step == 1)
-            with pytest.raises(RunError, match="step 2 gave"):
-                train(config)
-        assert (run_folder(config).path / "diverged_00000002.safetensors").exists()
 
 
 def test_of_runs_of_earlier_versions_those_that_stopped_are_read() -> None:

@@ -15,8 +15,6 @@ from looplab.training.device import place
 from looplab.training.step import Trainer
 from tests.training.tiny import tiny
 
-SLOW = pytest.mark.slow
-
 
 def losses(config: Config, steps: int) -> list[float]:
     """The loss of each step."""
@@ -31,8 +29,7 @@ def losses(config: Config, steps: int) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("precision", "steps"),
-    [("bf16", 4), pytest.param("bf16", 30, marks=SLOW), pytest.param("fp32", 30, marks=SLOW)],
+    ("precision", "steps"), [("bf16", 4), pytest.param("fp32", 30, marks=pytest.mark.slow)]
 )
 def test_losses_are_those_of_eager_in_fp32(precision: str, steps: int, tmp_path: Path) -> None:
     """Within 1 %, step by step, where losses of a model that does not learn are off by 40 %."""

@@ -87,7 +87,7 @@ def test_the_weights_are_the_same_without_them(model: ModelConfig) -> None:
         assert torch.equal(trainer.model.state_dict()[name], tensor), name
 
 
-@pytest.mark.parametrize(("loops", "window", "grad"), [(1, 1, 1), (4, 1, 2), (4, 4, 4), (4, 2, 4)])
+@pytest.mark.parametrize(("loops", "window", "grad"), [(1, 1, 1), (4, 2, 4)])
 def test_predictions_are_the_same_beside_them(loops: int, window: int, grad: int) -> None:
     config = config_of(UNNORMED)
     model, task = build_model(config, build_task(config)), build_task(config)

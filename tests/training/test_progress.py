@@ -3,55 +3,10 @@ and the share of the work that is done."""
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from looplab.curricula import Curriculum, Schedule
-from looplab.training.progress import Progress, Work
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time in seconds, as the computation sees it, to be set in place."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_a_line_every_half_minute_says_how_much_is_left(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Progress(1000, "probes", "step") as steps:
-        for _ in range(1000):
-            clock[0] += 0.125
-            steps.update()
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == [
-        "probes: step 240 of 1,000, 01:35 left",
-        "probes: step 480 of 1,000, 01:05 left",
-        "probes: step 720 of 1,000, 00:35 left",
-        "probes: step 960 of 1,000, 00:05 left",
-    ]
-
-
-def test_what_was_done_before_does_not_count_as_speed(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Progress(1000, "probes", "step", done=900) as steps:
-        clock[0] += 60
-        steps.update(50)
-    assert capsys.readouterr().err == "probes: step 950 of 1,000, 01:00 left\n"
-
-
-def test_what_is_over_soon_says_nothing(
-    clock: list[float], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Progress(10, "errors", "prompt") as prompts:
-        clock[0] += 60
-        prompts.update(10)
-    assert capsys.readouterr() == ("", "")
+from looplab.training.progress import Work
 
 
 def _curriculum(loops: Schedule) -> Curriculum:

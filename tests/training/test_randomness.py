@@ -14,12 +14,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import evaluate
-from looplab.models import Model
-from looplab.tasks import SHIFTS, Prompts, make_task
+from looplab.tasks import Prompts
 from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
-from tests.models.small import WAYS, make_spec
 from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 
 CPU = torch.device("cpu")
@@ -88,14 +87,6 @@ def test_no_global_generator_is_read_or_moved(tmp_path: Path) -> None:
     assert_same_bits(ours, theirs)
 
 
-TASKS = (
-    *("linear", "sparse_linear", "noisy_linear", "relu_network", "decision_tree", "halfspaces"),
-    *("conditioned_linear", "mixture"),
-)
-MODELS = {"looped": {}, "standard": {"family": "standard"}, **WAYS}
-MODELS["linear attention"] = {"injection": "linear_attention", "n_embd": 3, "n_head": 1}
-
-
 @pytest.fixture
 def in_double() -> Iterator[Callable[[Callable[[], list[Tensor]]], list[Tensor]]]:
     """Calls a function where float64 is the default."""
@@ -121,38 +112,6 @@ def assert_same(ours: list[Tensor], theirs: list[Tensor]) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_prompts(name: str, in_double: InDouble) -> None:
-    def drawn() -> list[Tensor]:
-        found: list[Prompts] = []
-        for distinct in (0, 4):
-            task = make_task(name, 5, distinct)
-            found.append(task.sample(torch.Generator().manual_seed(0), 4, 7, dims=5))
-        for shift in SHIFTS.values():
-            shifted = shift.sample(task.for_evaluation(), torch.Generator().manual_seed(0), 4, 7)
-            found += [shifted.prompts, shifted.queries]
-        return [part for prompts in found for part in (prompts.xs, prompts.ys)]
-
-    assert_same(in_double(drawn), drawn())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models(name: str, in_double: InDouble) -> None:
-    source = torch.Generator().manual_seed(0)
-    xs, ys = (torch.randn(2, 4, *end, generator=source) for end in ((3,), ()))
-
-    def computed() -> list[Tensor]:
-        model = Model(make_spec(**MODELS[name]))
-        loops = model.loop.most_loops or 3
-        predictions = model(Prompts(xs, ys), loops, 1)
-        predictions.square().mean().backward()
-        gradients = [each.grad for each in model.parameters() if each.grad is not None]
-        unrolled = [each for _, each in model.unroll(Prompts(xs, ys), loops)]
-        return [*model.state_dict().values(), predictions.detach(), *gradients, *unrolled]
-
-    assert_same(in_double(computed), computed())
-
-
 def test_training_and_evaluation(
     tmp_path: Path, in_double: InDouble, undrawn: dict[str, Figure]
 ) -> None:
@@ -161,10 +120,11 @@ def test_training_and_evaluation(
         for name in ("single", "double")
     }
     errors = {}
+    asked = EvaluationConfig(prompts=64, resamples=20, baselines=())
 
     def trained(name: str) -> list[Tensor]:
         run = train(configs[name])
-        errors[name] = evaluate(run)["by_loop"]["model"]["mean"]
+        errors[name] = evaluate(run, asked)["by_loop"]["model"]["mean"]
         return list(run.model.state_dict().values())
 
     assert_same(in_double(lambda: trained("double")), trained("single"))

@@ -45,23 +45,6 @@ def _norm(trainer: Trainer) -> float:
     return float(torch.cat(gradients).double().norm())
 
 
-@pytest.mark.parametrize("name", ["item", "tolist", "__bool__", "__float__", "__int__", "numpy"])
-def test_no_number_is_asked_for(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host only queues work; fetch() is where it waits."""
-    trainer = make_trainer(tiny(tmp_path, clip=0.5, shards=2, warmup=5, weight_decay=0.1))
-    trainer.update(0)
-
-    def asked(tensor: Tensor, *args: object) -> None:
-        raise AssertionError(f"a step asked for Tensor.{name}")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Tensor, name, asked)
-        trainer.update(1)
-        if name == "tolist":
-            with pytest.raises(AssertionError, match="asked"):
-                trainer.fetch()
-
-
 @pytest.mark.parametrize("step", [0, 1])
 def test_no_operation_waits(step: int, tmp_path: Path) -> None:
     """As above, below Python; the first step makes Adam's state, too."""
@@ -197,15 +180,6 @@ def test_cross_entropy_of_large_scores_is_finite() -> None:
     scores = torch.tensor([1e4, -1e4]).expand(WINDOW, BATCH, POINTS, CLASSES)
     assert float(loss("cross_entropy", scores, torch.zeros(BATCH, POINTS))) == 0
     assert float(loss("cross_entropy", scores, torch.ones(BATCH, POINTS))) == 2e4
-
-
-@pytest.mark.parametrize("kind", ["squared_error", "cross_entropy"])
-def test_the_gradient_reaches_every_loop_of_the_window(kind: str) -> None:
-    shape = (WINDOW, BATCH, POINTS) + ((CLASSES,) if kind == "cross_entropy" else ())
-    predictions = _draw(*shape).requires_grad_()
-    loss(kind, predictions, _labels((-1.0, 1.0))).backward()
-    assert predictions.grad is not None
-    assert (predictions.grad.flatten(1).abs().sum(1) > 0).all()
 
 
 def test_squared_errors_keep_their_shape() -> None:

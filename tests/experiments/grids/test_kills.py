@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from looplab.training.run_folder.status import status_of
-from tests.training.jobs.test_kills_of_jobs import Subject, disturbed
-from tests.training.stopping.killed import Killable, written
+from tests.training.stopping.killed import Killable, Subject, disturbed, written
 
 _KILLS = 50
 _GRID = [
@@ -40,7 +39,7 @@ def _in_peace(subject: Subject, folder: Path, started: list[Killable]) -> dict[s
 def test_killed_fifty_times_a_grid_ends_as_one_that_is_not(
     tmp_path: Path, started: list[Killable]
 ) -> None:
-    subject = Subject([*_GRID, "jobs=2"], "")
+    subject = Subject([*_GRID, "jobs=2"])
     chance, whole = random.Random(7), tmp_path / "whole"
     expected, ended = _in_peace(subject, whole, started), 0
     most = len(written(whole)) // 4  # so that one grid is killed several times
@@ -59,7 +58,7 @@ def test_killed_fifty_times_a_grid_ends_as_one_that_is_not(
 @pytest.mark.parametrize("repetition", range(3))
 def test_four_shells_share_a_grid(repetition: int, tmp_path: Path, started: list[Killable]) -> None:
     """Each run is trained by one of them, and each shell ends with the whole."""
-    subject, folder = Subject([*_GRID, "jobs=1"], ""), tmp_path / "shared"
+    subject, folder = Subject([*_GRID, "jobs=1"]), tmp_path / "shared"
     alone = _in_peace(subject, tmp_path / "alone", started)
     shells = [subject.start(folder, number) for number in range(1, 5)]
     started += shells

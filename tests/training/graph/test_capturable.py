@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from looplab.conf.schema import Config, ModelConfig, TaskConfig
-from looplab.training.objective import loss
 from looplab.training.step import Trainer
 from tests.tasks import small_tables
 from tests.training.graph.captured import Tape, tensors_in
@@ -37,21 +36,14 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "relu_network": {"hidden": 4},
     "halfspaces": {"vary_features": True, "shared_factor": 1.0, "threshold": 0.5, "flips": 0.2},
     "tables": {"tables": ("alpha", "gamma"), "held_out": ""},
-    "tables, reference": {
-        **{"tables": ("alpha", "gamma"), "held_out": ""},
-        "protocol": "reference",
-    },
 }
 _MODELS = {
     "add": ModelConfig("looped", 1, 16, 2, 5),
-    "multiply": ModelConfig("looped", 2, 16, 2, 5, injection="multiply"),
-    "tied": ModelConfig("tied", 1, 16, 2, 5, injection="none"),
     "standard": ModelConfig("standard", 2, 16, 2, 5, injection="none"),
     "LT_ai": ModelConfig(
         "looped", 2, 16, 2, 5, "none", "flt", "grouped", n_kv=1, connectivity="LT_ai"
     ),
     "FLT": ModelConfig("looped", 2, 16, 2, 5, "none", "flt", "latent", rank=4, connectivity="FLT"),
-    "FLT_res": ModelConfig("looped", 2, 16, 2, 5, "none", "gpt2", connectivity="FLT_res"),
     "recurrent": ModelConfig(
         "looped", 2, 16, 2, 5, "concat", "llama", "sliding", pattern="S", prelude=1, coda=1
     ),
@@ -90,17 +82,17 @@ def _config(folder: Path, task: str, model: str, distinct: int, **training: Any)
         settings = settings | {"data_dir": str(small_tables.write(folder))}
     return replace(
         config,
-        task=TaskConfig(task.partition(",")[0], 3, 5, distinct, settings),
+        task=TaskConfig(task, 3, 5, distinct, settings),
         model=_MODELS[model],
     )
 
 
-def _trained(config: Config, dtype: torch.dtype | None = None) -> Trainer:
+def _trained(config: Config) -> Trainer:
     """After three steps, as when it is captured, in a stage that hides a dimension."""
     trainer = make_trainer(config)
-    trainer.model.compute_dtype = dtype
     for step in range(3):
         trainer.update(step)
+    _body(trainer)  # a stage's first steps are not captured
     return trainer
 
 
@@ -115,50 +107,23 @@ def _body(trainer: Trainer) -> None:
     trainer.compute(replace(trainer.curriculum(3), dims=2))
 
 
-CASES = [
-    *((task, "add", distinct) for task in _SETTINGS for distinct in (0, 7)),
-    *(("linear", model, 0) for model in _MODELS if model != "add"),
+CASES: list[tuple[str, str, int, dict[str, Any]]] = [
+    *((task, "add", 0, {}) for task in _SETTINGS),
+    *(("linear", model, 0, {}) for model in _MODELS if model != "add"),
+    ("linear", "add", 7, {"optimizer": "muon", "ema_decay": 0.9}),
+    ("noisy_linear", "add", 0, {"targets": "posterior_mean"}),
 ]
 
 
-@pytest.mark.parametrize(("task", "model", "distinct"), CASES)
-def test_a_body_can_be_captured(task: str, model: str, distinct: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task", "model", "distinct", "training"), CASES)
+def test_a_body_can_be_captured(
+    task: str, model: str, distinct: int, training: dict[str, Any], tmp_path: Path
+) -> None:
     """And two steps of a stage are the same work, with the same numbers from the host."""
-    trainer = _trained(_config(tmp_path, task, model, distinct))
+    trainer = _trained(_config(tmp_path, task, model, distinct, **training))
     with watched():
         _body(trainer)
     assert _tape(trainer, 3) == _tape(trainer, 4)
-
-
-def test_a_body_in_bfloat16_can_be_captured(tmp_path: Path) -> None:
-    trainer = _trained(_config(tmp_path, "linear", "add", 0), torch.bfloat16)
-    with watched():
-        _body(trainer)
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_so_can_every_optimiser(optimizer: str, tmp_path: Path) -> None:
-    """Whose rates, and Muon's momentum, change from step to step on the device alone."""
-    trainer = _trained(_config(tmp_path, "linear", "multiply", 0, optimizer=optimizer))
-    with watched():
-        _body(trainer)
-    assert _tape(trainer, 3) == _tape(trainer, 4)
-
-
-@pytest.mark.parametrize("task", ["linear", "noisy_linear", "sparse_linear"])
-def test_so_can_averages_and_posterior_means(task: str, tmp_path: Path) -> None:
-    config = _config(tmp_path, task, "add", 0, ema_decay=0.9, targets="posterior_mean")
-    trainer = _trained(config)
-    _body(trainer)  # a stage's first steps are not captured
-    with watched():
-        _body(trainer)
-    assert _tape(trainer, 3) == _tape(trainer, 4)
-
-
-def test_so_can_the_loss_of_a_classifier() -> None:
-    predictions, ys = torch.randn(2, 3, 5, 2, requires_grad=True), torch.zeros(3, 5)
-    with watched():
-        loss("cross_entropy", predictions, ys).backward()
 
 
 def _tape(trainer: Trainer, step: int) -> list[tuple[str, str]]:
@@ -176,20 +141,7 @@ def _plain(values: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "mistake",
-    [
-        lambda x: x.sum().item(),
-        lambda x: bool(x.any()),
-        lambda x: x[x > 0],
-        lambda x: x.index_put_((x > 0,), x.sum()),
-        lambda x: x.nonzero(),
-        lambda x: x.masked_select(x > 0),
-        lambda x: x.unique(),
-        lambda x: x + torch.tensor(1.0),
-        lambda x: x + torch.tensor([1.0]),
-        lambda x: x + torch.ones(3),
-        lambda x: x.to("meta"),
-    ],
+    "mistake", [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x + torch.ones(3)]
 )
 def test_what_cannot_be_captured_is_seen(mistake: Callable[[Tensor], object]) -> None:
     x = torch.randn(3)

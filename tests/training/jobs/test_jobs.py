@@ -90,15 +90,11 @@ def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
     said = capfd.readouterr().out.splitlines()
     (line,) = [line for line in said if "in use by" in line]
     assert line.startswith("first: in use by process ")
-    assert line.endswith(", waiting")
-    assert " since 20" in line
     assert said[-1] == "first: done"
     assert "failed" not in "".join(said)
 
 
-def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(tmp_path: Path) -> None:
     jobs = [
         Dies("once", tmp_path / "once"),
         Dies("twice", tmp_path / "twice", times=2),
@@ -111,13 +107,9 @@ def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
     assert once.result["at"] > sorted(each.result["at"] for each in others if each.result)[-2]
     log = tmp_path / "logs" / "twice.txt"
     assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
-    said = capfd.readouterr().out
-    assert said.count("once: its process was ended by SIGKILL, it is tried once more\n") == 1
-    assert said.count("twice: its process was ended by SIGKILL, it is tried once more\n") == 1
 
 
-@BOTH
-def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:
     jobs = [Works("held", tmp_path / "held")]
     jobs[0].folder.mkdir()
     ended: list[float] = []
@@ -126,11 +118,11 @@ def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
         ended.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(2, interrupt)
+    timer = threading.Timer(0.5, interrupt)
     with RunFolder(jobs[0].folder).lock():
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            run_jobs(jobs, at_once, tmp_path / "logs")
+            run_jobs(jobs, 1, tmp_path / "logs")
         timer.join()
     assert time.monotonic() - ended[0] < 5
     assert not (jobs[0].folder / "done").exists()
@@ -153,13 +145,11 @@ def measure(settings: Settings) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["at work", "starting"])
-def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
-    """While jobs are at work, and while what they need is still imported."""
+def test_ctrl_c_twice_ends_a_command(tmp_path: Path) -> None:
     command = Killable([__name__, f"folder={tmp_path}"], tmp_path / "said")
-    logs, begun = tmp_path / "logs", [tmp_path / name / "begun" for name in "ab"]
+    begun = [tmp_path / name / "begun" for name in "ab"]
     try:
-        until(logs.exists if moment == "starting" else lambda: all(p.exists() for p in begun))
+        until(lambda: all(path.exists() for path in begun))
         command.interrupt()
         command.interrupt()
         assert command.code() == 130

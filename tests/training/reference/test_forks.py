@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 import yaml
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError, RunError
 from looplab.training import import_checkpoint
 from tests.models.reference_codes import leiay_weights
 from tests.training.reference.reference_runs import leiay_config
@@ -73,32 +71,3 @@ def test_numbers_in_a_configuration(tmp_path: Path) -> None:
     path = write(tmp_path / "theirs", text.replace("train_steps: 500000", "train_steps: 5e5"))
     torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, path)
     assert assert_imported(path, tmp_path).training.learning_rate == 3e-4
-
-
-def test_a_curriculum_that_does_not_grow(tmp_path: Path) -> None:
-    config = leiay_config()
-    config["training"]["curriculum"]["dims"] = {"start": 3, "end": 3, "inc": 0, "interval": 0}
-    path = write(tmp_path / "theirs", yaml.dump(config))
-    torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, path)
-    assert assert_imported(path, tmp_path).curriculum.dims.start == 3
-    config["training"]["curriculum"]["dims"]["start"] = 2
-    path = write(tmp_path / "others", yaml.dump(config))
-    torch.save({"model_state_dict": leiay_weights(1), "train_step": 6}, path)
-    with pytest.raises(ConfigError, match=r"curriculum\.dims\.inc must be at least 1, got 0"):
-        import_checkpoint(path, {}, str(tmp_path / "runs"))
-
-
-class Code:
-    """A pickle of it would make a folder."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, ("ran",)
-
-
-def test_code_in_a_step_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = write(tmp_path / "theirs")
-    torch.save({"model_state_dict": leiay_weights(1), "train_step": Code()}, path)
-    with pytest.raises(RunError, match="it could run code and is refused"):
-        import_checkpoint(path, {}, str(tmp_path / "runs"))
-    assert not (tmp_path / "ran").exists()

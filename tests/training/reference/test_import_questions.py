@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation import load_run
@@ -19,9 +18,9 @@ from looplab.training import RunError, import_checkpoint, train
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.models.reference_codes import garg_weights, leiay_weights
-from tests.training.reference.reference_runs import SAID, STEP, leiay_run, openml_run, save_state
+from tests.training.reference.reference_runs import SAID, STEP, leiay_run, save_state
 
-ONE_LAYER, CLASSIFIER = leiay_weights(n_positions=50), leiay_weights(n_positions=50, outputs=2)
+ONE_LAYER = leiay_weights(n_positions=50)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +36,6 @@ ONE_LAYER, CLASSIFIER = leiay_weights(n_positions=50), leiay_weights(n_positions
             {"task": "noisy_linear", "model": "tied"},
             "task.noise_std, task.renormalize, task.points, model.n_head, loops.b",
         ),
-        (
-            CLASSIFIER,
-            {"model": "looped", "model.injection": "add", "loops.b": 3, "loops.T": 2},
-            "task, task.points, model.n_head",
-        ),
         (garg_weights(2, n_positions=50), {"task": "linear"}, "task.points, model.n_head"),
     ],
 )
@@ -52,40 +46,6 @@ def test_only_what_is_known_to_be_needed_is_asked_for(
     with pytest.raises(ConfigError, match=f"state.pt does not say {re.escape(missing)}: say them"):
         import_checkpoint(path, given, str(runs))
     assert not runs.exists()
-
-
-def test_the_guide_s_command_for_a_file_alone_works(tmp_path: Path) -> None:
-    path = save_state(tmp_path / "a" / "state.pt", ONE_LAYER)
-    words = "task=linear task.points=41 model=looped model.n_head=8 model.injection=add"
-    words += f" loops.b=20 loops.T=15 action=import checkpoint={path}"
-    (command,) = commands(words.split())
-    assert import_checkpoint(path, command.given, str(tmp_path / "runs")).path.exists()
-
-
-def test_what_cannot_be_is_said_before_anything_is_asked_for(tmp_path: Path) -> None:
-    path = save_state(tmp_path / "state.pt", ONE_LAYER)
-    with pytest.raises(ConfigError, match=r"^loops.b has no meaning with model=standard"):
-        import_checkpoint(path, {"model": "standard", "loops.b": 2}, str(tmp_path / "runs"))
-
-
-def test_what_the_tensors_cannot_tell_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = str(tmp_path / "runs")
-    path = save_state(tmp_path / "alone" / "state.pt", leiay_weights())
-    for _ in range(2):  # when it is made, and when it is found
-        import_checkpoint(path, SAID, runs)
-        said = capsys.readouterr().out.splitlines()[-1]
-        assert "model=looped, model.n_head=2, model.injection=add: taken as given" in said
-    beside = leiay_run(tmp_path / "beside")
-    import_checkpoint(beside, {"model.n_head": 2, "loops.b": 9}, runs)
-    assert "as given" not in capsys.readouterr().out
-    import_checkpoint(beside, {"model.n_head": 4}, str(tmp_path / "other"))
-    said = capsys.readouterr().out
-    assert ": model.n_head=4: taken as given, since the tensors" in said
-    assert said.count("\n") == 1
-    import_checkpoint(openml_run(tmp_path / "tables"), {}, runs)
-    assert capsys.readouterr().out == ""
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -3,20 +3,15 @@ who removes it or edits a file."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 
-from looplab.conf.plugins import PREFIX
-from looplab.conf.schema import Config
 from looplab.training import RunError, train
-from looplab.training.run_folder.run import RunFolder, run_folder
-from tests.conftest import printed
+from looplab.training.run_folder.run import run_folder
 from tests.training.stopping.driven import Driven, driven_config
 from tests.training.tiny import after_step, saved_tensors, tiny
 
@@ -49,15 +44,6 @@ def test_the_same_process_holds_it(tmp_path: Path) -> None:
     train(config)
 
 
-def test_a_holder_that_cannot_be_read(tmp_path: Path) -> None:
-    """Locked, but not yet said by whom."""
-    folder = RunFolder(tmp_path)
-    with folder.lock():
-        (tmp_path / ".lock").write_bytes(b"")
-        with pytest.raises(RunError, match="is being worked on by another process"), folder.lock():
-            pass
-
-
 def test_released_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ended training does not matter."""
     config = tiny(tmp_path)
@@ -81,25 +67,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-PLUGIN = """
-from dataclasses import dataclass
-
-from looplab import register_baseline, register_task
-from looplab.tasks.linear import Linear
-
-
-@register_task("mine")
-@dataclass(frozen=True)
-class Mine(Linear):
-    pass
-
-
-@register_baseline("zero")
-def zero(xs, ys, queries):
-    return 0 * ys
-"""
-
-
 def test_a_folder_that_is_removed_while_it_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,38 +74,3 @@ def test_a_folder_that_is_removed_while_it_trains(
     after_step(monkeypatch, 17, lambda: shutil.rmtree(run_folder(config).path))
     with pytest.raises(RunError, match="the folder was removed"):
         train(config)
-
-
-def test_an_edited_plugin_is_another_run_and_said_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plugin, lines = tmp_path / "mine.py", []
-    words = [f"plugins={plugin}", "task=mine", "task.dims=2", "task.points=5", "training.steps=2"]
-    words += ["model.n_embd=8", "model.n_head=2", f"folder={tmp_path / 'runs'}"]
-    for code in (PLUGIN, PLUGIN.replace("0 * ys", "ys - ys"), PLUGIN):
-        plugin.write_text(code, encoding="utf-8")
-        monkeypatch.delitem(sys.modules, f"{PREFIX}mine", raising=False)  # as in a new process
-        train(Config.of(*words))
-        out = capsys.readouterr().out
-        lines.append([each for each in out.splitlines() if "mine.py was edited" in each])
-    first, edited, same = lines
-    assert len(edited) == 1
-    assert "this is another run" in edited[0]
-    assert not first
-    assert not same
-    assert len(list((tmp_path / "runs").glob("mine-looped-*"))) == 2
-
-
-@pytest.mark.parametrize("pairs", [3, pytest.param(200, marks=pytest.mark.slow)])
-def test_one_trains_and_the_other_names_it(pairs: int, tmp_path: Path) -> None:
-    said = printed("-m", "tests.training.stopping.starters", tmp_path, pairs)
-    outcomes = [json.loads(line) for line in said.splitlines()]
-    assert len(outcomes) == pairs
-    for number, pair in enumerate(outcomes):
-        assert not [each for each in pair if "failed" in each], pair
-        (trained,) = [each for each in pair if "trained" in each]
-        (held,) = [each for each in pair if "held" in each]
-        assert f"being worked on by process {trained['pid']} on " in held["held"]
-        (folder,) = (tmp_path / str(number)).iterdir()
-        assert json.loads((folder / "status.json").read_text())["state"] == "finished"
-        assert not list(folder.rglob("*.partial"))

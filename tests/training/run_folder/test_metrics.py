@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,35 +87,3 @@ def test_a_signal_adds_a_record(tmp_path: Path) -> None:
     train(config)
     steps = _steps(run_folder(config).metrics)
     assert steps == sorted({*range(5, 65, 5), 17})
-
-
-def test_without_a_terminal_there_are_plain_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = tiny(tmp_path, log_every=30, checkpoint_every=30)
-    train(config)
-    captured = capsys.readouterr()
-    lines = captured.out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith(f"{run_folder(config).path}: looped, 1 x 16 wide, 2 heads")
-    assert "precision fp32" in lines[0]
-    for line, step in zip(lines[1:], (30, 60), strict=True):
-        assert line.startswith(f"step {step}/60  loss ")
-        assert "loops 2  dims 2  points 5" in line
-        assert line.endswith("left")
-    assert captured.err == ""
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_on_a_terminal_there_is_a_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tiny(tmp_path)
-    with redirect_stderr(Terminal()) as terminal:
-        train(config)
-    assert "60/60" in terminal.getvalue()
-    assert "loss=" in terminal.getvalue()
-    assert "step 5/60" not in capsys.readouterr().out
-    assert _steps(run_folder(config).metrics) == list(range(5, 65, 5))

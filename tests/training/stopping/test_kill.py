@@ -17,7 +17,7 @@ import torch
 from looplab.training import Interrupted, Run, train
 from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
 from looplab.training.run_folder.run import RunFolder, run_folder
-from looplab.training.step import Totals, Trainer
+from looplab.training.step import Trainer
 from tests.training.stopping.driven import Driven
 from tests.training.tiny import after_step, assert_same_bits, interrupted, saved_tensors, tiny
 
@@ -38,15 +38,6 @@ def test_saved_and_said(number: signal.Signals, code: int, tmp_path: Path) -> No
     status = folder.status()
     assert (status["state"], status["step"]) == ("interrupted", 13)
     assert '"step": 13' in folder.metrics.read_text().splitlines()[-1]
-
-
-def test_it_is_said_that_it_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tiny(tmp_path)
-    interrupted(config, 12)
-    assert "going on" not in capsys.readouterr().out
-    train(config)
-    assert "resuming from step 13" in capsys.readouterr().out
-    assert run_folder(config).status()["state"] == "finished"
 
 
 def test_the_first_of_two_signals_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,25 +75,6 @@ def test_while_it_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert run_folder(config).status()["state"] == "interrupted"
 
 
-def test_while_it_waits_for_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU most of the time is spent in fetch(): that is when a Ctrl-C comes."""
-    config = tiny(tmp_path)
-    fetch, fetched = Trainer.fetch, []
-
-    def patched(self: Trainer) -> Totals:
-        fetched.append(True)
-        if len(fetched) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-        return fetch(self)
-
-    monkeypatch.setattr(Trainer, "fetch", patched)
-    with pytest.raises(Interrupted) as stop:
-        train(config)
-    (newest,) = saved_steps(run_folder(config).checkpoints)[-1:]
-    assert f"saved after step {newest};" in str(stop.value)
-    assert newest >= 15
-
-
 def test_in_the_last_step_the_run_is_finished(tmp_path: Path) -> None:
     config = tiny(tmp_path)
     assert "saved after step 60" in str(interrupted(config, 59, signal.SIGTERM))
@@ -118,9 +90,10 @@ def test_training_in_another_thread(tmp_path: Path) -> None:
     assert runs[0].step == 60
 
 
-# 20 kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,
+# Kills: in the writing of a checkpoint's tensors or of its JSON, just after a file was renamed,
 # before a step, and wherever it happens to be.
-_PLAN = {"tensors": 4, "json": 4, "renamed": 3, "step": 4, "anywhere": 5}
+_EACH_KIND = {"tensors": 2, "json": 2, "renamed": 1, "step": 2}
+_TWENTY = {"tensors": 4, "json": 4, "renamed": 3, "step": 4, "anywhere": 5}
 
 
 def _only_run(folder: Path) -> RunFolder:
@@ -171,24 +144,22 @@ def _kill_once(driven: Driven, kind: str, chance: random.Random) -> None:
         partial.write_bytes(content[: chance.choice((0, len(content) // 2, len(content)))])
 
 
-@pytest.mark.slow
-def test_killed_twenty_times(driven: Driven, tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", [_EACH_KIND, pytest.param(_TWENTY, marks=pytest.mark.slow)])
+def test_killed_again_and_again(plan: dict[str, int], driven: Driven, tmp_path: Path) -> None:
     chance = random.Random(7)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     driven.start(whole, halting=False)
     assert driven.next() == "ended 0"
-    kinds = list(Counter(_PLAN).elements())
+    kinds = list(Counter(plan).elements())
     chance.shuffle(kinds)
-    made, after_a_step = 0, 0
+    after_a_step = 0
     for kind in kinds:
         driven.start(killed)
         _kill_once(driven, kind, chance)
-        made += 1
         _, problems = newest_checkpoint(_only_run(killed).checkpoints)
         assert not problems, "what a kill leaves must not look damaged"
         after_a_step += sum(place.startswith("step") for place in driven.places) > 1
-    assert made == 20
-    assert after_a_step >= 10
+    assert 2 * after_a_step >= len(kinds)
     assert 0 < _newest(killed).step < 120
     driven.start(killed, halting=False)
     assert driven.next() == "ended 0"
@@ -197,11 +168,10 @@ def test_killed_twenty_times(driven: Driven, tmp_path: Path) -> None:
     assert _only_run(killed).status()["state"] == "finished"
 
 
-@pytest.mark.parametrize("ending", ["config.yaml", "environment.json", "00000000.safetensors"])
-def test_killed_while_it_begins(driven: Driven, tmp_path: Path, ending: str) -> None:
+def test_killed_while_it_begins(driven: Driven, tmp_path: Path) -> None:
     """The run folder itself is half made."""
     driven.start(tmp_path)
-    driven.until(lambda place: place.startswith("writing") and place.endswith(ending))
+    driven.until(lambda place: place.startswith("writing") and place.endswith("config.yaml"))
     driven.kill()
     driven.start(tmp_path, halting=False)
     assert driven.next() == "ended 0"

@@ -32,28 +32,20 @@ _GROWTH = CurriculumConfig(
 SLOW = pytest.mark.slow
 _SHOWN = ("muon, factored", "jacobian", "growth", "text")  # between them all that a state holds
 _VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "optimiser": {
-        "training": {"clip": 0.5, "warmup": 20, "decay": 0.5, "weight_decay": 0.1, "beta2": 0.95}
-    },
     "adam": {"training": {"optimizer": "adam", "weight_decay": 0.1, "epsilon": 1e-6}},
-    "muon": {"training": {"optimizer": "muon", "weight_decay": 0.1, "decay": 0.5, "clip": 0.5}},
     "muon, factored": {
         "training": {"optimizer": "muon"},
         "model": ModelConfig("looped", 2, 16, 2, 5, residual_scaling="factored"),
     },
-    "shards": {"training": {"shards": 2}},
     "jacobian": {"training": {"jacobian_penalty": 0.1, "shards": 2}},
     "growth": {"curriculum": _GROWTH},
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
     "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
-    "noisy": {"task": TaskConfig("noisy_linear", dims=2, points=5, settings={"noise_std": 0.5})},
     "text": {
         "task": TaskConfig("language", dims=1, points=6),
         "model": ModelConfig("looped", 1, 16, 2, 6, block="flt", softcap=15.0),
         "training": {"optimizer": "muon", "embedding_rate": 0.02, "head_rate": 0.005},
     },
-    "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
     "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
 }
 
@@ -76,9 +68,7 @@ def test_stopped_run_ends_as_undisturbed(name: str, tmp_path: Path) -> None:
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize(
-    "step", [0, pytest.param(8, marks=SLOW), 9, pytest.param(58, marks=SLOW), 59]
-)
+@pytest.mark.parametrize("step", [0, 9, 59])
 def test_crash_at_the_edges(step: int, tmp_path: Path) -> None:
     """The first and the last step, and both sides of a checkpoint."""
     whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
@@ -88,11 +78,10 @@ def test_crash_at_the_edges(step: int, tmp_path: Path) -> None:
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize("optimizer", [pytest.param("adam", marks=SLOW), "adamw", "muon"])
-def test_interrupted_after_every_step(optimizer: str, tmp_path: Path) -> None:
+def test_interrupted_after_every_step(tmp_path: Path) -> None:
     """Saved and loaded again at each of its steps: whatever the state lacks would show."""
     settings: dict[str, Any] = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
-    settings["optimizer"] = optimizer
+    settings["optimizer"] = "muon"  # with AdamW beside it
     whole, stopped = tiny(tmp_path / "whole", **settings), tiny(tmp_path / "stopped", **settings)
     train(whole)
     for step in range(11):
@@ -109,15 +98,6 @@ def test_how_often_it_saves_and_logs_changes_nothing(tmp_path: Path) -> None:
     train(whole)
     train(other)
     assert_same_bits(saved_tensors(other), saved_tensors(whole))
-
-
-def test_another_seed_ends_elsewhere(tmp_path: Path) -> None:
-    """The comparison above can fail."""
-    ours, theirs = tiny(tmp_path), replace(tiny(tmp_path), seed=1)
-    train(ours)
-    train(theirs)
-    with pytest.raises(AssertionError):
-        assert_same_bits(saved_tensors(ours), saved_tensors(theirs))
 
 
 def test_a_run_of_no_steps_is_finished_and_fresh(tmp_path: Path) -> None:
