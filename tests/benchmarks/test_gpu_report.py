@@ -107,19 +107,3 @@ def test_what_is_stopped_keeps_its_files(tmp_path: Path) -> None:
     assert archived(out)["./half2/step_relu.json"] == "{}\n"  # of the part that was stopped, too
     assert "2 step_standard" not in report(out)
     assert not list(tmp_path.glob("tmp.*"))
-
-
-@pytest.mark.parametrize(
-    ("words", "variables", "message"),
-    [
-        (["nowhere"], {}, "nowhere is no checkout of the reference: it holds no scripts/"),
-        ([".", "part=3"], {}, "part must be 1 or 2, got '3'"),
-    ],
-)
-def test_a_mistake_is_one_line(
-    words: list[str], variables: dict[str, str], message: str, tmp_path: Path
-) -> None:
-    write_checkout(tmp_path)
-    code, said, err = run(tmp_path, *words, **variables)
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert message in err

@@ -48,14 +48,6 @@ def test_modules_of_the_same_names_keep_them(tmp_path: Path, models: ModuleType)
     assert "schema" not in sys.modules
 
 
-def test_a_broken_file_leaves_our_modules_in_place(tmp_path: Path, models: ModuleType) -> None:
-    checkout = write_checkout(tmp_path)
-    (checkout / "scripts" / "train.py").write_text("raise OSError", encoding="utf-8")
-    with pytest.raises(OSError):  # noqa: PT011
-        load_reference(checkout, *FILES)
-    assert sys.modules["models"] is models
-
-
 def test_a_ratio_is_that_of_pairs() -> None:
     ratio = paired_ratio([2.0, 40.0, 6.0], [1.0, 10.0, 1.0])
     assert ratio == (3.0, 4.0, 5.0)

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from looplab import main as run
 from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
-from looplab.tasks.language.tokens import BytePairs
 from looplab.training import train
 from looplab.training.run_folder.checkpoint import ship
 from looplab.training.run_folder.status import status_of
@@ -167,13 +166,6 @@ def test_what_evaluation_will_not_find_is_said_before_training(
     assert not list(Path().glob("runs/language-*"))
 
 
-def test_a_head_that_is_the_embedding_has_no_rate_of_its_own() -> None:
-    (command,) = commands(["task=language", "model.tied_head=true"])
-    assert command.config.training.head_rate == 0
-    assert command.config.evaluation.loops is None
-    assert command.config.training.embedding_rate > 0
-
-
 def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     words = [*WORDS, "task.tokens=bpe", "task.vocabulary=270"]
@@ -190,32 +182,6 @@ def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) ->
     result = json.loads((path / "evaluation.json").read_text())
     bits = result["language"]["texts"]["held_out"]
     assert bits["bytes"] > 1.2 * bits["tokens"]
-
-
-def test_an_edited_tokeniser_file_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unfinished run does not go on with other tokens, and a finished one says so; with the file
-    of before it goes on, and without any."""
-    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    file = Path("own.json")
-    file.write_text(BytePairs.trained(["the cat sat on the mat " * 9], 262).content())
-    first = file.read_text()
-    words = [*WORDS, "task.tokens=own.json"]
-    train(commands(words)[0].config, until=2)
-    file.write_text(BytePairs.trained(["what a piece of work is a man " * 9], 262).content())
-    capsys.readouterr()
-    assert run.main(words) == 1
-    err = capsys.readouterr().err
-    assert "its data changed after it began (tokens)" in err
-    assert err.count("\n") == 1
-    file.write_text(first)
-    assert run.main(words) == 0
-    file.write_text("{}")
-    capsys.readouterr()
-    assert run.main(words) == 0
-    assert "trained on other data: tokens changed" in capsys.readouterr().out
-    file.unlink()
-    assert run.main(["action=evaluate", f"run={only_run()}"]) == 0
-    assert "trained on other data" not in capsys.readouterr().out
 
 
 def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,15 +7,13 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from torch import nn
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from looplab.curricula import Curriculum, SampledLoops, Stage
+from looplab.curricula import Curriculum, Stage
 from looplab.training import train
-from looplab.training.assemble import build_curriculum, build_task, step_generator
+from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import capture_obstacle
 from tests.training.tiny import tiny
@@ -62,16 +60,6 @@ def test_draws_are_those_of_the_seed(tmp_path: Path) -> None:
     assert [curriculum(same)(step).loops for step in range(100)] == ours
     other = [curriculum(replace(config, seed=1))(step).loops for step in range(100)]
     assert sum(one != another for one, another in zip(ours, other, strict=True)) > 50
-
-
-def test_draws_have_nothing_in_common_with_the_data(tmp_path: Path) -> None:
-    """Another stream of the seed: the first shard's would be the same but for a 0 at its end, which
-    a seed sequence does not see."""
-    loops = curriculum(drawn(tmp_path)).loops
-    assert isinstance(loops, SampledLoops)
-    low, high = np.random.SeedSequence((*loops.entropy, 5)).generate_state(2)
-    data = step_generator(0, 5, 0, torch.device("cpu"))
-    assert data.initial_seed() != int(low) + (int(high) << 31)
 
 
 def test_each_step_makes_its_draw_and_metrics_say_so(

@@ -23,9 +23,3 @@ def test_loops_that_grow() -> None:
     work = Work(_curriculum(Schedule(4, 20, 16, (500,))), 1000)
     assert work(500) == pytest.approx(12 / (12 + 28), abs=0.005)
     assert work(1000) == 1
-
-
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_few_steps(steps: int) -> None:
-    work = Work(_curriculum(Schedule.constant(1)), steps)
-    assert work(steps) == pytest.approx(1 if steps else 0)

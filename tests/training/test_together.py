@@ -26,7 +26,7 @@ from looplab.conf.schema import (
 )
 from looplab.training import Interrupted, Run, RunError, train, train_together
 from looplab.training.run_folder.run import run_folder
-from looplab.training.together import Ensemble, difference, obstacle
+from looplab.training.together import Ensemble, difference
 from tests.training.tiny import make_trainer, spoil_ys, tiny
 
 CONFIG = Config(
@@ -119,31 +119,9 @@ def test_with_muon_a_member_is_off_by_what_rounding_does() -> None:
     assert (found - own).square().mean().sqrt() < 3 * floor
 
 
-def test_one_that_breaks_leaves_the_others_alone() -> None:
-    configs = [replace(CONFIG, seed=seed) for seed in (0, 1)]
-    members, other = [make_trainer(each) for each in configs], make_trainer(configs[1])
-    with torch.no_grad():
-        members[0].model.read_out.weight.fill_(float("inf"))
-    together = Ensemble(members)
-    for step in range(5):
-        together.update(step)
-        other.update(step)
-    assert members[0].fetch().bad_step == 0
-    assert members[1].fetch().bad_step is None
-    for name, tensor in other.model.state_dict().items():
-        torch.testing.assert_close(members[1].model.state_dict()[name], tensor, rtol=0, atol=1e-6)
-
-
 def test_what_another_shape_differs_in() -> None:
     assert difference(CONFIG, changed(CONFIG, "model", n_embd=32)) == "model.n_embd"
     assert difference(CONFIG, changed(CONFIG, "task", points=4)) == "task.points"
-
-
-def test_loops_that_differ_between_runs_are_an_obstacle() -> None:
-    drawn = changed(CONFIG, "loops", sampling="uniform", T=1, grad_loops="all")
-    assert "differ between seeds" in obstacle(drawn)
-    assert "loops.stop_at" in obstacle(changed(CONFIG, "loops", b=4, T=2, stop_at=0.1))
-    assert obstacle(CONFIG) == ""
 
 
 def of_seeds(folder: Path, *seeds: int, **training: Any) -> list[Config]:
@@ -173,14 +151,6 @@ def assert_close(run: Run, other: Run) -> None:
         if not name.endswith("qkv.bias"):
             found = run.model.state_dict()[name]
             torch.testing.assert_close(found, tensor, rtol=0, atol=1e-5, msg=name)
-
-
-def test_finished_runs_are_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configs = of_seeds(tmp_path, 0, 1)
-    before = finished(train_together(configs))
-    monkeypatch.setattr(Ensemble, "update", None)
-    for run, other in zip(finished(train_together(configs)), before, strict=True):
-        assert_close(run, other)
 
 
 def test_one_that_stands_further_back_catches_up(tmp_path: Path) -> None:
@@ -239,8 +209,3 @@ def test_what_cannot_differ_is_named(change: dict[str, Any], key: str, tmp_path:
     with pytest.raises(ConfigError, match=f"{key} cannot differ"):
         train_together([tiny(tmp_path), replace(tiny(tmp_path, **change), seed=1)])
     assert not any(tmp_path.iterdir())
-
-
-def test_the_same_run_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must differ"):
-        train_together(of_seeds(tmp_path, 0, 1, 0))

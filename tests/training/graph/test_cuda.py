@@ -77,25 +77,3 @@ def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert trainer.fetch().bad_step is None
-
-
-def test_memory_does_not_grow(tmp_path: Path) -> None:
-    """Neither within a stage nor from stage to stage."""
-    config = tiny(tmp_path, steps=1000)
-    trainer = _trainer(config, True)
-    stages = [replace(trainer.curriculum(0), dims=dims) for dims in (1, 2)]
-    trainer.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
-    used = []
-    for step in range(200):
-        trainer.update(step)
-        if step % 20 == 9:
-            torch.cuda.synchronize()
-            used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
-    assert len(set(used[2:])) == 1, used
-    trainer.curriculum = lambda step: stages[0]  # type: ignore[assignment]
-    for step in range(200, 205):
-        trainer.update(step)
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    for step in range(205, 405):
-        trainer.update(step)
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before

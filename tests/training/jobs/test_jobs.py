@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.command import run_command
 from looplab.training.jobs import run_jobs
 from looplab.training.run_folder.run import RunFolder
-from tests.training.stopping.killed import Killable, until
+from tests.training.stopping.killed import until
 
 
 @dataclass(frozen=True)
@@ -51,17 +49,6 @@ class Dies(Works):
         if len(died.read_text()) <= self.times:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__()
-
-
-@dataclass(frozen=True)
-class Sleeps(Works):
-    """Is at work for as long as anybody waits."""
-
-    def __call__(self) -> dict[str, Any]:
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / "begun").touch()
-        time.sleep(600)
-        return {}
 
 
 def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
@@ -121,39 +108,3 @@ def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:
         timer.join()
     assert time.monotonic() - ended[0] < 5
     assert not (jobs[0].folder / "done").exists()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command below may be asked for."""
-
-    folder: str
-
-    def check(self) -> None:
-        pass
-
-
-def measure(settings: Settings) -> str:
-    here = Path(settings.folder)
-    run_jobs([Sleeps(name, here / name) for name in "ab"], 2, here / "logs")
-    return "done"
-
-
-@pytest.mark.slow
-def test_ctrl_c_twice_ends_a_command(tmp_path: Path) -> None:
-    command = Killable([__name__, f"folder={tmp_path}"], tmp_path / "said")
-    begun = [tmp_path / name / "begun" for name in "ab"]
-    try:
-        until(lambda: all(path.exists() for path in begun))
-        command.interrupt()
-        command.interrupt()
-        assert command.code() == 130
-        until(lambda: not command.workers(), timeout=10)
-    finally:
-        command.end()
-    assert command.printed == "\nstopped; the same command resumes\n"
-
-
-if __name__ == "__main__":
-    stopped = "stopped; the same command resumes"
-    sys.exit(run_command(__name__, Settings, sys.argv[1:], str, measure, stopped))

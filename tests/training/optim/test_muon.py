@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import Muon as TorchMuon
 
 from looplab.training.optim.muon import Muon, momentum
 
@@ -50,21 +49,6 @@ def _step(weight: nn.Parameter, muon: Muon, gradient: Tensor, at: int = 0) -> Te
     muon.set_momentum(at)
     muon.step(_GOOD)
     return weight.detach() - before
-
-
-@pytest.mark.parametrize("shape", [(256, 64), (64, 256)])
-def test_a_step_is_that_of_torch_s_muon_to_its_rounding(shape: tuple[int, int]) -> None:
-    """Which orthogonalises in bfloat16 on every device, and is 1.2e-2 to 1.9e-2 off the formula."""
-    weight, muon = _muon(shape[:1], shape[1], rate=0.1, decay=0.1)
-    theirs = nn.Parameter(weight.detach().clone())
-    torchs = TorchMuon(
-        [theirs], lr=0.1, weight_decay=0.1, momentum=0.95, ns_coefficients=(3.4445, -4.775, 2.0315)
-    )
-    for seed in range(3):
-        theirs.grad = _normal(seed, *shape)
-        moved, before = _step(weight, muon, theirs.grad, at=300), theirs.detach().clone()
-        torchs.step()
-        assert _apart(moved, (theirs.detach() - before).double()) < 3e-2
 
 
 @pytest.mark.parametrize("shape", [(64, 16), (16, 64), (32, 32)])

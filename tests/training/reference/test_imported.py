@@ -54,14 +54,6 @@ def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -
     torch.testing.assert_close(run.model(prompts, 6)[0], theirs, rtol=0, atol=1e-5)
 
 
-def test_a_tied_model_s_loops_are_the_layers_of_its_config(tmp_path: Path) -> None:
-    run = import_checkpoint(leiay_run(tmp_path, "gpt2_tying"), {}, str(tmp_path / "runs"))
-    assert (run.config.model.family, run.config.model.n_layer, run.config.loops.b) == ("tied", 1, 5)
-    prompts = draw_prompts(points=8)
-    theirs = predict(leiay_weights(1), prompts, loops=5)
-    torch.testing.assert_close(run.model(prompts, 5)[0], theirs, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("code", ["leiay", "garg"])
 def test_a_standard_run_predicts_as_it_did(code: str, tmp_path: Path) -> None:
     made = leiay_run(tmp_path, "gpt2") if code == "leiay" else garg_run(tmp_path)
@@ -74,42 +66,23 @@ def test_a_standard_run_predicts_as_it_did(code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "changes", "name", "settings"),
+    ("code", "task", "options", "name", "settings"),
     [
-        ("noisy_linear_regression", {}, "noisy_linear", {"noise_std": 0.1, "renormalize": False}),
-        ("relu_2nn_regression", {"training__sparsity": 100}, "relu_network", {"hidden": 100}),
-        ("decision_tree", {}, "decision_tree", {"depth": 4}),
-        ("linear_regression", {"training__sparsity": 100}, "linear", {}),
+        ("leiay", "noisy_linear_regression", {}, "noisy_linear", {"noise_std": 0.1}),
+        ("leiay", "decision_tree", {}, "decision_tree", {"depth": 4}),
+        ("garg", "relu_2nn_regression", {"hidden_layer_size": 4}, "relu_network", {"hidden": 4}),
+        ("garg", "sparse_linear_regression", {"scale": 1}, "sparse_linear", {"sparsity": 3}),
     ],
 )
-def test_leiay_s_tasks_have_the_settings_of_its_code(
-    task: str, changes: dict[str, Any], name: str, settings: dict[str, Any], tmp_path: Path
+def test_their_tasks_have_their_options_or_their_code_s_defaults(
+    code: str, task: str, options: Any, name: str, settings: Any, tmp_path: Path
 ) -> None:
-    path = leiay_run(tmp_path, training__task_name=task, **changes)
+    if code == "leiay":
+        path = leiay_run(tmp_path, training__task_name=task)
+    else:
+        path = garg_run(tmp_path, training__task=task, training__task_kwargs=options)
     found = import_checkpoint(path, {}, str(tmp_path / "runs")).config.task
-    assert (found.name, found.settings) == (name, settings)
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "name", "settings"),
-    [
-        ("relu_2nn_regression", {"hidden_layer_size": 4}, "relu_network", {"hidden": 4}),
-        ("sparse_linear_regression", {"scale": 1}, "sparse_linear", {"sparsity": 3}),
-        ("decision_tree", {"depth": 2}, "decision_tree", {"depth": 2}),
-        (
-            "noisy_linear_regression",
-            {"noise_std": 1, "renormalize_ys": True},
-            "noisy_linear",
-            {"noise_std": 1.0, "renormalize": True},
-        ),
-    ],
-)
-def test_garg_s_tasks_take_their_options_or_its_defaults(
-    task: str, options: dict[str, Any], name: str, settings: dict[str, Any], tmp_path: Path
-) -> None:
-    path = garg_run(tmp_path, training__task=task, training__task_kwargs=options)
-    found = import_checkpoint(path, {}, str(tmp_path / "runs")).config.task
-    assert (found.name, found.settings) == (name, settings)
+    assert (found.name, found.settings) == (name, found.settings | settings)
 
 
 def test_the_step_is_asked_for_where_neither_file_nor_name_says_it(tmp_path: Path) -> None:
@@ -141,10 +114,6 @@ def test_the_command_line_wins_over_their_config(tmp_path: Path) -> None:
     assert (config.curriculum.points.start, config.curriculum.loops.start) == (2, 3)
     tied = import_checkpoint(path, {"model": "tied", "loops.b": 9}, str(tmp_path / "tied")).config
     assert (tied.model.injection, tied.loops.b) == ("none", 9)
-
-
-CLASSIFIER_SAID: dict[str, Any] = {"model": "looped", "model.n_head": 2, "model.injection": "add"}
-CLASSIFIER_SAID |= {"task.points": 41, "loops.b": 4, "loops.T": 2}
 
 
 def labelled(zero: float = 0.0) -> Prompts:
@@ -182,34 +151,6 @@ def test_it_serves_as_an_estimator(tmp_path: Path) -> None:
     xs = np.random.default_rng(1).normal(size=(40, 3))
     answers = LoopedClassifier(str(run.path)).fit(xs, xs[:, 0] > 0).predict_proba(xs[:5])
     assert answers.shape == (5, 2)
-
-
-@pytest.mark.parametrize(
-    ("task", "labels"),
-    [
-        ({"task": "tables", "task.held_out": "", "task.protocol": "corrected"}, (-1.0, 1.0)),
-        (
-            {"task": "halfspaces", "task.vary_features": True, "task.shared_factor": 0.5}
-            | {"task.threshold": 0.5, "task.flips": 0},
-            (-1.0, 1.0),
-        ),
-    ],
-)
-def test_a_file_alone_becomes_what_it_is_said_to_be(
-    task: dict[str, Any], labels: tuple[float, float], tmp_path: Path
-) -> None:
-    path = save_state(tmp_path / "state.pt", openml_weights())
-    run = load_run(import_checkpoint(path, task | CLASSIFIER_SAID, str(tmp_path / "runs")).path)
-    assert run.task.labels == labels
-    for key, value in task.items():
-        if key != "task":
-            found = run.config.task.settings[key.removeprefix("task.")]
-            assert (list(found) if isinstance(found, tuple) else found) == value
-    prompts = labelled(labels[0])
-    theirs = predict(openml_weights(), prompts, 4, "add")  # type: ignore[arg-type]
-    torch.testing.assert_close(run.model(prompts, 4)[0], theirs, rtol=0, atol=1e-5)
-    # The same words find the same folder again.
-    assert import_checkpoint(path, task | CLASSIFIER_SAID, str(tmp_path / "runs")).path == run.path
 
 
 def test_garg_s_linear_classification_is_one_of_halfspaces(tmp_path: Path) -> None:
