@@ -59,23 +59,6 @@ def test_a_device_that_is_not_there(name: str) -> None:
     assert refused.value.key == "device"
 
 
-def test_auto_on_a_cpu_is_the_cpu_in_fp32(tmp_path: Path, cuda: Callable[..., None]) -> None:
-    """Bit for bit; the weights of bf16 are float32, too."""
-    cuda(is_available=lambda: False)
-    auto = replace(tiny(tmp_path / "auto"), device="auto")
-    asked = replace(tiny(tmp_path / "asked"), precision="fp32")
-    halved = replace(tiny(tmp_path / "bf16"), precision="bf16")
-    for config in (auto, asked, halved):
-        train(config)
-    assert_same_bits(saved_tensors(auto), saved_tensors(asked))
-    kept = saved_tensors(halved)
-    assert all(tensor.dtype is torch.float32 for tensor in kept.values())
-    assert not torch.equal(
-        kept["model.read_in.weight"], saved_tensors(auto)["model.read_in.weight"]
-    )
-    assert run_folder(halved).path.name != run_folder(auto).path.name
-
-
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
 ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),

@@ -1,4 +1,5 @@
-"""Loops that are drawn and gradients cut where they are told to be, in a training."""
+"""Loops that are drawn and gradients cut where they are told to be, in a training; and the share of
+the work that is done when loops grow."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ import pytest
 from torch import nn
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from looplab.curricula import Curriculum, Stage
+from looplab.curricula import Curriculum, Schedule, Stage
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_task
+from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import capture_obstacle
 from tests.training.tiny import tiny
@@ -99,3 +101,19 @@ def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
     assert "draws" in reasons[0]
     assert "loops.stop_at" in reasons[1]
     assert reasons[2] == ""
+
+
+def _curriculum(loops: Schedule) -> Curriculum:
+    return Curriculum(Schedule.constant(5), Schedule.constant(11), loops, T=4)
+
+
+def test_steps_that_cost_the_same() -> None:
+    work = Work(_curriculum(Schedule.constant(12)), 1000)
+    assert [work(step) for step in (0, 250, 1000)] == pytest.approx([0, 0.25, 1])
+
+
+def test_loops_that_grow() -> None:
+    """Half of the steps at 4 loops (4 + 2 · 4 passes), half at 20 (20 + 2 · 4)."""
+    work = Work(_curriculum(Schedule(4, 20, 16, (500,))), 1000)
+    assert work(500) == pytest.approx(12 / (12 + 28), abs=0.005)
+    assert work(1000) == 1

@@ -20,7 +20,7 @@ from looplab.conf.build import config_from_mapping
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, ModelConfig
 from looplab.training import RunError, train
-from looplab.training.objective import error, loss
+from looplab.training.objective import loss
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import Trainer
@@ -179,19 +179,6 @@ def test_cross_entropy_is_the_mean_of_minus_log_probabilities(tokens: tuple[floa
                 total += math.log(sum(map(math.exp, row))) - row[int(ys[b, i])]
     mean = total / (WINDOW * BATCH * POINTS)
     assert float(loss("cross_entropy", scores, _labels(tokens))) == pytest.approx(mean, rel=1e-6)
-
-
-@pytest.mark.parametrize("tokens", TOKENS)
-def test_a_wrong_class_is_an_error_of_one(tokens: tuple[float, float]) -> None:
-    scores, ys = _draw(WINDOW, BATCH, POINTS, CLASSES), _classes()
-    errors = error("cross_entropy", scores, _labels(tokens))
-    assert errors.shape == (WINDOW, BATCH, POINTS)
-    for t in range(WINDOW):
-        for b in range(BATCH):
-            for i in range(POINTS):
-                row = scores[t, b, i].tolist()
-                assert float(errors[t, b, i]) == float(row.index(max(row)) != int(ys[b, i]))
-    assert 0 < float(errors.mean()) < 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ reading back, no data from the host, and nothing of the host that changes from s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -77,18 +76,6 @@ def test_a_checkpoint_is_gone_on_from_without_the_old_graph(tmp_path: Path) -> N
         taped.update(step)
     assert_same_bits(taped.state(), plain.state())
     assert recorder.events.count("capture") == 2
-
-
-def test_a_bad_step_is_named_by_its_number(tmp_path: Path) -> None:
-    """A number of the host's would be that of the captured step for ever."""
-    trainer, _ = captured_trainer(tiny(tmp_path))
-    for step in range(8):
-        trainer.update(step)
-    with torch.no_grad():
-        trainer.model.get_parameter("read_out.bias").fill_(math.nan)
-    for step in (8, 9):
-        trainer.update(step)
-    assert trainer.fetch().bad_step == 8
 
 
 def test_where_capturing_fails_training_goes_on(

@@ -15,7 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import Wandb, printed
-from tests.training.tiny import saved_tensors, tiny
+from tests.training.tiny import tiny
 
 _ALONE = """
 import sys
@@ -100,13 +100,3 @@ def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Pat
     events = EventAccumulator(str(path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("loss")] == steps
-
-
-def test_a_name_is_in_front_of_the_folder_and_changes_nothing_else(tmp_path: Path) -> None:
-    config = tiny(tmp_path)
-    named = replace(config, name="my-try")
-    assert run_folder(named).path.name == f"my-try-{run_folder(config).path.name}"
-    train(config)
-    train(named)
-    one, other = saved_tensors(config), saved_tensors(named)
-    assert all((one[name] == other[name]).all() for name in one)

@@ -110,15 +110,6 @@ def test_a_bad_step_leaves_weight_and_momentum(keeps_norm: bool) -> None:
     assert torch.equal(muon.matrices[0].buffer, kept[1])
 
 
-def test_gradients_stand_as_they_were() -> None:
-    """A graph's gradients belong to it."""
-    weight, muon = _muon(_QKV, 24)
-    gradient = _normal(1, 64, 24)
-    weight.grad = gradient.clone()
-    muon.step(_GOOD)
-    assert torch.equal(weight.grad, gradient)
-
-
 def test_a_matrix_without_a_gradient_stands() -> None:
     """With its momentum, and without decay; the others are moved."""
     first, second = (nn.Parameter(_normal(seed, 8, 8)) for seed in (0, 1))

@@ -6,14 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import CurriculumConfig, GrowthConfig, LoopsConfig
 from looplab.evaluation import load_run
-from looplab.openml_eval.estimators import LoopedClassifier
 from looplab.tasks import Prompts
 from looplab.tasks.tables import TEN
 from looplab.training import import_checkpoint
@@ -144,13 +142,6 @@ def test_a_run_of_tables_needs_no_word_and_no_table(family: str, tmp_path: Path)
     theirs = predict(openml_weights(family), prompts, 6 if looped else 1, injection)  # type: ignore[arg-type]
     assert ours.shape == (4, 41, 2)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
-
-
-def test_it_serves_as_an_estimator(tmp_path: Path) -> None:
-    run = import_checkpoint(openml_run(tmp_path / "a"), {}, str(tmp_path / "runs"))
-    xs = np.random.default_rng(1).normal(size=(40, 3))
-    answers = LoopedClassifier(str(run.path)).fit(xs, xs[:, 0] > 0).predict_proba(xs[:5])
-    assert answers.shape == (5, 2)
 
 
 def test_garg_s_linear_classification_is_one_of_halfspaces(tmp_path: Path) -> None:

@@ -82,20 +82,6 @@ def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
     assert (status["state"], status["step"]) == ("finished", STEP)
 
 
-def test_the_same_command_finds_the_same_folder_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
-    first = import_checkpoint(path, {}, str(runs))
-    assert "imported already" not in capsys.readouterr().out
-    before = files(runs)
-    again = import_checkpoint(path, {}, str(runs))
-    assert again.path == first.path
-    assert f"{first.path}: imported already" in capsys.readouterr().out
-    assert files(runs) == before
-    assert [p.name for p in runs.iterdir()] == [first.path.name]
-
-
 def test_what_stands_in_the_way_is_never_written_over(tmp_path: Path) -> None:
     path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
     run = import_checkpoint(path, {}, str(runs))

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from looplab.conf.checksum import checksum_of
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation import load_run, snapshots_of
 from looplab.training import RunError, train, train_together
@@ -242,20 +241,6 @@ def test_all_damaged(tmp_path: Path) -> None:
         assert str(checkpoints / f"{step:08d}") in str(refused.value)
     train(config)
     assert_same_bits(saved_tensors(config), undisturbed)
-
-
-def test_training_writes_a_missing_one(tmp_path: Path) -> None:
-    """And says what is wrong with one that cannot be read."""
-    config = tiny(tmp_path, steps=20)
-    train(config)
-    path = run_folder(config).path / "config.yaml"
-    whole = path.read_bytes()
-    path.unlink()
-    assert train(config).step == 20
-    assert path.read_bytes() == whole
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        train(config)
 
 
 def test_another_runs_files_are_not_trained_on(tmp_path: Path) -> None:

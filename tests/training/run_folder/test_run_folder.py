@@ -104,16 +104,6 @@ def test_the_status_of_a_finished_run(tmp_path: Path) -> None:
     assert status["cpu_seconds"] > 0
 
 
-def test_time_spent_is_counted_over_all_starts(tmp_path: Path) -> None:
-    config = tiny(tmp_path)
-    interrupted(config, 30)
-    folder = run_folder(config)
-    folder.write_status("interrupted", 31, seconds=100.0, cpu_seconds=50.0)
-    train(config)
-    assert 100 < folder.status()["seconds"] < 130
-    assert 50 < folder.status()["cpu_seconds"] < 80
-
-
 def test_a_run_whose_process_is_gone_has_stopped(tmp_path: Path) -> None:
     """Its status says 'running' for ever; who reads it knows better, and nobody else is told so."""
     config = tiny(tmp_path)
