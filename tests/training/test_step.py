@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 import safetensors.torch
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from looplab.conf.build import config_from_mapping
 from looplab.conf.mistakes import ConfigError
@@ -33,42 +31,10 @@ from tests.training.tiny import (
     tiny,
 )
 
-# What gives a number to Python, or a tensor whose shape depends on numbers.
-_WAITING = {
-    *("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal"),
-    *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim"),
-}
-
-
-class _NoWaiting(TorchDispatchMode):
-    """Fails at operations that wait for the device, whoever calls them (also C++ in backward)."""
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        assert func.name().partition(".")[0] not in _WAITING, func.name()
-        return func(*args, **(kwargs or {}))
-
 
 def _norm(trainer: Trainer) -> float:
     gradients = [p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None]
     return float(torch.cat(gradients).double().norm())
-
-
-@pytest.mark.parametrize("step", [0, 1])
-def test_no_operation_waits(step: int, tmp_path: Path) -> None:
-    """As above, below Python; the first step makes Adam's state, too."""
-    trainer = make_trainer(tiny(tmp_path, clip=0.5, shards=2, warmup=5, weight_decay=0.1))
-    for made in range(step):
-        trainer.update(made)
-    with _NoWaiting():  # type: ignore[no-untyped-call]
-        trainer.update(step)
-        with pytest.raises(AssertionError, match="_local_scalar_dense"):
-            bool(trainer.totals[0] > 0)
 
 
 def test_shards_give_the_mean_of_their_gradients(tmp_path: Path) -> None:
