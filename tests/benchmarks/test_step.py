@@ -1,17 +1,29 @@
-"""The step's benchmark measures what it prints, of settings that the command line composes too."""
+"""The step's benchmark: variants take turns, each in its process, and one that fails stops no
+other; a step of the reference is made by its own files; the settings are the command line's."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
-from looplab.benchmarks.settings import NAMES, Name, at_full_size, named_config
-from looplab.benchmarks.step import main
+from looplab.benchmarks.common import paired_ratio
+from looplab.benchmarks.reference import FILES, Reference, load_reference
+from looplab.benchmarks.settings import NAMES, Name, StepSettings, at_full_size, named_config
+from looplab.benchmarks.step import compare, main
+from looplab.benchmarks.turns import Contender, Turns, measure, warm_up
+from looplab.benchmarks.variants import Step, Variant
 from looplab.conf.compose import commands
+from looplab.conf.schema import Config
 from looplab.training.assemble import build_curriculum, build_task
 from tests.benchmarks.checkout import write_checkout
 
@@ -93,3 +105,137 @@ def test_a_setting_is_what_the_command_line_composes(name: Name) -> None:
 def test_full_size_is_the_curriculums_end(name: Name, stage: tuple[int, ...]) -> None:
     config = at_full_size(named_config(name))
     assert astuple(build_curriculum(config, build_task(config))(0)) == stage
+
+
+CPU = torch.device("cpu")
+
+
+def _raise() -> None:
+    raise RuntimeError("no such\nkernel")
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "raises": _raise,
+    "exits": lambda: os._exit(3),
+    "hangs": lambda: time.sleep(60),
+}
+
+
+@dataclass(frozen=True)
+class Fake(Variant):
+    """A variant whose steps, long enough for a measurement each, add a line with its backend to a
+    file, until one of them, counted from 0, ends as `precision` says."""
+
+    file: str = ""
+    last: int = 1000
+
+    def build(self, config: Config, device: torch.device) -> Step:
+        steps = count()
+
+        def step() -> None:
+            if next(steps) == self.last:
+                ENDS[self.precision]()
+            time.sleep(0.2)
+            with open(self.file, "a", encoding="utf-8") as file:
+                file.write(self.backend)
+
+        return step
+
+
+def run(variants: list[Variant], limit: float | None = None) -> tuple[Turns, list[int]]:
+    """What three turns measure, and the turns at each time when it was saved."""
+    settings = StepSettings(pairs=3, limit=limit)
+    turns, saved = Turns(at_full_size(named_config("small")), CPU, settings), list[int]()
+    turns.take(variants, lambda: saved.append(turns.turns))
+    return turns, saved
+
+
+def test_those_that_fail_leave_the_others_their_turns(tmp_path: Path) -> None:
+    file = str(tmp_path / "steps")
+    measured, saved = run(
+        [
+            Fake("ours", "b", "exits", file=file, last=0),
+            Fake("reference", "a", "fp32", file=file),
+            Fake("ours", "c", "raises", file=file, last=2),
+        ]
+    )
+    assert measured.failures == {
+        "ours b exits": "its process ended with code 3",
+        "ours c raises": "RuntimeError: no such kernel",
+    }
+    (whole,) = measured.whole()
+    assert len(whole.times) == 3
+    assert saved == [0, 1, 2, 3]
+    assert Path(file).read_text(encoding="utf-8") == "acacaa"  # one step each for warming up
+
+
+def test_what_was_stopped_keeps_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of the third of seven."""
+    path, ask, questions = tmp_path / "step.json", Contender.answer, list[Contender]()
+
+    def stops(self: Contender, question: str = "") -> object:
+        questions.append(self)
+        if len(questions) == 8:  # the first two for being ready
+            raise KeyboardInterrupt
+        return ask(self, question)
+
+    monkeypatch.setattr(Contender, "answer", stops)
+    variants: list[Variant] = [
+        Fake("reference", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
+    ]
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path))
+    with pytest.raises(KeyboardInterrupt):
+        compare(variants, settings, CPU)
+    kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
+    assert kept["turns"] == 2
+    assert [len(row["seconds"]["wall"]) for row in kept["variants"]] == [2, 2]
+    assert not any(each.process.is_alive() for each in questions)
+
+
+def test_a_short_step_is_made_many_times() -> None:
+    made = []
+    repeats = warm_up(lambda: made.append(1), 3, CPU)
+    assert repeats > 100
+    made.clear()
+    times = measure(lambda: made.append(1), repeats, CPU)
+    assert len(made) == repeats
+    assert times["wall"] > 0
+    assert times["cpu"] == pytest.approx(times["user"] + times["system"])
+    assert warm_up(lambda: time.sleep(0.2), 1, CPU) == 1
+
+
+def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = write_checkout(tmp_path)
+    reference = Reference(checkout, at_full_size(named_config("small")), CPU)
+    assert capsys.readouterr().out == ""
+    weights = [parameter.detach().clone() for parameter in reference.model.parameters()]
+    reference.step()
+    seen = reference.modules["train"].seen
+    assert seen == 2 * [((64, 17, 8), torch.float32, 6, 5)]  # the first before it is given out
+    assert reference.curriculum.updates == 2
+    after = reference.model.parameters()
+    assert all((a != b).any() for a, b in zip(weights, after, strict=True))
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of somebody's own that has the name of one of the reference's."""
+    module = ModuleType("models")
+    monkeypatch.setitem(sys.modules, "models", module)
+    return module
+
+
+def test_modules_of_the_same_names_keep_them(tmp_path: Path, models: ModuleType) -> None:
+    loaded = load_reference(write_checkout(tmp_path), *FILES)
+    assert loaded["models"].__name__ == "reference_models"
+    assert sys.modules["reference_models"] is loaded["models"]
+    assert sys.modules["models"] is models
+    assert "tasks" not in sys.modules
+    assert "nano_gpt" not in sys.modules
+    assert "schema" not in sys.modules
+
+
+def test_a_ratio_is_that_of_pairs() -> None:
+    ratio = paired_ratio([2.0, 40.0, 6.0], [1.0, 10.0, 1.0])
+    assert ratio == (3.0, 4.0, 5.0)
+    assert str(ratio) == "4 (3 to 5)"
