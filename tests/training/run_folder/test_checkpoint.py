@@ -180,6 +180,11 @@ def test_killed_run_has_all_snapshots(tmp_path: Path) -> None:
         assert_same_bits(load_run(ours).model.state_dict(), load_run(theirs).model.state_dict())
 
 
+def test_again_begins_an_unfinished_run_without_its_snapshots(tmp_path: Path) -> None:
+    train(tiny(tmp_path), until=25)
+    assert list(snapshots_of(train(_with(tmp_path), again=True).path)) == list(_STEPS)
+
+
 def test_runs_trained_together_have_their_own(tmp_path: Path) -> None:
     configs = [_with(tmp_path), replace(_with(tmp_path, (7,)), seed=1)]
     runs = train_together(configs)
