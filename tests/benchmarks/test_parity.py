@@ -38,22 +38,3 @@ def test_the_summary_is_by_seed() -> None:
     found = compare(base, other, settings)
     assert found["early_median_relative_difference"] == {0: pytest.approx(0.1)}
     assert found["late_mean_loss_ratio"] == {0: pytest.approx(0.75)}
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("steps=40", "early must be a first step and a later end up to 40"),
-        ("late=[5,5]", "late must be"),
-        ("variants=[eager,eager:fp32]", "backend:precision"),
-        ("variants=[eager:fp32,eager:fp32]", "twice"),
-        ("variants=[eager:fp32,eager:fp32:graph]", "capture"),
-        ("config=small steps=7001", "7000"),
-        ("--steps 40", "'--steps' is not of the form key=value"),
-    ],
-)
-def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["device=cpu", *words.split()]) == 2
-    told = capsys.readouterr().err
-    assert named in told
-    assert told.count("\n") == 1

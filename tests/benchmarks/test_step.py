@@ -1,25 +1,31 @@
-"""The step's benchmark measures what it prints, and goes on where a variant fails."""
+"""The step's benchmark: variants take turns, each in its process, and one that fails stops no
+other; a step of the reference is made by its own files; the settings are the command line's."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import pytest
 import torch
 
-from looplab.benchmarks import step
-from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
-from looplab.benchmarks.step import main
-from looplab.benchmarks.turns import PARTS, Turns
-from looplab.benchmarks.variants import Variant
+from looplab.benchmarks.common import paired_ratio
+from looplab.benchmarks.reference import FILES, Reference, load_reference
+from looplab.benchmarks.settings import NAMES, Name, StepSettings, at_full_size, named_config
+from looplab.benchmarks.step import compare, main
+from looplab.benchmarks.turns import Contender, Turns, measure, warm_up
+from looplab.benchmarks.variants import Step, Variant
+from looplab.conf.compose import commands
+from looplab.conf.schema import Config
+from looplab.training.assemble import build_curriculum, build_task
 from tests.benchmarks.checkout import write_checkout
-from tests.conftest import HOME
 
 SMALL = ["configs=small", "device=cpu", "pairs=2"]
 
@@ -58,69 +64,11 @@ def test_it_measures_every_variant(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "peak_bytes" not in ours  # what was not measured is not there
 
 
-@pytest.mark.slow
-def test_it_needs_no_matplotlib(tmp_path: Path) -> None:
-    """Not every machine with a GPU has it."""
-    (tmp_path / "matplotlib.py").write_text("raise ImportError", encoding="utf-8")
-    code = "from looplab.benchmarks import kernels, parity"
-    for words in (["-c", code], ["-m", "benchmarks.step", *SMALL, "precision=fp32"]):
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=HOME,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-    assert "ours cpu fp32" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_profile_names_the_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "step.json"
-    assert main([*SMALL, "precision=fp32", "profile=true", f"json={path}"]) == 0
-    assert "ours cpu fp32: " in capsys.readouterr().out
-    (found,) = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"][
-        "profiles"
-    ].values()
-    calls = {row["name"]: row["calls"] for row in found["rows"]}
-    assert calls["aten::baddbmm"] == 6  # attention scores of b loops
-    assert found["rates"]["busy_ms"] == pytest.approx(sum(row["ms"] for row in found["rows"]))
-
-
-def test_on_a_gpu_the_line_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step, "device_name", lambda _: "NVIDIA H200")
-    contender: Any = SimpleNamespace(
-        variant=Variant("ours", "triton", "bf16", capture=True),
-        repeats=1,
-        times=[dict.fromkeys(PARTS, 0.001234)],
-        facts={"peak_bytes": 2**30},
-    )
-    turns = Turns(at_full_size(named_config("sparse")), torch.device("cuda"), StepSettings())
-    turns.contenders, turns.turns = [contender], 1
-    turns.clocks = ["1980 MHz, 2619 MHz, 41, 312.52 W"]
-    rows = step.rows_of(turns, "wall")
-    head, line, clocks = step.shown(turns, rows).splitlines()
-    assert head.split() == ["variant", "wall", "s", "peak", "MiB", "of", "floor", "steps/s"]
-    share = f"{rows[0]['floor_s'] / 0.001234:.1%}"
-    assert line.split()[4:] == ["0.00123", "1024", share, "810"]
-    assert clocks.endswith(": 1980 MHz, 2619 MHz, 41, 312.52 W")
-    # GFLOP a step with dense attention and the last y, computed apart.
-    assert 1e-9 * step.step_flops(turns.config) == pytest.approx(350 * 81 / 82, rel=0.02)
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("pairs=1", "pairs must be"),
         ("configs=sparce", "did you mean 'sparse'?"),
-        ("backend=jax", "'jax'"),
-        ("precision=tf32", "tf32"),
-        ("capture=true", "capture"),
-        ("device=cpu:x", "'cpu:x'"),
         ("reference=nowhere", "nowhere holds no scripts"),
-        ("--threads 2", "'--threads' is not of the form key=value"),
     ],
 )
 def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,3 +77,165 @@ def test_a_mistake_is_one_line(words: str, named: str, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert named in told.err
+
+
+WORDS = {
+    "linear": ["scale=paper", "task=linear"],
+    "sparse": ["scale=paper", "task=sparse_linear"],
+    "tree": ["scale=paper", "task=decision_tree"],
+    "relu": ["scale=paper", "task=relu_network"],
+    "standard": ["scale=paper", "task=linear", "model=standard"],
+    "small": ["scale=small", "task=sparse_linear"],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_setting_is_what_the_command_line_composes(name: Name) -> None:
+    assert named_config(name) == commands([*WORDS[name], "recipe=paper"])[0].config
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("sparse", (20, 41, 20, 10, 10, 20)),
+        ("tree", (20, 101, 70, 15, 15, 70)),
+        ("small", (8, 17, 6, 5, 5, 6)),
+    ],
+)
+def test_full_size_is_the_curriculums_end(name: Name, stage: tuple[int, ...]) -> None:
+    config = at_full_size(named_config(name))
+    assert astuple(build_curriculum(config, build_task(config))(0)) == stage
+
+
+CPU = torch.device("cpu")
+
+
+def _raise() -> None:
+    raise RuntimeError("no such\nkernel")
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "raises": _raise,
+    "exits": lambda: os._exit(3),
+    "hangs": lambda: time.sleep(60),
+}
+
+
+@dataclass(frozen=True)
+class Fake(Variant):
+    """A variant whose steps, long enough for a measurement each, add a line with its backend to a
+    file, until one of them, counted from 0, ends as `precision` says."""
+
+    file: str = ""
+    last: int = 1000
+
+    def build(self, config: Config, device: torch.device) -> Step:
+        steps = count()
+
+        def step() -> None:
+            if next(steps) == self.last:
+                ENDS[self.precision]()
+            time.sleep(0.2)
+            with open(self.file, "a", encoding="utf-8") as file:
+                file.write(self.backend)
+
+        return step
+
+
+def run(variants: list[Variant], limit: float | None = None) -> tuple[Turns, list[int]]:
+    """What three turns measure, and the turns at each time when it was saved."""
+    settings = StepSettings(pairs=3, limit=limit)
+    turns, saved = Turns(at_full_size(named_config("small")), CPU, settings), list[int]()
+    turns.take(variants, lambda: saved.append(turns.turns))
+    return turns, saved
+
+
+def test_those_that_fail_leave_the_others_their_turns(tmp_path: Path) -> None:
+    file = str(tmp_path / "steps")
+    measured, saved = run(
+        [
+            Fake("ours", "b", "exits", file=file, last=0),
+            Fake("reference", "a", "fp32", file=file),
+            Fake("ours", "c", "raises", file=file, last=2),
+        ]
+    )
+    assert measured.failures == {
+        "ours b exits": "its process ended with code 3",
+        "ours c raises": "RuntimeError: no such kernel",
+    }
+    (whole,) = measured.whole()
+    assert len(whole.times) == 3
+    assert saved == [0, 1, 2, 3]
+    assert Path(file).read_text(encoding="utf-8") == "acacaa"  # one step each for warming up
+
+
+def test_what_was_stopped_keeps_its_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of the third of seven."""
+    path, ask, questions = tmp_path / "step.json", Contender.answer, list[Contender]()
+
+    def stops(self: Contender, question: str = "") -> object:
+        questions.append(self)
+        if len(questions) == 8:  # the first two for being ready
+            raise KeyboardInterrupt
+        return ask(self, question)
+
+    monkeypatch.setattr(Contender, "answer", stops)
+    variants: list[Variant] = [
+        Fake("reference", name, "fp32", file=str(tmp_path / "steps")) for name in "ab"
+    ]
+    settings = StepSettings(configs=("small",), device="cpu", json=str(path))
+    with pytest.raises(KeyboardInterrupt):
+        compare(variants, settings, CPU)
+    kept = json.loads(path.read_text(encoding="utf-8"))["settings"]["small"]
+    assert kept["turns"] == 2
+    assert [len(row["seconds"]["wall"]) for row in kept["variants"]] == [2, 2]
+    assert not any(each.process.is_alive() for each in questions)
+
+
+def test_a_short_step_is_made_many_times() -> None:
+    made = []
+    repeats = warm_up(lambda: made.append(1), 3, CPU)
+    assert repeats > 100
+    made.clear()
+    times = measure(lambda: made.append(1), repeats, CPU)
+    assert len(made) == repeats
+    assert times["wall"] > 0
+    assert times["cpu"] == pytest.approx(times["user"] + times["system"])
+    assert warm_up(lambda: time.sleep(0.2), 1, CPU) == 1
+
+
+def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = write_checkout(tmp_path)
+    reference = Reference(checkout, at_full_size(named_config("small")), CPU)
+    assert capsys.readouterr().out == ""
+    weights = [parameter.detach().clone() for parameter in reference.model.parameters()]
+    reference.step()
+    seen = reference.modules["train"].seen
+    assert seen == 2 * [((64, 17, 8), torch.float32, 6, 5)]  # the first before it is given out
+    assert reference.curriculum.updates == 2
+    after = reference.model.parameters()
+    assert all((a != b).any() for a, b in zip(weights, after, strict=True))
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of somebody's own that has the name of one of the reference's."""
+    module = ModuleType("models")
+    monkeypatch.setitem(sys.modules, "models", module)
+    return module
+
+
+def test_modules_of_the_same_names_keep_them(tmp_path: Path, models: ModuleType) -> None:
+    loaded = load_reference(write_checkout(tmp_path), *FILES)
+    assert loaded["models"].__name__ == "reference_models"
+    assert sys.modules["reference_models"] is loaded["models"]
+    assert sys.modules["models"] is models
+    assert "tasks" not in sys.modules
+    assert "nano_gpt" not in sys.modules
+    assert "schema" not in sys.modules
+
+
+def test_a_ratio_is_that_of_pairs() -> None:
+    ratio = paired_ratio([2.0, 40.0, 6.0], [1.0, 10.0, 1.0])
+    assert ratio == (3.0, 4.0, 5.0)
+    assert str(ratio) == "4 (3 to 5)"

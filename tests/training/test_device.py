@@ -1,21 +1,28 @@
-"""Where a run computes: chosen once, said with the reason, and refused in one line; out of memory
-is one line with what helps."""
+"""Where a run computes and which backend makes its loops: chosen once, or refused; out of memory is
+one line with what helps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from looplab import main as run
 from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
 from looplab.conf.schema import CurriculumConfig, GrowthConfig
+from looplab.evaluation import evaluate, load_run
 from looplab.models import Model
-from looplab.training import train
-from looplab.training.device import place
+from looplab.models.cpu import CpuOperations
+from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.segment import Segment, Span, run_segment
+from looplab.training import device, train
+from looplab.training.device import Placement, place
 from looplab.training.run_folder.run import run_folder
 from tests.models.small import make_spec
 from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
@@ -28,26 +35,6 @@ def test_a_cpu_is_exact() -> None:
     assert placement.device == torch.device("cpu")
     assert placement.precision == "fp32"
     assert placement.prepare(Model(make_spec())).compute_dtype is None
-    assert "cpu" in placement.why
-    assert "as asked; exact" in placement.why
-
-
-def test_auto_takes_what_there_is() -> None:
-    wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    assert place("auto", "auto").device.type == wanted
-
-
-def test_without_a_gpu_auto_says_so(cuda: Callable[..., None]) -> None:
-    cuda(is_available=lambda: False)
-    placement = place("auto", "auto")
-    assert placement.device.type == "cpu"
-    assert "no GPU that PyTorch can use" in placement.why
-
-
-def test_bf16_is_what_products_are_cast_to() -> None:
-    placement = place("cpu", "bf16")
-    assert placement.prepare(Model(make_spec())).compute_dtype is torch.bfloat16
-    assert "precision bf16 (as asked)" in placement.why
 
 
 def test_mixed_rounds_in_the_loops_without_gradients_alone(tmp_path: Path) -> None:
@@ -65,53 +52,11 @@ def test_mixed_rounds_in_the_loops_without_gradients_alone(tmp_path: Path) -> No
     torch.testing.assert_close(*weights, rtol=0, atol=0.02)
 
 
-def test_tf32_needs_a_gpu() -> None:
-    with pytest.raises(ConfigError, match="precision cannot be tf32 on cpu") as refused:
-        place("cpu", "tf32")
-    assert refused.value.key == "precision"
-
-
-@pytest.mark.parametrize("name", ["gpu", "", "cuda:99", "vulkan", "cpu cpu"])
+@pytest.mark.parametrize("name", ["", "cuda:99", "vulkan"])
 def test_a_device_that_is_not_there(name: str) -> None:
     with pytest.raises(ConfigError, match=f"device cannot be '{name}' on this machine") as refused:
         place(name, "auto")
     assert refused.value.key == "device"
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["meta", "hpu"])  # no device to train on, no package
-def test_a_device_that_nothing_runs_on(name: str) -> None:
-    with pytest.raises(ConfigError):
-        place(name, "auto")
-
-
-@pytest.mark.parametrize("settings", [{"device": "gpu"}, {"device": "cpu", "precision": "tf32"}])
-def test_nothing_is_written_for_a_wrong_one(settings: dict[str, str], tmp_path: Path) -> None:
-    config = replace(tiny(tmp_path / "runs"), **settings)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError):
-        train(config)
-    assert not (tmp_path / "runs").exists()
-
-
-def test_auto_on_a_cpu_is_the_cpu_in_fp32(
-    tmp_path: Path, cuda: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Bit for bit, and the run says what was chosen; the weights of bf16 are float32, too."""
-    cuda(is_available=lambda: False)
-    auto = replace(tiny(tmp_path / "auto"), device="auto")
-    asked = replace(tiny(tmp_path / "asked"), precision="fp32")
-    halved = replace(tiny(tmp_path / "bf16"), precision="bf16")
-    for config in (auto, asked, halved):
-        train(config)
-        out = capsys.readouterr().out
-        assert place(config.device, config.precision).why in out
-    assert_same_bits(saved_tensors(auto), saved_tensors(asked))
-    kept = saved_tensors(halved)
-    assert all(tensor.dtype is torch.float32 for tensor in kept.values())
-    assert not torch.equal(
-        kept["model.read_in.weight"], saved_tensors(auto)["model.read_in.weight"]
-    )
-    assert run_folder(halved).path.name != run_folder(auto).path.name
 
 
 CPU = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory"
@@ -132,35 +77,144 @@ def test_the_run_says_what_helps_and_goes_on(
     config = tiny(tmp_path)
     with monkeypatch.context() as patched:
         after_step(patched, 17, full)
-        with pytest.raises(RunError, match=r"out of memory in a step; training\.shards=2 ") as told:
+        with pytest.raises(RunError, match=r"out of memory in a step; training\.shards=2 "):
             train(config)
-    assert "\n" not in str(told.value)
     assert sorted(path.stem for path in run_folder(config).checkpoints.glob("*.json"))[-1][-2:] == (
         "10"
     )
     assert train(config).step == config.training.steps
 
 
-def test_the_command_ends_with_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full() -> None:
-        raise RuntimeError(CPU)
-
-    after_step(monkeypatch, 3, full)
-    words = f"task=linear training.steps=9 model.n_embd=8 device=cpu folder={tmp_path}"
-    assert run.main(words.split()) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "training.shards=2" in err
-
-
-def test_other_errors_are_not_taken_for_it() -> None:
-    assert not out_of_memory(RuntimeError("shapes do not fit"))
-    assert not out_of_memory(ValueError("can't allocate memory"))
-
-
 def test_a_real_allocation_that_fails_is_known() -> None:
     with pytest.raises(RuntimeError) as failed:
         torch.empty(2**50, dtype=torch.float64)
     assert out_of_memory(failed.value)
+
+
+CUDA = torch.device("cuda", 0)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, cuda: Callable[..., None]) -> dict[str, Any]:
+    """A machine that seems to have a GPU with all it takes; what the tests change of it."""
+    machine: dict[str, Any] = {"capability": (9, 0), "shared": 227 * 1024, "triton": True}
+    machine["programs"] = {"gcc", "g++"}
+    cuda(
+        is_available=lambda: True,
+        get_device_name=lambda device: "a GPU",
+        get_device_capability=lambda device: machine["capability"],
+        get_device_properties=lambda device: SimpleNamespace(
+            shared_memory_per_block_optin=machine["shared"]
+        ),
+    )
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in machine["programs"] else None)
+    monkeypatch.setattr(
+        device, "find_spec", lambda name: SimpleNamespace(origin=name) if machine[name] else None
+    )
+    monkeypatch.setattr(
+        device, "_resolve", lambda name: CUDA if name == "cuda" else torch.device(name)
+    )
+    for variable in ("CC", "CXX", "TRITON_INTERPRET"):
+        monkeypatch.delenv(variable, raising=False)
+    return machine
+
+
+def _refused(device: str, backend: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        place(device, "fp32", backend)
+    assert refused.value.key == "backend"
+
+
+def test_auto_is_our_kernels_on_a_gpu(gpu: dict[str, Any]) -> None:
+    placement = place("auto", "auto")
+    assert (placement.device.type, placement.backend) == ("cuda", "triton")
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [{"capability": (7, 5)}, {"shared": 99 * 1024}, {"triton": False}, {"programs": {"g++"}}],
+)
+def test_auto_does_without_what_is_lacking(lack: dict[str, Any], gpu: dict[str, Any]) -> None:
+    gpu.update(lack)
+    assert place("auto", "auto").backend == "eager"
+    _refused("cuda", "triton")
+
+
+def test_a_cpu_has_a_backend_of_its_own(gpu: dict[str, Any]) -> None:
+    assert place("cpu", "auto").backend == "cpu"
+    _refused("cuda", "cpu")
+    gpu["programs"] = set()
+    _refused("cpu", "compile")
+
+
+@pytest.mark.parametrize(("has", "expected"), [(False, "eager"), (True, "cpu")])
+def test_a_cpu_without_bf16_products_is_eager_in_bf16(
+    has: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "has_bf16_products", lambda: has)
+    assert place("cpu", "bf16", "auto").backend == expected
+    assert place("cpu", "mixed", "cpu").backend == expected
+    assert place("cpu", "fp32", "cpu").backend == "cpu"
+
+
+class Anywhere(Model):
+    """A model that stays where it is."""
+
+    def to(self, *_: Any, **__: Any) -> Anywhere:
+        return self
+
+
+@pytest.fixture
+def matmul() -> Iterator[Any]:
+    """PyTorch's settings of products on CUDA, as they were when the test is over."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    yield matmul
+    matmul.allow_tf32 = before
+
+
+def test_a_model_is_prepared(matmul: Any) -> None:
+    """And TF32 is a matter of CUDA alone."""
+    model, cpu = Anywhere(make_spec()), torch.device("cpu")
+    matmul.allow_tf32 = True
+    assert Placement(cpu, "bf16", "compile", "").prepare(model) is model
+    assert model.compute_dtype is torch.bfloat16
+    assert model.run_segment is not run_segment
+    Placement(cpu, "fp32", "cpu", "").prepare(model)
+    assert model.run_segment is run_segment
+    assert isinstance(model.operations, CpuOperations)
+    assert matmul.allow_tf32
+    Placement(CUDA, "fp32", "eager", "").prepare(model)
+    assert not matmul.allow_tf32
+    Placement(CUDA, "tf32", "eager", "").prepare(model)
+    assert matmul.allow_tf32
+
+
+def test_a_run_computes_by_its_backend_and_says_so(
+    tmp_path: Path,
+    kernels: Callable[[Segment], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same run, whichever it is; its evaluation is always computed alike."""
+    calls: list[int] = []
+
+    def counting(
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        calls.append(span.count)
+        return run_segment(loop, state, e, span, context)
+
+    kernels(counting)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    eager = replace(tiny(tmp_path / "eager"), backend="eager")
+    triton = replace(tiny(tmp_path / "triton"), backend="triton")
+    assert run_folder(triton).path.name == run_folder(eager).path.name
+    train(eager)
+    assert not calls
+    run = train(triton)
+    assert len(calls) == 2 * 60
+    assert_same_bits(saved_tensors(triton), saved_tensors(eager))
+    evaluate(run, replace(triton.evaluation, prompts=4, resamples=2))
+    assert len(calls) == 2 * 60
+    assert run.model.run_segment is run_segment
+    assert load_run(run.path).config.backend == "triton"

@@ -1,4 +1,5 @@
-"""Loops that are drawn and gradients cut where they are told to be, in a training."""
+"""Loops that are drawn and gradients cut where they are told to be, in a training; and the share of
+the work that is done when loops grow."""
 
 from __future__ import annotations
 
@@ -7,15 +8,14 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from torch import nn
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from looplab.curricula import Curriculum, SampledLoops, Stage
+from looplab.curricula import Curriculum, Schedule, Stage
 from looplab.training import train
-from looplab.training.assemble import build_curriculum, build_task, step_generator
+from looplab.training.assemble import build_curriculum, build_task
+from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import capture_obstacle
 from tests.training.tiny import tiny
@@ -64,16 +64,6 @@ def test_draws_are_those_of_the_seed(tmp_path: Path) -> None:
     assert sum(one != another for one, another in zip(ours, other, strict=True)) > 50
 
 
-def test_draws_have_nothing_in_common_with_the_data(tmp_path: Path) -> None:
-    """Another stream of the seed: the first shard's would be the same but for a 0 at its end, which
-    a seed sequence does not see."""
-    loops = curriculum(drawn(tmp_path)).loops
-    assert isinstance(loops, SampledLoops)
-    low, high = np.random.SeedSequence((*loops.entropy, 5)).generate_state(2)
-    data = step_generator(0, 5, 0, torch.device("cpu"))
-    assert data.initial_seed() != int(low) + (int(high) << 31)
-
-
 def test_each_step_makes_its_draw_and_metrics_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,3 +101,19 @@ def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
     assert "draws" in reasons[0]
     assert "loops.stop_at" in reasons[1]
     assert reasons[2] == ""
+
+
+def _curriculum(loops: Schedule) -> Curriculum:
+    return Curriculum(Schedule.constant(5), Schedule.constant(11), loops, T=4)
+
+
+def test_steps_that_cost_the_same() -> None:
+    work = Work(_curriculum(Schedule.constant(12)), 1000)
+    assert [work(step) for step in (0, 250, 1000)] == pytest.approx([0, 0.25, 1])
+
+
+def test_loops_that_grow() -> None:
+    """Half of the steps at 4 loops (4 + 2 · 4 passes), half at 20 (20 + 2 · 4)."""
+    work = Work(_curriculum(Schedule(4, 20, 16, (500,))), 1000)
+    assert work(500) == pytest.approx(12 / (12 + 28), abs=0.005)
+    assert work(1000) == 1

@@ -3,23 +3,17 @@ PyTorch's default dtype, which other packages change, changes no number."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pytest
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import evaluate
-from looplab.models import Model
-from looplab.tasks import SHIFTS, Prompts, make_task
+from looplab.tasks import Prompts
 from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
-from tests.models.small import WAYS, make_spec
 from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
 
 CPU = torch.device("cpu")
@@ -41,13 +35,6 @@ def test_every_seed_step_and_shard_has_its_own_numbers() -> None:
         for shard in range(4)
     }
     assert len(drawn) == 5 * len(steps) * 4
-
-
-def test_they_look_uniform() -> None:
-    """Over neighbouring steps, whose seeds are hashed rather than counted up."""
-    numbers = np.array([_first(0, step, 0) for step in range(2000)])
-    assert numbers.mean() == pytest.approx(0.5, abs=4 * (1 / 12 / 2000) ** 0.5)
-    assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 4 / 2000**0.5
 
 
 def _same(ours: Prompts, theirs: Prompts) -> bool:
@@ -74,99 +61,18 @@ def test_the_first_weights_are_the_seed_s(tmp_path: Path) -> None:
     assert not torch.equal(first["read_in.weight"], other["read_in.weight"])
 
 
-def test_no_global_generator_is_read_or_moved(tmp_path: Path) -> None:
-    """Whoever trains in a notebook keeps their own random numbers, and has no part in ours."""
-    ours = train(tiny(tmp_path / "a", steps=5)).model.state_dict()
-    torch.manual_seed(5)
-    np.random.seed(5)
-    random.seed(5)
-    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    theirs = train(tiny(tmp_path / "b", steps=5)).model.state_dict()
-    after = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    assert torch.equal(before[0], after[0])
-    assert str(before[1:]) == str(after[1:])
-    assert_same_bits(ours, theirs)
-
-
-TASKS = (
-    *("linear", "sparse_linear", "noisy_linear", "relu_network", "decision_tree", "halfspaces"),
-    *("conditioned_linear", "mixture"),
-)
-MODELS = {"looped": {}, "standard": {"family": "standard"}, **WAYS}
-MODELS["linear attention"] = {"injection": "linear_attention", "n_embd": 3, "n_head": 1}
-
-
-@pytest.fixture
-def in_double() -> Iterator[Callable[[Callable[[], list[Tensor]]], list[Tensor]]]:
-    """Calls a function where float64 is the default."""
-    before = torch.get_default_dtype()
-
-    def call(function: Callable[[], list[Tensor]]) -> list[Tensor]:
-        torch.set_default_dtype(torch.float64)
-        try:
-            return function()
-        finally:
-            torch.set_default_dtype(before)
-
-    yield call
-    torch.set_default_dtype(before)
-
-
-InDouble = Callable[[Callable[[], list[Tensor]]], list[Tensor]]
-
-
-def assert_same(ours: list[Tensor], theirs: list[Tensor]) -> None:
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.dtype is other.dtype
-        assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_prompts(name: str, in_double: InDouble) -> None:
-    def drawn() -> list[Tensor]:
-        found: list[Prompts] = []
-        for distinct in (0, 4):
-            task = make_task(name, 5, distinct)
-            found.append(task.sample(torch.Generator().manual_seed(0), 4, 7, dims=5))
-        for shift in SHIFTS.values():
-            shifted = shift.sample(task.for_evaluation(), torch.Generator().manual_seed(0), 4, 7)
-            found += [shifted.prompts, shifted.queries]
-        return [part for prompts in found for part in (prompts.xs, prompts.ys)]
-
-    assert_same(in_double(drawn), drawn())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models(name: str, in_double: InDouble) -> None:
-    source = torch.Generator().manual_seed(0)
-    xs, ys = (torch.randn(2, 4, *end, generator=source) for end in ((3,), ()))
-
-    def computed() -> list[Tensor]:
-        model = Model(make_spec(**MODELS[name]))
-        loops = model.loop.most_loops or 3
-        predictions = model(Prompts(xs, ys), loops, 1)
-        predictions.square().mean().backward()
-        gradients = [each.grad for each in model.parameters() if each.grad is not None]
-        unrolled = [each for _, each in model.unroll(Prompts(xs, ys), loops)]
-        return [*model.state_dict().values(), predictions.detach(), *gradients, *unrolled]
-
-    assert_same(in_double(computed), computed())
-
-
-def test_training_and_evaluation(
-    tmp_path: Path, in_double: InDouble, undrawn: dict[str, Figure]
+def test_pytorch_s_default_dtype_changes_no_number(
+    tmp_path: Path, undrawn: dict[str, Figure]
 ) -> None:
-    configs = {
-        name: replace(tiny(tmp_path / name, steps=5, ema_decay=0.9, jacobian_penalty=0.1))
-        for name in ("single", "double")
-    }
-    errors = {}
-
-    def trained(name: str) -> list[Tensor]:
-        run = train(configs[name])
-        errors[name] = evaluate(run)["by_loop"]["model"]["mean"]
-        return list(run.model.state_dict().values())
-
-    assert_same(in_double(lambda: trained("double")), trained("single"))
-    assert errors["double"] == errors["single"]
-    assert_same_bits(*(saved_tensors(config) for config in configs.values()))
+    configs = [
+        tiny(tmp_path / name, steps=5, ema_decay=0.9, jacobian_penalty=0.1) for name in ("a", "b")
+    ]
+    asked, errors = EvaluationConfig(prompts=64, resamples=20, baselines=()), []
+    for dtype, config in zip((torch.float32, torch.float64), configs, strict=True):
+        torch.set_default_dtype(dtype)
+        try:
+            errors.append(evaluate(train(config), asked)["by_loop"]["model"]["mean"])
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert errors[0] == errors[1]
+    assert_same_bits(*(saved_tensors(config) for config in configs))

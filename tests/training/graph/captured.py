@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from torch import Generator, Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -107,20 +106,12 @@ _GROWTH = CurriculumConfig(
 )
 RULE: dict[str, Any] = {"clip": 0.5, "warmup": 9, "decay": 0.5, "weight_decay": 0.1}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
     "rule": {"training": RULE},
-    "adam": {"training": RULE | {"optimizer": "adam"}},
     "muon": {"training": RULE | {"optimizer": "muon"}},
-    "shards": {"training": {"shards": 2}},
     "jacobian": {"training": {"shards": 2, "jacobian_penalty": 0.1, "log_norms": True}},
     "distinct": {"task": TaskConfig("linear", 2, 5, distinct_prompts=4)},
-    "noisy": {"task": TaskConfig("noisy_linear", 2, 5)},
     "sparse": {"task": TaskConfig("sparse_linear", 2, 5, settings={"sparsity": 2})},
-    "tree": {"task": TaskConfig("decision_tree", 2, 5)},
-    "relu": {"task": TaskConfig("relu_network", 2, 5)},
     "multiply": {"model": ModelConfig("looped", 1, 16, 2, 5, injection="multiply")},
-    "tied": {"model": ModelConfig("tied", 2, 16, 2, 5, injection="none")},
-    "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
 }
 
 
@@ -143,18 +134,6 @@ def everything(trainer: Trainer) -> dict[str, Tensor]:
     gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
     present = {f"grad.{name}": grad for name, grad in gradients.items() if grad is not None}
     return copied(trainer.state() | present | {"totals": trainer.totals})
-
-
-def capture_all(monkeypatch: pytest.MonkeyPatch) -> list[TapeRecorder]:
-    """From here on every trainer captures its steps; the recorders, as they are made."""
-    made: list[TapeRecorder] = []
-
-    def runner(recorder: None) -> GraphRunner:
-        made.append(TapeRecorder())
-        return GraphRunner(made[-1])
-
-    monkeypatch.setattr("looplab.training.step.GraphRunner", runner)
-    return made
 
 
 class BrokenRecorder(TapeRecorder):

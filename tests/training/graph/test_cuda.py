@@ -11,16 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.curricula import Stage
-from looplab.tasks import Prompts
-from looplab.training import train, train_together
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.step import Trainer
 from tests.training.graph.captured import VARIANTS, everything, variant
-from tests.training.tiny import assert_same_bits, crashed, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 if torch.cuda.is_available():  # so that cuBLAS gives the same bits on every stream
@@ -69,13 +65,6 @@ def test_captured_is_uncaptured(name: str, backend: str, precision: str, tmp_pat
     assert captured.fetch() == plain.fetch()
 
 
-def test_runs_on_two_devices_are_refused(tmp_path: Path) -> None:
-    config = tiny(tmp_path)
-    with pytest.raises(ConfigError, match="device cannot differ"):
-        train_together([config, replace(config, device="cuda", seed=1)])
-    assert not any(tmp_path.iterdir())
-
-
 def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
     config = tiny(tmp_path, clip=0.5, weight_decay=0.1, shards=2)
     trainer = _trainer(config, True)
@@ -88,63 +77,3 @@ def test_a_replayed_step_waits_for_nothing(tmp_path: Path) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert trainer.fetch().bad_step is None
-
-
-def test_memory_does_not_grow(tmp_path: Path) -> None:
-    """Neither within a stage nor from stage to stage."""
-    config = tiny(tmp_path, steps=1000)
-    trainer = _trainer(config, True)
-    stages = [replace(trainer.curriculum(0), dims=dims) for dims in (1, 2)]
-    trainer.curriculum = lambda step: stages[step // 10 % 2]  # type: ignore[assignment]
-    used = []
-    for step in range(200):
-        trainer.update(step)
-        if step % 20 == 9:
-            torch.cuda.synchronize()
-            used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
-    assert len(set(used[2:])) == 1, used
-    trainer.curriculum = lambda step: stages[0]  # type: ignore[assignment]
-    for step in range(200, 205):
-        trainer.update(step)
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    for step in range(205, 405):
-        trainer.update(step)
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
-
-
-@pytest.mark.parametrize("stop", [4, 17, 32])
-def test_a_stopped_run_ends_as_undisturbed(stop: int, tmp_path: Path) -> None:
-    whole, stopped = (
-        replace(variant("rule", tmp_path / name), device="cuda", backend="eager")
-        for name in ("whole", "stopped")
-    )
-    train(whole)
-    crashed(stopped, stop)
-    train(stopped)
-    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
-
-
-def test_where_capturing_fails_training_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A task that waits for the device cannot be captured, and draws the same uncaptured."""
-    config = tiny(tmp_path, shards=2)
-    plain = _trainer(config, False)
-    for step in range(12):
-        plain.update(step)
-    draw = Trainer.draw
-
-    def waiting(self: Trainer, stage: Stage, shard: int) -> Prompts:
-        prompts = draw(self, stage, shard)
-        assert prompts.xs.sum().item() != 0
-        return prompts
-
-    monkeypatch.setattr(Trainer, "draw", waiting)
-    trainer = _trainer(config, True)
-    stream = torch.cuda.current_stream()
-    for step in range(12):
-        trainer.update(step)
-    assert torch.cuda.current_stream() == stream
-    assert_same_bits(everything(trainer), everything(plain))
-    assert trainer.runner.recorder is None
-    assert capsys.readouterr().out.count("not captured as a CUDA graph") == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -14,12 +13,9 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.command import run_command
 from looplab.training.jobs import run_jobs
 from looplab.training.run_folder.run import RunFolder
-from tests.training.stopping.killed import Killable, until
-
-BOTH = pytest.mark.parametrize("at_once", [1, 2])
+from tests.training.stopping.killed import until
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Works:
         self.folder.mkdir(exist_ok=True)
         with RunFolder(self.folder).lock(), open(self.folder / "done", "a") as file:
             file.write("x")
-        return {"name": self.name, "at": time.monotonic()}
+        return {"name": self.name, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
 
     def describe(self, result: dict[str, Any]) -> str:
         return "done"
@@ -55,69 +51,47 @@ class Dies(Works):
         return super().__call__()
 
 
-@dataclass(frozen=True)
-class Sleeps(Works):
-    """Is at work for as long as anybody waits."""
-
-    def __call__(self) -> dict[str, Any]:
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / "begun").touch()
-        time.sleep(600)
-        return {}
-
-
-@BOTH
 def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
-    at_once: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    jobs = [Works(name, tmp_path / name) for name in ("first", "second", "third")]
-    others = [tmp_path / name / "done" for name in ("second", "third")]
+    jobs = [Works(name, tmp_path / name) for name in ("first", "second")]
     holding = threading.Event()
 
     def hold_until_the_others_are_done() -> None:
         jobs[0].folder.mkdir()
         with RunFolder(jobs[0].folder).lock():
             holding.set()
-            until(lambda: all(path.exists() for path in others))
+            until((tmp_path / "second" / "done").exists)
             time.sleep(1.5)  # longer than between two looks
 
     thread = threading.Thread(target=hold_until_the_others_are_done)
     thread.start()
     assert holding.wait(60)
-    outcomes = run_jobs(jobs, at_once, tmp_path / "logs")
+    outcomes = run_jobs(jobs, 1, tmp_path / "logs", devices=("3",))  # one process after another
     thread.join()
-    assert [o.result and o.result["name"] for o in outcomes] == ["first", "second", "third"]
+    assert [o.result and o.result["name"] for o in outcomes] == ["first", "second"]
     said = capfd.readouterr().out.splitlines()
     (line,) = [line for line in said if "in use by" in line]
     assert line.startswith("first: in use by process ")
-    assert line.endswith(", waiting")
-    assert " since 20" in line
     assert said[-1] == "first: done"
     assert "failed" not in "".join(said)
 
 
-def test_a_job_whose_process_is_killed_is_tried_once_more_after_the_others(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_whose_process_is_killed_is_tried_once_more_on_a_device(tmp_path: Path) -> None:
     jobs = [
         Dies("once", tmp_path / "once"),
         Dies("twice", tmp_path / "twice", times=2),
-        *(Works(name, tmp_path / name) for name in "abc"),
+        Works("other", tmp_path / "other"),
     ]
-    once, twice, *others = run_jobs(jobs, 2, tmp_path / "logs")
-    assert all(each.result for each in (once, *others))
-    assert once.result is not None
-    # One of the others may still have been at work beside it.
-    assert once.result["at"] > sorted(each.result["at"] for each in others if each.result)[-2]
+    once, twice, other = run_jobs(jobs, 2, tmp_path / "logs", devices=("3", "5"))
+    assert once.result
+    assert other.result
+    assert {once.result["device"], other.result["device"]} <= {"3", "5"}
     log = tmp_path / "logs" / "twice.txt"
     assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
-    said = capfd.readouterr().out
-    assert said.count("once: its process was ended by SIGKILL, it is tried once more\n") == 1
-    assert said.count("twice: its process was ended by SIGKILL, it is tried once more\n") == 1
 
 
-@BOTH
-def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:
     jobs = [Works("held", tmp_path / "held")]
     jobs[0].folder.mkdir()
     ended: list[float] = []
@@ -126,66 +100,11 @@ def test_ctrl_c_ends_the_waiting(at_once: int, tmp_path: Path) -> None:
         ended.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(2, interrupt)
+    timer = threading.Timer(0.5, interrupt)
     with RunFolder(jobs[0].folder).lock():
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            run_jobs(jobs, at_once, tmp_path / "logs")
+            run_jobs(jobs, 1, tmp_path / "logs")
         timer.join()
     assert time.monotonic() - ended[0] < 5
     assert not (jobs[0].folder / "done").exists()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command below may be asked for."""
-
-    folder: str
-
-    def check(self) -> None:
-        pass
-
-
-def measure(settings: Settings) -> str:
-    here = Path(settings.folder)
-    run_jobs([Sleeps(name, here / name) for name in "ab"], 2, here / "logs")
-    return "done"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["at work", "starting"])
-def test_ctrl_c_twice_ends_a_command(moment: str, tmp_path: Path) -> None:
-    """While jobs are at work, and while what they need is still imported."""
-    command = Killable([__name__, f"folder={tmp_path}"], tmp_path / "said")
-    logs, begun = tmp_path / "logs", [tmp_path / name / "begun" for name in "ab"]
-    try:
-        until(logs.exists if moment == "starting" else lambda: all(p.exists() for p in begun))
-        command.interrupt()
-        command.interrupt()
-        assert command.code() == 130
-        until(lambda: not command.workers(), timeout=10)
-    finally:
-        command.end()
-    assert command.printed == "\nstopped; the same command resumes\n"
-
-
-if __name__ == "__main__":
-    stopped = "stopped; the same command resumes"
-    sys.exit(run_command(__name__, Settings, sys.argv[1:], str, measure, stopped))
-
-
-@dataclass(frozen=True)
-class Sees(Works):
-    """Says which CUDA device it sees."""
-
-    def __call__(self) -> dict[str, Any]:
-        time.sleep(0.3)
-        return {"device": os.environ.get("CUDA_VISIBLE_DEVICES")}
-
-
-def test_each_process_has_a_device_of_its_own(tmp_path: Path) -> None:
-    jobs = [Sees(name, tmp_path / name) for name in "abcd"]
-    outcomes = run_jobs(jobs, 2, tmp_path / "logs", devices=("3", "5"))
-    seen = [outcome.result["device"] for outcome in outcomes]
-    assert sorted(seen[:2]) == ["3", "5"]
-    assert set(seen) == {"3", "5"}

@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import Muon as TorchMuon
 
 from looplab.training.optim.muon import Muon, momentum
 
@@ -52,21 +51,6 @@ def _step(weight: nn.Parameter, muon: Muon, gradient: Tensor, at: int = 0) -> Te
     return weight.detach() - before
 
 
-@pytest.mark.parametrize("shape", [(256, 64), (64, 256), (128, 128)])
-def test_a_step_is_that_of_torch_s_muon_to_its_rounding(shape: tuple[int, int]) -> None:
-    """Which orthogonalises in bfloat16 on every device, and is 1.2e-2 to 1.9e-2 off the formula."""
-    weight, muon = _muon(shape[:1], shape[1], rate=0.1, decay=0.1)
-    theirs = nn.Parameter(weight.detach().clone())
-    torchs = TorchMuon(
-        [theirs], lr=0.1, weight_decay=0.1, momentum=0.95, ns_coefficients=(3.4445, -4.775, 2.0315)
-    )
-    for seed in range(3):
-        theirs.grad = _normal(seed, *shape)
-        moved, before = _step(weight, muon, theirs.grad, at=300), theirs.detach().clone()
-        torchs.step()
-        assert _apart(moved, (theirs.detach() - before).double()) < 3e-2
-
-
 @pytest.mark.parametrize("shape", [(64, 16), (16, 64), (32, 32)])
 def test_it_is_nesterov_s_momentum_that_is_orthogonalised(shape: tuple[int, int]) -> None:
     """Over three steps, scaled where there are more rows than columns; to the weight's rounding."""
@@ -79,16 +63,6 @@ def test_it_is_nesterov_s_momentum_that_is_orthogonalised(shape: tuple[int, int]
         wanted = -0.25 * math.sqrt(max(1, shape[0] / shape[1])) * _orthogonalised(nesterov)
         assert _apart(_step(weight, muon, gradient, at), wanted) < 1e-5
     assert _apart(muon.matrices[0].buffer, buffer) < 1e-6
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("shape", [(128, 16), (256, 64)])
-def test_tall_updates_have_singular_values_near_one(shape: tuple[int, int], seed: int) -> None:
-    weight, muon = _muon(shape[:1], shape[1], rate=1.0)
-    moved = _step(weight, muon, _normal(seed, *shape)) / math.sqrt(shape[0] / shape[1])
-    values = torch.linalg.svdvals(moved)
-    assert values.min() > 0.6
-    assert values.max() < 1.25
 
 
 def test_each_part_of_a_fused_matrix_is_a_matrix_of_its_own() -> None:
@@ -125,24 +99,15 @@ def test_momentum_rises_over_three_hundred_steps() -> None:
         assert momentum(step) == pytest.approx(value, abs=1e-12)
 
 
-@pytest.mark.parametrize("value", [1.0, math.nan, math.inf])
-def test_a_bad_step_leaves_weight_and_momentum(value: float) -> None:
-    weight, muon = _muon(_QKV, 24, decay=0.1)
+@pytest.mark.parametrize("keeps_norm", [False, True])
+def test_a_bad_step_leaves_weight_and_momentum(keeps_norm: bool) -> None:
+    weight, muon = _muon_h(_QKV, 24) if keeps_norm else _muon(_QKV, 24, decay=0.1)
     _step(weight, muon, _normal(1, 64, 24))
     kept = weight.detach().clone(), muon.matrices[0].buffer.clone()
-    weight.grad = torch.full_like(weight, value)
+    weight.grad = torch.full_like(weight, math.nan)
     muon.step(_BAD)
     assert torch.equal(weight.detach(), kept[0])
     assert torch.equal(muon.matrices[0].buffer, kept[1])
-
-
-def test_gradients_stand_as_they_were() -> None:
-    """A graph's gradients belong to it."""
-    weight, muon = _muon(_QKV, 24)
-    gradient = _normal(1, 64, 24)
-    weight.grad = gradient.clone()
-    muon.step(_GOOD)
-    assert torch.equal(weight.grad, gradient)
 
 
 def test_a_matrix_without_a_gradient_stands() -> None:
@@ -181,7 +146,7 @@ def _direction(update: Tensor) -> Tensor:
     return u @ torch.diag(s) @ vt
 
 
-@pytest.mark.parametrize("rows", [_QKV, (64,), (12,)])
+@pytest.mark.parametrize("rows", [_QKV, (12,)])
 def test_each_part_moves_along_its_sphere(rows: tuple[int, ...]) -> None:
     weight, muon = _muon_h(rows, 24)
     with torch.no_grad():
@@ -201,29 +166,3 @@ def test_each_part_moves_along_its_sphere(rows: tuple[int, ...]) -> None:
             wanted *= old.norm() / wanted.norm()
             torch.testing.assert_close(moved.detach().double(), wanted, rtol=0, atol=2e-5)
             before[index] = wanted
-
-
-def test_the_directions_are_nearly_orthogonal() -> None:
-    singular = torch.linalg.svdvals(_direction(_normal(3, 64, 24)))
-    assert 0.8 < singular.min() <= singular.max() < 1.2
-
-
-def test_norms_do_not_drift() -> None:
-    weight, muon = _muon_h(_QKV, 24)
-    norms = [float(part.norm()) for part in weight.detach().split(_QKV)]
-    for step in range(300):
-        weight.grad = _normal(step, 64, 24)
-        muon.step(_GOOD)
-    for part, norm in zip(weight.detach().split(_QKV), norms, strict=True):
-        assert float(part.norm()) == pytest.approx(norm, rel=1e-5)
-
-
-def test_a_bad_step_changes_nothing() -> None:
-    weight, muon = _muon_h(_QKV, 24)
-    weight.grad = _normal(1, 64, 24)
-    muon.step(_GOOD)
-    kept = [tensor.detach().clone() for tensor in (weight, muon.matrices[0].buffer)]
-    weight.grad = torch.full_like(weight, torch.nan)
-    muon.step(_BAD)
-    for now, before in zip((weight, muon.matrices[0].buffer), kept, strict=True):
-        assert torch.equal(now, before)

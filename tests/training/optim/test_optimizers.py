@@ -1,5 +1,6 @@
 """Which parameter is moved how: groups, rates over a run and in stacks whose branches shrink with
-their depth, epsilon and decay of each optimiser."""
+their depth, epsilon and decay of each optimiser; what is kept beside the weights, by name and
+untouched by a bad step; and the moving average of the weights, by which a run is measured."""
 
 from __future__ import annotations
 
@@ -10,29 +11,32 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from looplab.conf.saved import read_config
 from looplab.conf.schema import Config, ModelConfig, TrainingConfig
+from looplab.evaluation import load_run
 from looplab.models import Model, ModelSpec
 from looplab.models.blocks.parameters import Role
+from looplab.training import train
 from looplab.training.optim.muon import Muon
 from looplab.training.optim.optimizers import (
     Optimizer,
+    WeightAverage,
     learning_rate,
     make_optimizer,
     multiplier,
 )
-from tests.training.tiny import assert_same_bits, make_trainer, tiny
+from looplab.training.run_folder.checkpoint import newest_checkpoint
+from looplab.training.run_folder.run import run_folder
+from tests.conftest import HOME
+from tests.training.tiny import assert_same_bits, copied, make_trainer, spoil_ys, tiny
 
-_GOOD = torch.tensor(False)
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
 
-def _model(family: Any = "looped") -> Model:
-    injection = ModelConfig.injection if family == "looped" else "none"
-    spec = ModelSpec(
-        dims=2, family=family, n_layer=2, n_embd=16, n_head=2, n_positions=5, injection=injection
-    )
+def _model() -> Model:
+    spec = ModelSpec(dims=2, n_layer=2, n_embd=16, n_head=2, n_positions=5, injection="add")
     return Model(spec, torch.Generator().manual_seed(0))
 
 
@@ -59,34 +63,11 @@ def _settings(model: Model, optimizer: Optimizer) -> dict[str, _Settings]:
     return settings
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("family", ["looped", "tied", "standard"])
-def test_weights_decay_and_nothing_else(family: str, optimizer: str) -> None:
-    """Not biases, not norms (whose weights are weights by name), not positions."""
-    model = _model(family)
-    settings = _settings(model, _make(model, weight_decay=0.1, optimizer=optimizer))
-    for name, parameter in model.named_parameters():
-        is_weight = parameter.ndim == 2 and not name.endswith("positions")
-        assert settings[name].decay == (0.1 if is_weight else 0.0), name
-
-
 _MATRICES = {
     f"loop.blocks.{layer}.{name}.weight"
     for layer in (0, 1)
     for name in ("qkv", "projection", "expand", "contract")
 }
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_each_parameter_has_its_rate_and_epsilon(optimizer: str) -> None:
-    """Of muon the matrices of blocks alone have its rate."""
-    model = _model()
-    assert model.parameter_roles().keys() >= _MATRICES
-    made = _make(model, optimizer=optimizer, learning_rate=0.25, muon_rate=0.5, epsilon=1e-3)
-    for name, settings in _settings(model, made).items():
-        on_muon = optimizer == "muon" and name in _MATRICES
-        assert settings[::2] == ((0.5, None) if on_muon else (0.25, 1e-3)), name
-    assert isinstance(made.adam, torch.optim.AdamW) == (optimizer != "adam")
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -110,41 +91,6 @@ def test_a_factored_stack_has_its_multipliers(optimizer: str) -> None:
             (0.5, None) if optimizer == "muon" and name in _MATRICES else (0.25, 1e-3 * factor)
         )
         assert settings == (rate * factor, decay, epsilon), name
-
-
-def test_by_default_it_is_one_fused_adamw_with_two_groups() -> None:
-    """The same numbers, to the bit, as this makes."""
-    model, theirs, generator = _model(), _model(), torch.Generator().manual_seed(1)
-    ours = _make(model, weight_decay=0.1)
-    assert ours.muon is None
-    assert len(ours.param_groups) == 2
-    weights = [p for n, p in theirs.named_parameters() if p.ndim == 2 and "positions" not in n]
-    bare = [p for p in theirs.parameters() if not any(p is weight for weight in weights)]
-    groups = [{"params": weights, "weight_decay": 0.1}, {"params": bare, "weight_decay": 0.0}]
-    adam = torch.optim.AdamW(groups, lr=torch.tensor(1e-4), betas=(0.9, 0.999), fused=True)
-    for _ in range(3):
-        for one, other in zip(model.parameters(), theirs.parameters(), strict=True):
-            one.grad = torch.randn(one.shape, generator=generator)
-            other.grad = one.grad.clone()
-        ours.step(_GOOD)
-        adam.step()
-    assert_same_bits(model.state_dict(), theirs.state_dict())
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_the_decay_is_decoupled(optimizer: str) -> None:
-    """With a gradient of zero a weight shrinks by rate x decay, and a bias stands."""
-    model = _model()
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    made = _make(model, weight_decay=0.1, learning_rate=0.01, muon_rate=0.05, optimizer=optimizer)
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    made.step(_GOOD)
-    for name in ("read_in.weight", "loop.blocks.1.qkv.weight", "read_out.weight"):
-        rate = 0.05 if optimizer == "muon" and name in _MATRICES else 0.01
-        torch.testing.assert_close(model.get_parameter(name), before[name] * (1 - rate * 0.1))
-    for name in ("read_in.bias", "loop.norm.weight", "loop.positions"):
-        assert torch.equal(model.get_parameter(name), before[name])
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
@@ -204,33 +150,12 @@ def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
         assert float(place) == pytest.approx(wanted)
 
 
-def test_the_rate_is_constant_by_default() -> None:
-    training = TrainingConfig(steps=10, learning_rate=0.5)
-    assert [learning_rate(training, step) for step in range(10)] == [0.5] * 10
-
-
-def test_the_rate_warms_up_stands_and_falls() -> None:
-    """Never zero in a step that is made; it would be at the step after the last."""
-    training = TrainingConfig(steps=20, learning_rate=2.0, warmup=4, decay=0.25)
-    rates = [learning_rate(training, step) for step in range(21)]
-    assert rates[:4] == pytest.approx([0.5, 1.0, 1.5, 2.0])
-    assert rates[4:16] == [2.0] * 12
-    assert rates[15:] == pytest.approx([2.0, 1.6, 1.2, 0.8, 0.4, 0.0])
-
-
 def test_warm_up_and_decay_may_overlap() -> None:
     """The rate is then the product of both."""
     training = TrainingConfig(steps=10, learning_rate=1.0, warmup=10, decay=1.0)
     for step in range(10):
         wanted = (step + 1) / 10 * (10 - step) / 10
         assert math.isclose(learning_rate(training, step), wanted)
-
-
-def test_another_peak_has_the_same_shape() -> None:
-    training = TrainingConfig(steps=20, learning_rate=2.0, warmup=4, decay=0.25, decay_to=0.1)
-    for step in range(21):
-        ours = learning_rate(training, step, 0.03)
-        assert math.isclose(ours, 0.015 * learning_rate(training, step))
 
 
 # The three papers' settings: what differs from the defaults, and the fraction of the peak at steps
@@ -248,32 +173,130 @@ _NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "step", "fraction"), _NAMED)
-def test_the_papers_schedules(settings: dict[str, float], step: int, fraction: float) -> None:
-    training = TrainingConfig(learning_rate=0.3, **settings)  # type: ignore[arg-type]
-    assert learning_rate(training, step) == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
+def test_the_papers_schedules() -> None:
+    for settings, step, fraction in _NAMED:
+        training = TrainingConfig(learning_rate=0.3, **settings)  # type: ignore[arg-type]
+        assert learning_rate(training, step) == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
 
 
-_OUTSIDE = Role("embedding", (16,))
-
-
-def _factored(layers: int) -> ModelConfig:
-    return ModelConfig(n_layer=layers, residual_scaling="factored", residual_factor=3.0)
-
-
-@pytest.mark.parametrize("kind", ["matrix", "norm", "bias"])
-@pytest.mark.parametrize(("layers", "wanted"), [(3, 2.0), (12, 1.0), (48, 0.5), (27, 2 / 3)])
-def test_factored_stacks_take_the_root_of_their_depth(
-    kind: str, layers: int, wanted: float
-) -> None:
+def test_factored_stacks_take_the_root_of_their_depth() -> None:
     """Of 12 layers over theirs, whatever the parameter is and the factor of the branches; nothing
-    outside the stack."""
-    assert multiplier(_factored(layers), Role(kind, (16,), layer=0)) == pytest.approx(wanted)
-    assert multiplier(_factored(layers), Role(kind, (16,), layer=2)) == pytest.approx(wanted)
-    assert multiplier(_factored(layers), _OUTSIDE) == 1.0
+    outside the stack, and no other scaling."""
+    inside, outside = Role("bias", (16,), layer=2), Role("embedding", (16,))
+    for layers, wanted in ((3, 2.0), (12, 1.0), (48, 0.5), (27, 2 / 3)):
+        model = ModelConfig(n_layer=layers, residual_scaling="factored", residual_factor=3.0)
+        assert multiplier(model, inside) == pytest.approx(wanted)
+        assert multiplier(model, outside) == 1.0
+    assert multiplier(ModelConfig(n_layer=48, residual_scaling="linear"), inside) == 1.0
 
 
-@pytest.mark.parametrize("scaling", ["none", "sqrt", "linear"])
-def test_no_other_scaling_has_any(scaling: Any) -> None:
-    model = ModelConfig(n_layer=48, residual_scaling=scaling)
-    assert multiplier(model, Role("matrix", (16,), layer=0)) == 1.0
+(_OLD,) = (HOME / "tests" / "fixtures").iterdir()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_bad_step_changes_nothing(
+    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither weights nor Adam's moments nor Muon's momentum, decay included; and the next step is
+    the one that would have been without it."""
+    config = tiny(tmp_path, optimizer=optimizer, weight_decay=0.1, clip=0.5)
+    trainer, spared = make_trainer(config), make_trainer(config)
+    spoil_ys(monkeypatch, math.nan, lambda _, step, shard: step == 3)
+    for step in range(3):
+        trainer.update(step)
+        spared.update(step)
+    before = copied(trainer.state())
+    trainer.update(3)
+    assert_same_bits(trainer.state(), before)
+    trainer.update(4)
+    spared.update(4)
+    assert_same_bits(trainer.state(), spared.state())
+    assert not torch.equal(
+        trainer.state()["model.loop.blocks.0.qkv.weight"], before["model.loop.blocks.0.qkv.weight"]
+    )
+    assert trainer.fetch().bad_step == 3
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_what_is_saved_has_these_names(optimizer: str, tmp_path: Path) -> None:
+    """Adam's moments and step of what it moves, Muon's momentum of the matrices, each whole."""
+    trainer = make_trainer(tiny(tmp_path, optimizer=optimizer))
+    trainer.update(0)
+    wanted = set[str]()
+    for name, parameter in trainer.model.named_parameters():
+        wanted.add(f"model.{name}")
+        on_muon = optimizer == "muon" and ".blocks." in name and parameter.ndim == 2
+        keys = ["momentum_buffer"] if on_muon else ["step", "exp_avg", "exp_avg_sq"]
+        for key in keys:
+            saved = f"{'muon' if on_muon else 'adam'}.{key}.{name}"
+            wanted.add(saved)
+            shape = torch.Size() if key == "step" else parameter.shape
+            assert trainer.state()[saved].shape == shape
+    assert trainer.state().keys() == wanted
+
+
+def test_an_older_checkpoint_is_gone_on_from() -> None:
+    """One of a run that knew of no other optimiser."""
+    checkpoint, _ = newest_checkpoint(_OLD / "checkpoints")
+    assert checkpoint is not None
+    assert "adam.exp_avg_sq.loop.blocks.0.qkv.weight" in checkpoint.tensors
+    trainer = make_trainer(read_config(_OLD))
+    trainer.load(checkpoint)
+    kept = dict(checkpoint.tensors)
+    assert float(kept.pop("rate_factor")) == 1  # of a setting that is gone
+    assert_same_bits(trainer.state(), kept)
+
+
+_GOOD, _BAD = torch.tensor(False), torch.tensor(True)
+
+
+def test_it_is_the_exponential_average_of_the_weights() -> None:
+    model = nn.Linear(2, 3)
+    average = WeightAverage(model, decay=0.9)
+    wanted = model.weight.detach().clone().double()
+    for number in range(1, 100):
+        with torch.no_grad():
+            model.weight.normal_()
+        average.update(torch.tensor(float(number), dtype=torch.float64), _GOOD)
+        decay = min(0.9, number / (number + 9))
+        wanted = decay * wanted + (1 - decay) * model.weight.detach()
+        torch.testing.assert_close(average.averages[0], wanted.float())
+
+
+def test_a_step_that_broke_is_no_part_of_it() -> None:
+    model = nn.Linear(2, 3)
+    average = WeightAverage(model, decay=0.9)
+    before = [tensor.clone() for tensor in average.averages]
+    with torch.no_grad():
+        model.weight.add_(1)
+    average.update(torch.tensor(1.0), _BAD)
+    assert all(map(torch.equal, average.averages, before))
+
+
+def test_a_run_is_measured_by_the_average_and_goes_on_from_the_weights(tmp_path: Path) -> None:
+    config = tiny(tmp_path, ema_decay=0.95)
+    run = train(config)
+    checkpoint, _ = newest_checkpoint(run_folder(config).checkpoints)
+    assert checkpoint is not None
+    averages, last = checkpoint.weights(), checkpoint.last_weights()
+    loaded = load_run(run.path).model.state_dict()
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(tensor, averages[name])
+        assert torch.equal(loaded[name], averages[name])
+    assert any(not torch.equal(averages[name], last[name]) for name in last)
+    plain = train(tiny(tmp_path)).model.state_dict()
+    for name, tensor in plain.items():
+        torch.testing.assert_close(tensor, last[name], rtol=0, atol=0)
+
+
+def test_a_training_in_parts_is_the_whole(tmp_path: Path) -> None:
+    whole = train(tiny(tmp_path / "whole", ema_decay=0.9))
+    config = tiny(tmp_path / "parts", ema_decay=0.9)
+    for step in (7, 8, 59, 70):
+        part = train(config, until=step)
+        assert part.step == min(step, config.training.steps)
+        state = "finished" if step >= config.training.steps else "interrupted"
+        assert run_folder(config).status()["state"] == state
+    assert train(config, until=3).step == 60  # it has come further
+    for name, tensor in train(config).model.state_dict().items():
+        assert torch.equal(tensor, whole.model.state_dict()[name])

@@ -5,15 +5,15 @@ command = Killable(["openml_eval", "held_out=720"], tmp_path)
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from looplab.training.jobs import cores
 from tests.conftest import HOME
 
 GONE = 10.0  # seconds that may pass, where cores are free, until nobody is left of a killed command
-_TIMES = ("seconds", "cpu_seconds", "checksum")  # which is over the others too
 
 
 @dataclass(frozen=True)
@@ -135,13 +134,54 @@ def written(folder: Path) -> set[tuple[str, int]]:
     return found
 
 
-def result(folder: Path, pattern: str) -> Any:
-    """What a command found, apart from how long that took and where it stands."""
-    (path,) = folder.glob(pattern)
-    return _plain(json.loads(path.read_text().replace(str(folder), "FOLDER")))
+_WHO = ("parent", "worker", "group")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key not in _TIMES}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+@dataclass
+class Subject:
+    """A command: its words, and what was done to it."""
+
+    words: list[str]
+    kills: Counter[str] = field(default_factory=Counter)
+    gone: list[float] = field(default_factory=list)  # seconds until nobody was left
+
+    def start(self, folder: Path, number: int, **variables: str) -> Killable:
+        says = folder.with_name(f"{folder.name}-{number}.txt")
+        return Killable([*self.words, f"folder={folder}"], says, **variables)
+
+
+def kill_at_some_point(
+    command: Killable, folder: Path, most: int, who: str, chance: random.Random
+) -> bool:
+    """Wait until it has written some files, or for a moment, and kill; whether it was killed."""
+    before, some = written(folder), chance.randrange(max(1, most // 2))
+    while command.alive() and len(written(folder) - before) < some:
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 0.3 if some else 3))
+    while command.alive():
+        if command.kill(who, chance):
+            return True
+    return False
+
+
+def disturbed(
+    subject: Subject, folder: Path, most: int, chance: random.Random, started: list[Killable]
+) -> Killable:
+    """The command, started and killed until it ends; half of the times it is started anew while
+    those that it left behind still end."""
+    started.append(command := subject.start(folder, len(started)))
+    who = chance.choice(_WHO)
+    while kill_at_some_point(command, folder, most, who, chance):
+        subject.kills[who] += 1
+        if who == "worker":  # what is lost is tried once more, not twice
+            who = chance.choice(("parent", "group"))
+            continue
+        killed, who = command, chance.choice(_WHO)
+        at_once = chance.random() < 0.5
+        if not at_once:
+            subject.gone.append(killed.seconds_to_be_gone())
+        started.append(command := subject.start(folder, len(started)))
+        if at_once:
+            subject.gone.append(killed.seconds_to_be_gone())
+        assert "Traceback" not in killed.printed, killed.printed
+    return command

@@ -1,4 +1,5 @@
-"""The penalty on the loop's Jacobian: its estimate beside the exact one, and what it does."""
+"""What is looked at inside the loops: norms of the stream and of gradients, beside which nothing
+else moves, and the penalty on the loop's Jacobian, its estimate beside the exact one."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
-from looplab.conf.checks.config import check_config
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, LoopsConfig, ModelConfig
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from looplab.models import Model, ModelSpec
-from looplab.models.loops.loop import PLAIN, LoopState, StepContext
 from looplab.tasks import Prompts
 from looplab.training import train, train_together
+from looplab.training.assemble import build_model, build_task, step_generator
 from looplab.training.inside_loops import JacobianGain
-from tests.training.tiny import assert_same_bits, saved_tensors, tiny
+from looplab.training.objective import loss
+from tests.training.tiny import make_trainer, saved_tensors, tiny
 
 _SPEC = ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, injection="add")
 _TOKENS = 7  # of four points, without the last y
@@ -63,8 +64,10 @@ def test_gain_is_that_of_the_exact_jacobian(model: Model, loops: int, window: in
     assert float(jacobian.gain.detach()) == pytest.approx(float(expected), rel=0.02)
 
 
-@pytest.mark.parametrize("settings", [{}, {"injection": "multiply"}, {"injection": "none"}])
-@pytest.mark.parametrize(("loops", "window", "grad_loops"), [(4, 1, 1), (4, 2, 3), (3, 3, 3)])
+@pytest.mark.parametrize(
+    ("settings", "loops", "window", "grad_loops"),
+    [({}, 4, 1, 1), ({"injection": "multiply"}, 4, 2, 3), ({"injection": "none"}, 3, 3, 3)],
+)
 def test_predictions_do_not_change(
     settings: dict[str, Any], loops: int, window: int, grad_loops: int
 ) -> None:
@@ -88,43 +91,6 @@ def test_no_gradient_goes_through_the_state(model: Model) -> None:
         assert bool(ours.abs().sum() > 0)
 
 
-def test_a_single_loop_from_a_state_of_zero_has_a_finite_gain(model: Model) -> None:
-    with JacobianGain(model, _drawn(3, _TOKENS, 8)) as jacobian:
-        model(PROMPTS, 1, 1)
-    assert 0 < float(jacobian.gain.detach()) < 1e6
-
-
-def test_bfloat16_does_not_round_the_difference() -> None:
-    model = Model(replace(_SPEC, position_std=0.5))
-    prompts = Prompts(PROMPTS.xs.float(), PROMPTS.ys.float())
-    gains = []
-    for dtype in (None, torch.bfloat16):
-        model.compute_dtype = dtype
-        with JacobianGain(model, _drawn(3, _TOKENS, 8).float()) as jacobian:
-            model(prompts, 4, 2)
-        gains.append(float(jacobian.gain.detach()))
-    assert gains[1] == pytest.approx(gains[0], rel=0.02)
-
-
-def test_a_loop_with_a_carry_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = model.loop.start
-
-    def with_carry(e: Tensor) -> LoopState:
-        return start(e)._replace(carry=e)
-
-    def step(state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
-        return plain(state, e, t, context)._replace(carry=state.carry)
-
-    plain = model.loop.step
-    monkeypatch.setattr(model.loop, "start", with_carry)
-    monkeypatch.setattr(model.loop, "step", step)
-    with (
-        JacobianGain(model, _drawn(3, _TOKENS, 8)),
-        pytest.raises(ConfigError, match=r"training\.jacobian_penalty.*carry"),
-    ):
-        model(PROMPTS, 3, 1)
-
-
 def _gains(config: Config) -> list[float]:
     lines = (train(config).path / "metrics.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
@@ -137,10 +103,6 @@ def test_a_penalty_lowers_the_gain_and_stands_beside_the_loss(tmp_path: Path) ->
     )
     assert strong[-1] < 0.7 * weak[-1]
     assert weak[0] > 0
-
-
-def test_without_a_penalty_no_gain_is_logged(tmp_path: Path) -> None:
-    assert _gains(tiny(tmp_path)) == []
 
 
 def test_runs_trained_together_end_as_alone(tmp_path: Path) -> None:
@@ -156,29 +118,73 @@ def test_runs_trained_together_end_as_alone(tmp_path: Path) -> None:
             torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
 
 
-def test_norms_and_gain_are_logged_together(tmp_path: Path) -> None:
-    both = train(tiny(tmp_path / "a", jacobian_penalty=0.1, log_norms=True)).path
-    penalty = tiny(tmp_path / "b", jacobian_penalty=0.1)
-    train(penalty)
-    assert_same_bits(
-        saved_tensors(penalty), saved_tensors(tiny(tmp_path / "a", jacobian_penalty=0.1))
+UNNORMED = ModelConfig(
+    n_embd=8, n_head=2, n_positions=4, injection="none", norm="at_readout",
+    residual_scaling="linear",
+)  # fmt: skip
+CONNECTED = ModelConfig(
+    n_layer=2, n_embd=8, n_head=2, n_positions=4, injection="none", block="flt",
+    connectivity="FLT",
+)  # fmt: skip
+
+
+def config_of(model: ModelConfig, **training: Any) -> Config:
+    return Config(
+        task=TaskConfig("linear", dims=2, points=4),
+        model=model,
+        loops=LoopsConfig(b=3, T=3, grad_loops="all"),
+        training=TrainingConfig(
+            steps=6, batch_size=8, learning_rate=4e-3, log_norms=True, **training
+        ),
     )
-    record = json.loads((both / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
-    assert {"first_residual", "mlp_grad_norm_clipped", "jacobian_gain"} <= record.keys()
 
 
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        (ModelConfig("standard", 2, 16, 2, 5, injection="none"), "model=standard"),
-        (ModelConfig("looped", 1, 16, 2, 5, injection="none", lanes=2), "more than one stream"),
-        (ModelConfig("looped", 1, 16, 2, 5, injection="none", connectivity="FLT"), "one stream"),
-    ],
-)
-def test_loops_without_one_stream_are_refused(
-    tmp_path: Path, model: ModelConfig, reason: str
-) -> None:
-    loops = LoopsConfig(4, 2, "window" if model.family == "standard" else "all")
-    config = replace(tiny(tmp_path, jacobian_penalty=0.1), model=model, loops=loops)
-    with pytest.raises(ConfigError, match=rf"training\.jacobian_penalty.*{reason}"):
-        check_config(config)
+def by_hand(config: Config) -> list[dict[str, float]]:
+    """The same training by PyTorch's own modules, optimiser and clipping, its stream looked at as
+    the model unrolls."""
+    task = build_task(config)
+    model = build_model(config, task)
+    adam = torch.optim.Adam(model.parameters(), lr=config.training.learning_rate)
+    block: Any = model.loop.blocks[0]
+    mlp = list(block.mlp.parameters()) if hasattr(block, "mlp") else []
+    mlp = mlp or [*block.expand.parameters(), *block.contract.parameters()]
+    found = []
+    for step in range(config.training.steps):
+        generator = step_generator(config.seed, step, 0, torch.device("cpu"))
+        prompts = task.sample(generator, 8, config.task.points)
+        norms = [state.raw[:, ::2].norm(dim=-1).mean() for state, _ in model.unroll(prompts, 3)]
+        loss_ = loss("squared_error", model(prompts, 3, 3), prompts.ys)
+        adam.zero_grad()
+        loss_.backward()
+        before = torch.cat([p.grad.flatten() for p in mlp]).norm()
+        clip_grad_norm_(model.parameters(), config.training.clip or 1e9)
+        after = torch.cat([p.grad.flatten() for p in mlp]).norm()
+        adam.step()
+        names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+        values = (norms[1], norms[3], before, after)
+        found.append({name: value.item() for name, value in zip(names, values, strict=True)})
+    return found
+
+
+@pytest.mark.parametrize(("model", "clip"), [(UNNORMED, 0.0), (CONNECTED, 0.3)])
+def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> None:
+    config = config_of(model, clip=clip)
+    trainer = make_trainer(config)
+    for step, expected in enumerate(by_hand(config)):
+        trainer.update(step)
+        assert trainer.fetch().others == pytest.approx(expected, rel=2e-4)
+    if clip:
+        assert expected["mlp_grad_norm_clipped"] < expected["mlp_grad_norm"]
+
+
+@pytest.mark.parametrize("model", [UNNORMED, CONNECTED])
+def test_the_weights_are_the_same_without_them(model: ModelConfig) -> None:
+    config = config_of(model)
+    silent = replace(config, training=replace(config.training, log_norms=False))
+    trainer, other = make_trainer(config), make_trainer(silent)
+    for step in range(3):
+        trainer.update(step)
+        other.update(step)
+    assert other.fetch().others == {}
+    for name, tensor in other.model.state_dict().items():
+        assert torch.equal(trainer.model.state_dict()[name], tensor), name
