@@ -1,7 +1,5 @@
 """The command line end to end: runs, comparisons, imports, signals, exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 """A byte that is another one, or a file that was cut, anywhere in a run folder: no traceback, no
 other number shown, and nothing of what was altered used in silence."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """A run folder written by version 0.1.0 still loads, evaluates and counts as finished."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Imports point one way (the rooms' floors), and what must start fast or alone does; the wheel,
 installed away from the checkout, beside folders of somebody else's with our names."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The snippets of the README, the guide and docs/tour.md, run as they stand."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

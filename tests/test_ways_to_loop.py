@@ -1,8 +1,6 @@
 """Every model by name from the command line: it trains, is evaluated and drawn; and lanes end where
 their weights do. Runs that really learn."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Hundreds of wrong commands over all entry points: exit 2, one line that says what is wrong,
 nothing on stdout, nothing written, no torch, and soon."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter

@@ -3,8 +3,6 @@
 python -m tests.wrong_commands RUN BESIDE      # in an empty folder; prints what each gave, as JSON
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -1,7 +1,5 @@
 """As much of the reference's interface as a step uses, written for these tests: a linear model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _FILES = {

@@ -1,7 +1,5 @@
 """The script for a GPU runs its parts, whatever becomes of each; Python is played by a script."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

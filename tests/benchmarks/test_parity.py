@@ -1,7 +1,5 @@
 """Loss curves of variants are compared seed by seed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The step's benchmark: variants take turns, each in its process, and one that fails stops no
 other; a step of the reference is made by its own files; the settings are the command line's."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,8 +1,6 @@
 """Settings that go together, those that do not, and those out of range; what a comparison takes
 from its words."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

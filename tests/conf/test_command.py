@@ -1,7 +1,5 @@
 """What the small commands share: how words become settings, and what a mistake costs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,8 +1,6 @@
 """What the words compose to: scales, precedence, grids, and curricula in proportion to the steps; a
 Config to plain values and back."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """What every entry point begins with: output that nobody reads, ASCII terminals, Ctrl-C while
 modules are imported, and folders that cannot be written to."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

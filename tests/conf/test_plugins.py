@@ -1,7 +1,5 @@
 """plugins= and optional packages: what a file adds, and what is said of one that cannot be used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

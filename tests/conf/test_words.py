@@ -1,8 +1,6 @@
 """Words become checked settings, of a small command and of a task, or one line that names the key;
 other names are understood."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Stages: how many loops, which of them count, and how far back gradients reach."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal

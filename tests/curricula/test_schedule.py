@@ -1,8 +1,6 @@
 """Schedules against a counter that is moved step by step and against the papers' tables; drawn
 loops against their laws, which are computed here by quadrature."""
 
-from __future__ import annotations
-
 from math import lgamma, log, sqrt
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two finished runs of one task, for comparisons, and runs that have not settled."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Evaluations of one run stand beside each other and are of today's code; what was altered is
 computed again."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

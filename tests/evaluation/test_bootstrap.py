@@ -1,7 +1,5 @@
 """Bootstrap intervals against an index-by-index resampling, and how often they cover the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

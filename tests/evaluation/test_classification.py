@@ -1,7 +1,5 @@
 """A task of two classes is evaluated in error rates, the solvers beside it too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

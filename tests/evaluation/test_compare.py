@@ -1,7 +1,5 @@
 """Runs side by side: the same prompts, paired intervals, and only what can be compared."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

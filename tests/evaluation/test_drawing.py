@@ -1,7 +1,5 @@
 """Pictures: their formats and files, and the curve of a training."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An evaluation's files agree with each other and with a computation beside them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Halting reads each prediction at the first loop over which it has moved little enough."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """What is measured, and what is taken from the cache: by what each part of it depends on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A panel's numbers: as a table, over seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds

@@ -1,7 +1,5 @@
 """Which runs published numbers stand beside."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

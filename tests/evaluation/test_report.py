@@ -1,7 +1,5 @@
 """Numbers of a comparison are those of its arrays."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

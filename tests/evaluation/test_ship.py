@@ -1,7 +1,5 @@
 """Models that come with the project: how a run becomes one, and shipped/<name> as a run folder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names that hold what the format of a table gives a meaning to."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """What holds of every measurement's panels, and runs as an experiment hands them over."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Errors by loop and condition number: models that are solvers have known answers."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Memorised or learned: models that are dMMSE or ridge regression themselves have known answers."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

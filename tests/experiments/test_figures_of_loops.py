@@ -1,7 +1,5 @@
 """Figures of residual scaling in experiments: measured once, found again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The fully looped connectivities: their plateaus and collapses, and their norms in training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

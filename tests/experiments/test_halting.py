@@ -1,8 +1,6 @@
 """Halting: predictors that are done after a chosen number of loops, and say so in their state or
 not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

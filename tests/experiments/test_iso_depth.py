@@ -1,7 +1,5 @@
 """The iso-depth law: what is fitted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

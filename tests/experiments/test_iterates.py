@@ -1,7 +1,5 @@
 """Which iterate each loop is nearest to: models that are solvers themselves have a known answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is measured in language models: loops after training, and the iso-depth law."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

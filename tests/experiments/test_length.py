@@ -1,7 +1,5 @@
 """Longer prompts: predictors whose error depends on the position."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Intervals of numbers that a measure finds, of few trainings and of one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

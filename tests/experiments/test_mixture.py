@@ -1,7 +1,5 @@
 """Models of several classes: predictors whose errors on every class are chosen."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

@@ -1,8 +1,6 @@
 """The transformer near its initialisation against one in plain Python, its first steps against
 AdamW written out; and what the figures of it hold."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 from typing import Any
 

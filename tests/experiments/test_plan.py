@@ -1,7 +1,5 @@
 """The FLOPs of a training on texts against counting by hand."""
 
-from __future__ import annotations
-
 from looplab.conf.compose import commands
 from looplab.experiments.plan import Flops
 from looplab.training.assemble import build_curriculum, build_task, model_of

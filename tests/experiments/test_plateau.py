@@ -1,8 +1,6 @@
 """The plateau: the Bayes error over all prefixes; courses of training whose turning points are
 chosen, and the quantities of real snapshots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

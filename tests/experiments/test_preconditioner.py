@@ -1,7 +1,5 @@
 """The preconditioner of linear attention: models with a known one, and the theory's errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast

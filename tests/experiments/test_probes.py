@@ -1,7 +1,5 @@
 """Probes of an experiment's runs: by label, kept in the run folders, drawn as numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

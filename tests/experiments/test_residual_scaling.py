@@ -1,7 +1,5 @@
 """The toy model against a recursion in plain Python."""
 
-from __future__ import annotations
-
 import math
 from itertools import islice, product, repeat
 

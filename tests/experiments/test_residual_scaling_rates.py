@@ -1,7 +1,5 @@
 """The verdicts on learning rates whose optimum is known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

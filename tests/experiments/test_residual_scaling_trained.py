@@ -1,7 +1,5 @@
 """The streams of trained runs, as far as they were trained to loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The claim on numbers of loops that are drawn anew in training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

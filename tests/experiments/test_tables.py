@@ -1,7 +1,5 @@
 """Held-out tables in a named experiment: accuracies by table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

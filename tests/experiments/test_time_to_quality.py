@@ -1,8 +1,6 @@
 """The race to a stated error: one of tiny models from a file to its verdicts, and what its claims
 make of trainings that do not reach the target."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of language models without weights, whose held-out bits per byte and logs are chosen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

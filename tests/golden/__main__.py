@@ -5,8 +5,6 @@ python -m tests.golden freeze           # writes them into runs.json: only with 
 python -m tests.golden against=frozen   # or a commit: 30 steps by both codes, their bits compared
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

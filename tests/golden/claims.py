@@ -6,8 +6,6 @@ python -m tests.golden.claims freeze            # only with a line in the log
 python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -5,8 +5,6 @@ python -m tests.golden.commands           # what differs from the frozen table; 
 python -m tests.golden.commands freeze    # writes it anew: only with a line in the log
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

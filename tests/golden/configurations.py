@@ -6,8 +6,6 @@ numbers. On other processors and threads losses differ by less than 1e-5 of them
 less than 1e-4: sums round otherwise, and over more steps the difference grows.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib import import_module

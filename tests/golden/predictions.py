@@ -4,8 +4,6 @@ scikit-learn, and six checkpoints in the reference codes' formats.
 python -m tests.golden.predictions freeze       # only with a line in the log
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """No change moves the golden runs' numbers without a line in the log that says why."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

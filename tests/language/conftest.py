@@ -1,8 +1,6 @@
 """Each test works in a folder of its own with a text of ten documents; the words of a small
 training on it, and its run folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """`python run.py task=language` end to end: trained, scored, asked, continued, compared; what a run
 keeps of its text, and wrong starts, one line each."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,8 +1,6 @@
 """Every block in NumPy's float64, token by token and head by head; nothing of `models` is used but
 the names in a shape. And small shapes with weights that make every part of a block count."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -4,8 +4,6 @@ weights = garg_weights(n_layer=3)
 predictions = predict(weights, prompts, loops=1)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

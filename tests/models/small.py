@@ -3,8 +3,6 @@
 At its initial size a block hardly differs from the identity, and many a mistake would not show.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

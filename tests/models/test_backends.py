@@ -1,7 +1,5 @@
 """Every backend makes the same loops; what it compiles, it compiles few times."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 """What a pass costs: operations, memory that depends on the window alone, and loops without
 gradients that end where the state has settled."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Initial weights of models and blocks: how large each kind is, its role, and where the numbers
 come from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

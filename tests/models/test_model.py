@@ -1,8 +1,6 @@
 """The model from outside: sizes, shapes, roles of parameters, what it refuses; and prediction i has
 seen x_i and the pairs before it, and nothing else: bit for bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ A bfloat16 copy of a weight may be kept and used again. One made in the prefix, 
 must not serve the window: its weight would silently stop learning.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

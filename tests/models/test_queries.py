@@ -1,7 +1,5 @@
 """Many queries beside one context are each answered as if it stood in the prompt alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reference codes' state dicts as ours: the same predictions, the shape, clear refusals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

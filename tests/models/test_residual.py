@@ -1,7 +1,5 @@
 """Residual scaling: its formulas by number, which loops it is for, and where it acts."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

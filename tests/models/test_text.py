@@ -1,7 +1,5 @@
 """Models of a text: shapes, causality, the head, and continuation with a cache."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

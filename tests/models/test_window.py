@@ -1,7 +1,5 @@
 """The window of loops in the loss, and how far back its gradients reach."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """What a plain model answers to each query alone, for estimators to be held against."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Without a network, with a server in its place, and run folders that tests of estimators share."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Small tables."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

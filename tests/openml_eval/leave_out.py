@@ -1,7 +1,5 @@
 """Three small tables, and the words that train tiny models on two of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Run folders as far as estimators read them: a configuration and weights. Of their tasks only
 the words on prompts matter: labels, padding, divisor."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -3,8 +3,6 @@
 write_data_set(cache / "org/openml/www/datasets", 7, rows(60), target="label")
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

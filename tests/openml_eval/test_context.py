@@ -1,7 +1,5 @@
 """Which rows make a context, and how columns are scaled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.random import RandomState

@@ -1,7 +1,5 @@
 """Tables as R and pandas write them: the same numbers, and nothing that is none."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path

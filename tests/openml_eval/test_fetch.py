@@ -1,8 +1,6 @@
 """`action=fetch`: from a cache of openml-python, from a server, from one's own files; what is there
 stays, an interrupted command goes on, and nothing that is not whole is ever used."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Hits beside a shared context are those of separate prompts; solvers are scikit-learn's; every row
 is asked about once, from other rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What becomes a table, and what is refused; tables on disk: whole, or refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

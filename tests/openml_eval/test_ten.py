@@ -1,8 +1,6 @@
 """The ten tables of the published experiment, where they are at hand: a folder `shared/data` in or
 beside the project (or $OPENML_TABLES) with openml_cache and openml_manifest.json."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tests of probing a run share."""
 
-from __future__ import annotations
-
 from looplab.probing.settings import ProbingSettings
 
 SETTINGS = ProbingSettings(

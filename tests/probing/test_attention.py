@@ -1,7 +1,5 @@
 """The previous-token share of attention, beside attention computed from its weights."""
 
-from __future__ import annotations
-
 import math
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Prompts of the control, whose functions all have the weights w = 1."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

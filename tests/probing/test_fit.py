@@ -1,7 +1,5 @@
 """What probes are trained on and tested on, without a trained run; and the sums of their errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

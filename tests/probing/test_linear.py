@@ -1,7 +1,5 @@
 """Linear probes are least squares on what they read, however their prompts come in."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

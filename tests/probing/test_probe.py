@@ -1,7 +1,5 @@
 """Probing a run from end to end: what is kept, and how it goes on."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

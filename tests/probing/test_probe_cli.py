@@ -1,7 +1,5 @@
 """What `python -m probing` takes and what it refuses, in one line and with nothing kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

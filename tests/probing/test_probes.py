@@ -1,7 +1,5 @@
 """Batched probes are separate modules side by side; they find what is there to see."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Targets against NumPy, prompt by prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What whitened states are, and that probes can tell the same of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

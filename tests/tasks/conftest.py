@@ -1,7 +1,5 @@
 """Fixtures shared by the tests of the tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import HOME

@@ -1,7 +1,5 @@
 """Small stored tables whose every value tells its table and its row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ Every seed is fixed, so that a check never flickers; five standard errors would 
 but one in 1.7 million of correct samplers.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Finitely many prompts, each with the same numbers whenever it is drawn, or finitely many
 functions with endless prompts; and the hash behind numbered prompts."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy.special import ndtri

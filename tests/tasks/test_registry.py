@@ -1,7 +1,5 @@
 """Tasks by name: what is known, and what is said about what is not."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, get_args
 

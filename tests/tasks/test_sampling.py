@@ -1,8 +1,6 @@
 """What holds for samples of every task: shapes, numbers that come from the generator alone, the
 functions behind them, and dimensions that are not visible."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

@@ -1,7 +1,5 @@
 """Prompts under shifted inputs: what holds for every shift, and what defines each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A torch.cuda of its own for tests without a GPU, and one other process for all tests that kill a
 training: it imports torch once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

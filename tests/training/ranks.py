@@ -6,8 +6,6 @@
 As a program it does the jobs that it reads from stdin, one after another.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

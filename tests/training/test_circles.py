@@ -1,7 +1,5 @@
 """The room's modules stand in an order in which each imports only those before it."""
 
-from __future__ import annotations
-
 from graphlib import TopologicalSorter
 
 from tests.conftest import HOME

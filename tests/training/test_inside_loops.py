@@ -1,8 +1,6 @@
 """What is looked at inside the loops: norms of the stream and of gradients, beside which nothing
 else moves, and the penalty on the loop's Jacobian, its estimate beside the exact one."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

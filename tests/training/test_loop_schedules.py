@@ -1,8 +1,6 @@
 """Loops that are drawn and gradients cut where they are told to be, in a training; and the share of
 the work that is done when loops grow."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import astuple, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Several processes end with the weights of one to 1e-6, however often they are stopped; what goes
 wrong in one of them ends all, and one of them says it. Under torchrun, too."""
 
-from __future__ import annotations
-
 import json
 import signal
 from dataclasses import replace

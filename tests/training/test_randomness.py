@@ -1,8 +1,6 @@
 """All random numbers are functions of the seed, the step and the shard, and of nothing else;
 PyTorch's default dtype, which other packages change, changes no number."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

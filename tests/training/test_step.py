@@ -1,8 +1,6 @@
 """One update: its loss and error against sums written out by hand, shards, clipping, totals, and
 nothing that makes the host wait; a loss or gradient that is not finite: no update, and a stop."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

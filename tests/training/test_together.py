@@ -1,8 +1,6 @@
 """Models trained together: each ends where it would have ended alone, has its run folder, can be
 gone on with alone, and fails alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Sequence

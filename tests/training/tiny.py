@@ -4,8 +4,6 @@ config = tiny(tmp_path, clip=0.5)
 crashed(config, 17)
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Prompts for the solvers, and a slow way through every prefix of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

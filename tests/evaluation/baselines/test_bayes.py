@@ -1,7 +1,5 @@
 """The Bayes-optimal predictors against enumeration by Gaussian densities."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

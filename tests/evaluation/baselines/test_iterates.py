@@ -1,7 +1,5 @@
 """Iterates of solvers: against SciPy, closed forms and direct solutions."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Lasso against its optimality conditions and scikit-learn, prompt by prompt."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso

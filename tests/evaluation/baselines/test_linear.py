@@ -1,8 +1,6 @@
 """Least squares, ridge and averaging against a slow formula each, and nearest neighbours against
 scikit-learn, prompt by prompt."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fitted network against one torch.nn model for each prefix of each prompt."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Generator, nn

@@ -1,7 +1,5 @@
 """Where the best solver is known, and that nobody can beat it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from torch import Generator

@@ -1,7 +1,5 @@
 """Greedy trees against a plain recursion; boosted trees against direct fits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor

@@ -1,7 +1,5 @@
 """Questions: which tokens are judged, accuracy against answering by hand, and wrong files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bits per byte and perplexity against counting by hand, n-gram models against their formula."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Results of measures (probing, tables, residual scaling, iso-depth) with a chosen quantity."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of the measures of runs with a chosen quantity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

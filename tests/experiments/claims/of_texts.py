@@ -1,7 +1,5 @@
 """Language models with chosen bits per byte, and results of the measures of texts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

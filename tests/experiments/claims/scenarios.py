@@ -1,7 +1,5 @@
 """For a claim of each kind evidence that it holds on, and evidence made to contradict it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

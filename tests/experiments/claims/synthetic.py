@@ -1,7 +1,5 @@
 """Runs whose errors are chosen: what claims are judged from in tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Claims: not measured without evidence, and decided by it either way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Verdicts from estimates: by the line, by the scale, and never from unfinished runs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals over seeds and prompts against resampling by hand, scipy and simulated coverage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An experiment of seconds, in a file of one's own."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

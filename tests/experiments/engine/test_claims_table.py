@@ -1,7 +1,5 @@
 """All experiments leave one table of claims."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of named experiments, and those of one's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

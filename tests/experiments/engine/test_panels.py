@@ -1,7 +1,5 @@
 """The numbers of an experiment's pictures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Experiments carried out, from the command."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

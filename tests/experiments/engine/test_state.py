@@ -1,7 +1,5 @@
 """How far an experiment's trainings are, and the plan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.experiments.definition import load, members_of

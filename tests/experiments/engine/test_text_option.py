@@ -1,7 +1,5 @@
 """`text=` of experiments on language models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from looplab.experiments.settings import ExperimentSettings

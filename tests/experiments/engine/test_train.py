@@ -1,7 +1,5 @@
 """The runs of experiments: one for all who want it, and mended where it is damaged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

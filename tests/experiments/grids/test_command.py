@@ -1,7 +1,5 @@
 """`python run.py -m …` end to end: members together, failing, and their one table."""
 
-from __future__ import annotations
-
 import csv
 import json
 import time

@@ -1,7 +1,5 @@
 """`python run.py -m …`: a member that another process works on waits, and has not failed."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,8 +1,6 @@
 """A grid that is killed and asked for again: every run once, with the weights of a grid that was
 left in peace, byte for byte."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The statistics of a grid against independent formulas."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

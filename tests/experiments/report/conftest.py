@@ -1,7 +1,5 @@
 """One measured folder for all tests of this folder, which do not change it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A folder with one of everything that a report shows, and the page read back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path

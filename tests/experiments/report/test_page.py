@@ -1,7 +1,5 @@
 """The page: claims with their verdicts, nothing loaded from elsewhere, damaged files named."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

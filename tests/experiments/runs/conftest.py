@@ -1,7 +1,5 @@
 """Three small runs that the tests of this folder read and do not change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

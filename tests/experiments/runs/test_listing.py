@@ -1,7 +1,5 @@
 """`action=list`: the rows, filters, and states of runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

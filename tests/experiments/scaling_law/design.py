@@ -4,8 +4,6 @@ its minima from what is printed.
 table = sample_table(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

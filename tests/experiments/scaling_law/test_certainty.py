@@ -1,8 +1,6 @@
 """What is called determined, from resampled rows and the counts of the table, and whether the truth
 lies within what is printed of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fitted law: its gradient, its optimum, and how near it comes to a law that is known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple
 from typing import Any

@@ -1,7 +1,5 @@
 """The published experiment: the 24 minima."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal

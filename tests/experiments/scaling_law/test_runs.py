@@ -1,7 +1,5 @@
 """Run folders as rows of a table: what is counted, which losses are read, who is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

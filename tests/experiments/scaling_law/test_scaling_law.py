@@ -1,7 +1,5 @@
 """`python -m experiments.scaling_law`: what it reads, prints, writes, draws and refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the shape of a block says: windows, widths, heads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 """Every block with every attention: the formula, what a token can see, how small it rounds, and
 rotary positions that turn the other way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

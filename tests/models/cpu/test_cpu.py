@@ -1,7 +1,5 @@
 """Products by oneDNN are PyTorch's, with derivatives of every kind, wherever they are taken."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,8 +1,6 @@
 """What the backend `cpu` computes by itself: values and derivatives of PyTorch's operations, and in
 bfloat16 as near to float64 as these under the same autocast, at most twice their error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 

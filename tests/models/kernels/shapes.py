@@ -1,7 +1,5 @@
 """Shapes that the kernels' tests go through."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Small models for the kernels, and what a training step gets out of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

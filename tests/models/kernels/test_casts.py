@@ -1,7 +1,5 @@
 """Weights as operands: cast anew in each step, and in each precision."""
 
-from __future__ import annotations
-
 import torch
 
 from looplab.models.loops.loop import LoopState

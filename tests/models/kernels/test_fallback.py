@@ -1,7 +1,5 @@
 """What has no kernel is eager's, and a line says so once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Uses in groups: every use is in one, and the gradients do not depend on how many there are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

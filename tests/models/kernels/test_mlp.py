@@ -1,7 +1,5 @@
 """The MLP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

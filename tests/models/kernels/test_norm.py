@@ -1,7 +1,5 @@
 """The loop's final norm."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

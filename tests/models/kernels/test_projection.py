@@ -1,7 +1,5 @@
 """The attention's output projection."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

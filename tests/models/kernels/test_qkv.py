@@ -1,7 +1,5 @@
 """From the stream to q, k and v."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

@@ -1,7 +1,5 @@
 """The operations' references are together the block."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Whole models on kernels against eager ones: predictions and all gradients."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

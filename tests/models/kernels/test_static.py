@@ -1,8 +1,6 @@
 """All kernels compiled at the paper's shapes for GPUs that need not be there: they compile, and fit
 a multiprocessor's shared memory. Ten seconds a case."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

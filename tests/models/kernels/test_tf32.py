@@ -1,7 +1,5 @@
 """TF32 products: their operands are rounded to nearest, where tensor cores would cut them off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

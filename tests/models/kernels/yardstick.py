@@ -4,8 +4,6 @@ arguments = (x, block.norm_1)                                  # tensors, and mo
 assert_near(ours, partial(reference), arguments, cotangents, compute)
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -2,8 +2,6 @@
 prompt, loop by loop; of `models` only the weights and the names in a shape are used. Unrolling
 shows the same predictions as the forward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Each way to loop: connected as in the fully looped paper, between a prelude and a coda, with
 lanes, and with linear attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the estimators predict, against plain prompts and against what must not change it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Estimators outlive their run. (scikit-learn's own checks: test_shipped.py.)"""
 
-from __future__ import annotations
-
 import pickle
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What cannot be is one clear line."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`python -m openml_eval action=ship`: a run becomes the estimators' own checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The two checkpoints that come with the project: what they pass, and what they are worth."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`python -m openml_eval`: trained on the others, tested on one; failures apart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Mistakes in the command end in one line, before anything is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the numbers say, in words and columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`python -m probing.dynamics` end to end: what it writes, keeps and refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Maps whose dynamics are known, ranks of known spectra, and the models' own states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

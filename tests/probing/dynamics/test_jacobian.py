@@ -1,8 +1,6 @@
 """Spectral norms and radii of known matrices and of real loops, whose derivatives are checked
 against finite differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

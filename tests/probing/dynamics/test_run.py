@@ -1,7 +1,5 @@
 """What is measured of a run, and from which seed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

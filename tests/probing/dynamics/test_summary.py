@@ -1,7 +1,5 @@
 """Plain values of measurements made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

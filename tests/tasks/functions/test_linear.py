@@ -1,8 +1,6 @@
 """Linear functions, with noise, of ill-conditioned inputs and sparse ones: their distributions,
 their formula, and their posterior means as targets."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,8 +1,6 @@
 """Decision trees against a recursion over nodes, ReLU networks against NumPy, halfspaces, whose
 inputs are as those of tables, and mixtures of classes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import cast
 

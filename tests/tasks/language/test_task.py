@@ -1,8 +1,6 @@
 """Texts of all forms and what is held out; their prompts: pieces, the same for a seed, and never of
 what is held out."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokenisers: what is encoded is decoded, each token has its bytes, mistakes are named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Rows of tables: drawn without replacement, every choice alike, and standardised by the context
 alone."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Prompts of tables: which rows they are, what their labels are, that none of the held-out table is
 among them, and tables that are absent, too wide or too short."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Small trainings whose steps are captured on them, and all that a step leaves beh
 trainer, recorder = captured_trainer(variant("muon", folder))
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Captured steps on a real GPU: the same numbers, no more memory, and no waiting."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Captured steps are the steps, and a step's body holds nothing that a CUDA graph cannot: no
 reading back, no data from the host, and nothing of the host that changes from step to step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

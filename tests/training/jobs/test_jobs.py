@@ -1,8 +1,6 @@
 """run_jobs: a job whose folder somebody holds waits, one whose process is lost is tried again, and
 Ctrl-C ends all."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

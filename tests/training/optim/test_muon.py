@@ -1,8 +1,6 @@
 """Muon's step: what it orthogonalises, how far it goes, and what it remembers; MuonH: its
 direction, its length, and the sphere that each matrix stays on."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

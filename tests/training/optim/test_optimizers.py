@@ -2,8 +2,6 @@
 their depth, epsilon and decay of each optimiser; what is kept beside the weights, by name and
 untouched by a bad step; and the moving average of the weights, by which a run is measured."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

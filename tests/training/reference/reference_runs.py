@@ -3,8 +3,6 @@
 path = leiay_run(tmp_path, family="gpt2_loop")            # its state.pt, a config.yaml beside it
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

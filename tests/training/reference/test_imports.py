@@ -1,8 +1,6 @@
 """Checkpoints of the reference codes and their forks: what is read, what is asked for, what wins,
 and what is refused, by name and with nothing run or written; and the run folder of an import."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

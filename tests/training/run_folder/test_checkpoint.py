@@ -1,8 +1,6 @@
 """Checkpoint files: whole or refused, whatever happened to them, and never anything but tensors; of
 damaged ones the one before is used, to the very same end; snapshots, which stay."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 """What a run leaves behind: its configuration, its surroundings, its status and its metrics, also
 where it was stopped and goes on; and who holds its folder."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

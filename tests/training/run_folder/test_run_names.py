@@ -1,8 +1,6 @@
 """The same settings and sources find the same run: what its name depends on, what an edit changes,
 and what not."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

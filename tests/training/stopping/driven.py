@@ -9,8 +9,6 @@ The other process imports torch once and forks a child for each start. A child s
 some bytes and kill it wherever it then is.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

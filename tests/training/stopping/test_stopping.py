@@ -1,8 +1,6 @@
 """Stopped at any moment, by Ctrl-C, SIGTERM, kill -9 or a crash: everything is saved or taken up
 again, and the same command ends, bit for bit, as a run that was left in peace."""
 
-from __future__ import annotations
-
 import random
 import signal
 import threading
