@@ -65,7 +65,7 @@ def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
     thread = threading.Thread(target=hold_until_the_others_are_done)
     thread.start()
     assert holding.wait(60)
-    outcomes = run_jobs(jobs, 1, tmp_path / "logs", devices=("3",))  # one process after another
+    outcomes = run_jobs(jobs, 1, tmp_path / "logs")
     thread.join()
     assert [o.result and o.result["name"] for o in outcomes] == ["first", "second"]
     said = capfd.readouterr().out.splitlines()

@@ -26,7 +26,7 @@ from looplab.training.run_folder.checkpoint import (
 )
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder
-from tests.training.tiny import assert_same_bits, crashed, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 TENSORS: dict[str, Tensor] = {
     "model.weight": torch.tensor([[1.5, -0.0], [float("nan"), float("inf")]]),
@@ -244,6 +244,15 @@ def test_all_damaged(tmp_path: Path) -> None:
         assert str(checkpoints / f"{step:08d}") in str(refused.value)
     train(config)
     assert_same_bits(saved_tensors(config), undisturbed)
+
+
+def test_all_damaged_then_interrupted(tmp_path: Path) -> None:
+    """What is saved on the new way counts, though the damaged ones are of later steps."""
+    config, checkpoints = _finished(tmp_path)
+    for step in (50, 60):
+        _cut(checkpoints / f"{step:08d}.safetensors")
+    assert "saved after step 5" in str(interrupted(config, 4))
+    assert load_run(run_folder(config).path).step == 5
 
 
 def test_another_runs_files_are_not_trained_on(tmp_path: Path) -> None:
