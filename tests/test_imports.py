@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,13 @@ FILES = [
 
 
 def imported(path: Path) -> set[str]:
-    """The absolute names of all modules that a file imports, at any depth."""
+    """The absolute names of all modules that a file imports, at any depth, but for types alone."""
     names = set()
     package = ("looplab", *path.relative_to(HOME).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n)]
+    apart = {each for block in for_types for each in ast.walk(block)}
+    for node in set(ast.walk(tree)) - apart:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -68,6 +72,16 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
             assert top in MAY_USE[room] | {room}, f"{path.relative_to(HOME)} imports {name}"
             allowed = top == room or name not in COMMAND_LINE or path in TAKES_ITS_SETTINGS
             assert allowed, f"{path.relative_to(HOME)} imports {name}"
+
+
+@pytest.mark.parametrize("room", sorted(MAY_USE.keys() - {"conf"}))
+def test_no_module_is_in_a_circle_not_even_by_imports_in_functions(room: str) -> None:
+    """Of conf one is: `Config.of` in schema.py composes."""
+    files = [path for path in (HOME / room).rglob("*.py") if path.name != "__init__.py"]
+    names = {path: ".".join(path.relative_to(HOME).with_suffix("").parts) for path in files}
+    known = {f"looplab.{name}" for name in names.values()}
+    order = TopologicalSorter({f"looplab.{names[path]}": imported(path) & known for path in files})
+    assert {*order.static_order()} == known  # or it raises CycleError
 
 
 def test_every_room_is_on_a_floor_and_in_the_package() -> None:
