@@ -47,8 +47,10 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
 
 def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Each value of the run of these words, by key, and the file that it comes from, as `settled`
-    has it. Raises ConfigError as `commands` does."""
-    commands(words)
+    has it. Raises ConfigError as `commands` does, and for words that train nothing: a run's own
+    settings stand in its config.yaml."""
+    if (action := commands(words)[0].action) not in ("train", "plan"):
+        raise ConfigError("--settings", f"is for a training, not for action={action}")
     given = _texts(words)
     values, origins = settled({key: _read(key, text, given) for key, text in given.items()})
     of_run = config_to_mapping(Config()).keys() - {"schema_version"}

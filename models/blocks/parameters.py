@@ -70,14 +70,6 @@ def count_block(spec: BlockSpec) -> int:
     return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
 
 
-def count_language_model(spec: BlockSpec, vocabulary: int, *, tied: bool) -> int:
-    """The number of parameters of n_layer blocks, a final norm, an embedding of the vocabulary
-    (rounded up to a multiple of 64) and, unless it is `tied` to that, a head without bias."""
-    norm = _NORMS[spec.kind] * spec.n_embd
-    matrices = (1 if tied else 2) * padded_vocabulary(vocabulary)
-    return spec.n_layer * count_block(spec) + norm + matrices * spec.n_embd
-
-
 def padded_vocabulary(vocabulary: int) -> int:
     """A vocabulary, rounded up to a multiple of 64: the rows of its matrices."""
     return -(-vocabulary // _BLOCK) * _BLOCK

@@ -135,7 +135,9 @@ def test_a_setting_may_name_another() -> None:
             config(word, "loops.T=${loops.b}")
 
 
-def test_each_value_is_shown_with_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_value_is_shown_with_its_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     words = "task=sparse_linear model=LT scale=medium training.optimizer=adamw --settings"
     assert main(words.split()) == 0
     rows = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
@@ -148,6 +150,10 @@ def test_each_value_is_shown_with_its_file(capsys: pytest.CaptureFixture[str]) -
     assert origins["training.epsilon"][1] == "conf/schema.py"
     assert "action" not in origins
     assert main(["task=linear", "training.clip=-1", "--settings"]) == 2
+    capsys.readouterr()
+    monkeypatch.chdir(tmp_path)
+    assert main(["action=evaluate", "run=shipped/linear", "--settings"]) == 2
+    assert capsys.readouterr().err.startswith("run.py: --settings is for a training")
 
 
 def test_the_values_of_a_list_stand_between_commas_or_make_a_grid() -> None:

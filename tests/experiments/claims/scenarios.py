@@ -52,10 +52,6 @@ def _two(made: Callable[[float], dict[str, Any]], other: dict[str, Any], **both:
     return lambda value: evidence(seeds(**both, **made(value)), seeds(**both, **other))
 
 
-def _level(value: float) -> dict[str, Any]:
-    return {"level": 0.1 * value}
-
-
 def drawn_loops(ratio: float) -> Evidence:
     """Errors that rise linearly beyond b loops, with variances over loops b to 3 b that are `ratio`
     times as large where the loops of training were drawn."""
