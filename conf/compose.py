@@ -41,8 +41,7 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
         raise ConfigError("together", "is for the members of a grid: run.py -m …")
     several = {key: _values(key, text, multirun) for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
-    return [_command({key: _read(key, text, each) for key, text in each.items()}, each)
-            for each in grid]  # fmt: skip
+    return [_command(_given(texts), texts) for texts in grid]
 
 
 def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
@@ -51,8 +50,7 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
     settings stand in its config.yaml."""
     if (action := commands(words)[0].action) not in ("train", "plan"):
         raise ConfigError("--settings", f"is for a training, not for action={action}")
-    given = _texts(words)
-    values, origins = settled({key: _read(key, text, given) for key, text in given.items()})
+    values, origins = settled(_given(_texts(words)))
     of_run = config_to_mapping(Config()).keys() - {"schema_version"}
     return {
         key: (values[key], origins[key])
@@ -87,9 +85,14 @@ def _values(key: str, text: str, multirun: bool) -> list[str]:
     return several
 
 
-def _read(key: str, text: str, given: Mapping[str, str]) -> Any:
-    """A value by the type of its setting; ConfigError where it cannot be read."""
-    return read_value(key, text, str if key in GROUPS else _hint(key, given.get("task", "")))
+def _given(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values that were typed, each by the type of its setting. Raises ConfigError for one that
+    cannot be read."""
+    task = texts.get("task", "")
+    return {
+        key: read_value(key, text, str if key in GROUPS else _hint(key, task))
+        for key, text in texts.items()
+    }
 
 
 def _hint(key: str, task: str) -> Any:
