@@ -71,6 +71,11 @@ class ModelConfig:
         "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
         "pairs alone, without blocks",
     )
+    tokens: Literal["interleaved", "pairs"] = setting(
+        "interleaved",
+        "what the two tokens of a pair hold; interleaved: x, then y; pairs: x, then x and y, so "
+        "that no y has to be brought to its x",
+    )
     block: Literal["gpt2", "llama", "flt", "relu2"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
         "full", "kind of attention"

@@ -25,8 +25,8 @@ _POSITION_STD = 0.02  # as nanoGPT has it
 
 
 class Model(nn.Module):
-    """A transformer on interleaved tokens x₁, y₁, x₂, y₂, …, whose prediction i is read at x_i; or
-    on the tokens of a text, where logits of the next token are read at each (readers.py).
+    """A transformer on the pairs of a prompt, two tokens each, whose prediction i is read at x_i;
+    or on the tokens of a text, where logits of the next token are read at each (readers.py).
 
     Weights are sampled from `generator` (seed 0 where none is given), on the CPU.
     """
@@ -172,6 +172,7 @@ class Model(nn.Module):
         spec = self.spec
         parts = [spec.connectivity or spec.family, f"{spec.n_layer} x {spec.n_embd} wide"]
         parts += [f"{spec.n_head} heads"]
+        parts += ["tokens of pairs"] if spec.tokens == "pairs" else []
         parts += [f"{spec.block} blocks"] if spec.block != "gpt2" else []
         parts += [f"{spec.attention} attention"] if spec.attention != "full" else []
         parts += ["no norm in the loop"] if spec.norm == "at_readout" else []

@@ -86,6 +86,8 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "curriculum.dims.start", "has no meaning with task=language"
     if config.model.injection == "linear_attention":
         yield "model.injection", "cannot be linear_attention for a text"
+    if config.model.tokens != "interleaved":
+        yield "model.tokens", "cannot be pairs for a text, which has none"
     if config.model.tied_head and config.training.head_rate:
         yield "training.head_rate", "has no meaning with model.tied_head: it is the embedding's"
     if config.evaluation.shifts:
