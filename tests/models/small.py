@@ -53,6 +53,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "lanes": {"injection": "none", "lanes": 2, "loops": 3, "block": "llama", "n_layer": 2},
     "lanes, coda": {"injection": "none", "lanes": 3, "loops": 4, "prelude": 1, "coda": 1},
     "standard, flt": {"family": "standard", "block": "flt"},
+    "pairs": {"tokens": "pairs"},
+    "standard, pairs": {"family": "standard", "tokens": "pairs"},
 }
 
 

@@ -24,10 +24,13 @@ class Plain:
         self.p = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
 
     def read_in(self, xs: Array, ys: Array) -> Array:
-        """x₁, (y₁, 0, …), x₂, … read in."""
+        """x₁, (y₁, 0, …), x₂, … read in; of pairs (x₁, 0), (x₁, y₁), (x₂, 0), …"""
         rows = []
         for x, y in zip(xs, ys, strict=True):
-            for token in (x, np.array([y] + [0.0] * (len(x) - 1))):
+            tokens = [x, np.array([y] + [0.0] * (len(x) - 1))]
+            if self.spec.tokens == "pairs":
+                tokens = [np.array([*x, 0.0]), np.array([*x, y])]
+            for token in tokens:
                 rows.append(self.p["read_in.weight"] @ token + self.p["read_in.bias"])
         return np.stack(rows)
 
@@ -245,9 +248,7 @@ def test_cutting_gradients_is_detaching(name: str) -> None:
     model(prompts, 3, 1, grad_loops=2).sum().backward()
     ours = {n: p.grad for n, p in model.named_parameters()}
     model.zero_grad()
-    tokens = torch.zeros(3, 12, 3, dtype=torch.float64)
-    tokens[:, ::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
-    e = loop.prepare(model.read_in(tokens))
+    e = loop.prepare(model.read_in(model.reader.tokens(prompts, None)))
     state = loop.step(loop.start(e), e, 0, StepContext(scale))
     carry = None if state.carry is None else state.carry.detach()
     state = LoopState(state.stream.detach(), state.raw.detach(), carry)
