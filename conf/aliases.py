@@ -45,7 +45,7 @@ _NAMES: dict[tuple[str, ...], str] = {
     ("device",): "gpu cuda cpu accelerator devices",
     ("precision",): "dtype amp fp16 bf16 half mixed_precision",
     ("folder", "data_dir"): "output out out_dir output_dir save_dir dir log_dir workdir logdir",
-    ("run", "runs"): "path ckpt model_path run_dir",
+    ("run",): "path ckpt model_path run_dir",
     ("jobs",): "at_once workers n_jobs num_workers processes n_workers threads",
 }
 _ALIASES: dict[str, tuple[str, ...]] = {

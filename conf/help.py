@@ -36,7 +36,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py action=generate run=runs/NAME prompt="Call me"     of a run of task=language
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
   python run.py experiment=fig03                            a published figure; add --help for all
-  python run.py action=list state=running                   a table of runs
+  python run.py action=list                                 a table of runs
 
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
 

@@ -129,8 +129,7 @@ figures that answer to mouse and keyboard with the numbers behind each, comparis
 training curves, the settings in which runs differ, and what they were made with.
 
   python run.py action=report
-  python run.py action=report experiment=fig03
-  python run.py action=report 'runs=[runs/A,runs/linear-*]' output=PATH
+  python run.py action=report folder=PATH output=PATH
 
 Settings, with their defaults:
 {settings}

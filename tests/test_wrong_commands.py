@@ -69,21 +69,6 @@ def test_they_are_many_distinct_and_of_all_entry_points(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "experiment"),
-    [
-        (["experiments.stability", "figure=norms"], "stability_fig2"),
-        (["experiments.iso_depth", "r=[1,2]"], "iso_depth"),
-    ],
-)
-def test_a_command_of_before_names_the_experiment_in_its_place(
-    words: list[str], experiment: str, tmp_path: Path
-) -> None:
-    done = _started(["-m", *words], tmp_path)
-    line = f"{words[0]}: is now python run.py experiment={experiment}\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
-
-
 @pytest.mark.slow
 def test_each_as_a_process_of_its_own_is_soon(tiny_run: Run, places: tuple[Path, Path]) -> None:
     import resource

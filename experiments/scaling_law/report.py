@@ -20,10 +20,9 @@ from looplab.evaluation.kept import shown
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
 
-from .law import NAMES, Fitted, fit_law
+from .law import NAMES, Fitted
 
 FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
-_LINE = 9  # points of the law's lines beside a slider
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
@@ -61,9 +60,8 @@ def write(
 
 
 def panels(result: Fitted) -> list[Panel]:
-    """For each r the measured losses by size with the law's, joined by lines; what the law misses;
-    and the losses by the parameters that count, with a slider over phi, at each of which the other
-    parameters are fitted anew.
+    """For each r the measured losses by size with the law's, joined by lines; and what the law
+    misses.
 
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
@@ -92,41 +90,7 @@ def panels(result: Fitted) -> list[Panel]:
     residual = by_size(
         "residuals", "What the law misses", y_label=axis, curves=residuals, levels=zero
     )
-    return [*drawn, residual, _by_phi(result)]
-
-
-def _by_phi(result: Fitted) -> Panel:
-    """The losses by N_once + r^phi N_rec at each phi, with the law's line where several models have
-    one D."""
-    table, free, curves = result.table, result.fits["free"].law, list[Curve]()
-    phis = sorted({*np.round(np.arange(-0.2, 1.21, 0.1), 1).tolist(), free.phi})
-    for phi in phis:
-        law = fit_law(table, {**result.fixed, "phi": phi}, start=free).law
-        sizes = table.N_once + table.r**phi * table.N_rec
-        for data, of in sizes.groupby(table.D):
-            if len(of) > 1:
-                x = np.geomspace(of.min(), of.max(), _LINE)
-                y = law.E + law.A * x**-law.alpha + law.B * data**-law.beta
-                label, name = f"the law at D = {data:.3g}", f"law-{data:g}"
-                curves.append(
-                    Curve(label=label, kind="law", name=name, x=x.tolist(), mean=y.tolist(), at=phi)
-                )
-        for r, of in sizes.groupby(table.r):
-            curves.append(_curve(f"r = {r:g}", of, table.loss[of.index], r, points=True, at=phi))
-    title = f"The law with phi = {free.phi:.2f}: where phi is right, all r lie on the same lines"
-    x = np.unique(table.N_once + table.r**free.phi * table.N_rec).tolist()
-    return Panel(
-        "scaling_law-by-phi",
-        title,
-        "parameters that count: N_once + r^φ N_rec",
-        "loss",
-        x,
-        curves,
-        log="x",
-        slider="φ",
-        start=free.phi,
-        levels={"E": free.E} if free.E > 0 else {},
-    )
+    return [*drawn, residual]
 
 
 def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **more: Any) -> Curve:

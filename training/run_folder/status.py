@@ -1,7 +1,7 @@
-"""Run folders in a folder, and by names and patterns; how far a run is, by its status.json, its
+"""Run folders in a folder; how far a run is, by its status.json, its
 lock and its metrics.jsonl; and the lock, which one process at a time has. No torch here.
 
-runs_in(Path("runs")); named_runs(["runs/A", "runs/linear-*"])
+runs_in(Path("runs"))
 status_of(Path("runs/NAME"))["state"]
 with holding(Path("runs/NAME")): …
 """
@@ -10,10 +10,9 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from filelock import FileLock, Timeout
 
 from looplab.conf.checks.folders import is_hidden
 from looplab.conf.mistakes import ConfigError, HeldElsewhere
-from looplab.conf.saved import unpacked
 
 from .files import read_record
 
@@ -82,20 +80,6 @@ def runs_in(folder: Path) -> list[Path]:
         elif path.is_dir() and not is_hidden(path, folder):
             found += [below for below in sorted(path.iterdir()) if is_run(below)]
     return found
-
-
-def named_runs(names: Sequence[str]) -> list[Path]:
-    """The run folders of names and patterns; ConfigError for one that names none."""
-    paths: list[Path] = []
-    for name in names:
-        found = [] if Path(name).is_dir() else [Path(match) for match in sorted(glob(name))]
-        matches = found or [unpacked(name)]
-        runs = [path for path in matches if is_run(path)]
-        if not runs:
-            problem = "fits no run folder" if "*" in name else "is no run folder"
-            raise ConfigError("runs", f"cannot hold {name!r}: it {problem}")
-        paths += [path for path in runs if path not in paths]
-    return paths
 
 
 @contextmanager
