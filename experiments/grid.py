@@ -122,13 +122,7 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
         print(f"no members are trained together: {why}", flush=True)
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
     failures = train_all(
-        grid.members,
-        logs,
-        settings.jobs,
-        devices,
-        together=first.together,
-        again=first.again,
-        tables=first.config.tables.format,
+        grid.members, logs, settings.jobs, devices, together=first.together, again=first.again
     )
     print(summarise(grid, failures), flush=True)
     return 1 if failures else 0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
-from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_mapping
 from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
@@ -35,14 +35,13 @@ A table of runs: name, task, model, state, steps, time left, last training loss,
 query at b loops, time since it was written, and the settings in which it is unlike most of them.
 
   python run.py action=list
-  python run.py action=list sort=error tables.format=csv > runs.csv
+  python run.py action=list tables.format=csv > runs.csv
 
 Settings, with their defaults:
 {settings}
 runs_table of Python is the same in pandas, to choose from.
 """
-SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
-_HEAD = (*SORTS, "differs in")
+_HEAD = ("name", "task", "model", "state", "step", "left", "loss", "error", "age", "differs in")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 # In columns of their own, or of no meaning for a run's numbers.
 _NOT_SHOWN = (
@@ -187,16 +186,14 @@ def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class ListSettings:
-    """Which folder, in which order, and how the table is printed."""
+    """Which folder, and how the table is printed."""
 
     folder: str = setting("runs", "where the runs are; also those in the folders in it")
-    sort: str = setting("age", f"by {', '.join(SORTS)}; -age turns the order around")
     tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
-        check_choice("sort", self.sort.removeprefix("-"), SORTS)
 
 
 def main(words: Sequence[str]) -> int:
@@ -207,18 +204,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _listing(settings: ListSettings) -> str:
-    """The table as text. Raises ConfigError where the folder holds no run."""
-    rows = rows_of(settings.folder)
+    """The table as text, the newest first. Raises ConfigError where the folder holds no run."""
+    rows = sorted(rows_of(settings.folder), key=lambda row: -row["written"])
     if not rows:
         raise ConfigError("folder", f"holds no run: {settings.folder}")
-    key = settings.sort.removeprefix("-")
-
-    def value(row: Row) -> Any:
-        return -row["written"] if key == "age" else row[key]
-
-    known = [row for row in rows if value(row) is not None]
-    known.sort(key=value, reverse=settings.sort.startswith("-"))
-    rows = [*known, *(row for row in rows if value(row) is None)]
     if settings.tables.format == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)

@@ -38,7 +38,6 @@ _OPEN = 4  # runs, at most, whose figures are shown without being asked for
 _CACHE = "report_cache"
 _HERE = Path(__file__).parent
 _EMPTY = {"members": [], "verdicts": [], "missing": [], "remarks": [], "command": "", "source": ""}
-_NAMED = 4  # curves whose numbers a figure's sentence gives
 Part = dict[str, Any]
 
 
@@ -96,7 +95,7 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
-    """A run from its row, its log and its environment, with `figures` where these are drawn."""
+    """A run from its row, its log and its command, with `figures` where these are drawn."""
     from looplab.evaluation.figures import (  # with torch
         FORMAT,
         evaluation_panels,
@@ -129,11 +128,6 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         "error": short(row["error"]),
         "remarks": remarks,
         "figures": panels,
-        "environment": {
-            key: str(value)
-            for key, value in environment.items()
-            if key not in ("command", "sources", "continued") and value is not None
-        },
     }
 
 
@@ -183,7 +177,6 @@ class Figures:
         self.keys.add(picture["key"])
         return {
             "panel": panel,
-            "sentence": _sentence(panel),
             "file": f"{name}.csv",
             "csv": data_link(frame.to_csv(index=False, float_format="%.5g")),
             "svg": Markup(picture["svg"]),
@@ -208,24 +201,6 @@ def short(value: float | None) -> str:
     return f"{value:.3g}" if 1e-4 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
 
 
-def _sentence(panel: Panel) -> str:
-    """A sentence on what a panel shows, and the numbers at the right end of its first few
-    curves."""
-    ends = []
-    for curve in panel.curves:
-        known = [index for index, value in enumerate(curve.mean) if value is not None]
-        if not known:
-            continue
-        last = known[-1]
-        low, high = (short(part[last]) if part else "–" for part in (curve.low, curve.high))
-        interval = "" if "–" in (low, high) else f" ({low} to {high})"
-        place = panel.x_names[last] if panel.x_names else f"{(curve.x or panel.x)[last]:g}"
-        ends.append(f"{curve.label}: {short(curve.mean[last])}{interval} at {place}")
-    more = [f"and {len(ends) - _NAMED} more"] if len(ends) > _NAMED else []
-    text = "; ".join([*ends[:_NAMED], *more]) or "No numbers"
-    return f"{panel.y_label} by {panel.x_label}. {text}."
-
-
 def page(runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of index.html; `problems` are lines on what could not be shown."""
     from looplab.experiments.claims import estimate_text, line_text  # with torch
@@ -237,9 +212,6 @@ def page(runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str])
     ]
     own = differing(runs)
     common = runs[0]["settings"] if runs else {}
-    environments: dict[tuple[tuple[str, str], ...], list[Part]] = {}
-    for run in runs:
-        environments.setdefault(tuple(run["environment"].items()), []).append(run)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -253,7 +225,6 @@ def page(runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str])
         claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
         differing=own,
         same={key: as_word(value) for key, value in common.items() if key not in (*own, "seed")},
-        environments=environments,
         places={run["name"]: run["id"] for run in runs},
         opened=len(runs) <= _OPEN,
         most=_WITH_FIGURES,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HELP = """\
 Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models of several sizes,
-loops r and amounts of data D; intervals, the fits with phi = 0 and phi = 1 beside, a figure.
+loops r and amounts of data D; with intervals and a figure.
 
   python -m experiments.scaling_law table=runs.csv
   python -m experiments.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'

@@ -32,13 +32,13 @@ def write(
     """Write scaling_law.json, with the command's `settings` and the panels, and figures/ into a
     folder, unless they are there."""
     drawn, unknown = panels(result), ", ".join(result.not_determined)
-    phi, r2 = result.phi(), result.fits["free"].r2
+    phi, r2 = result.phi(), result.fit.r2
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
     words = [f"{key}={as_word(value)}" for key, value in settings.items()]
     content = {
         "rows": result.table.to_dict("list"),
         "held": dict(result.fixed),
-        "fits": {name: asdict(fit) for name, fit in result.fits.items()},
+        "fit": asdict(result.fit),
         "intervals": {"low": dict(result.low), "high": dict(result.high)},
         "clusters": result.clusters,
         "resamples": result.resamples,
@@ -65,7 +65,7 @@ def panels(result: Fitted) -> list[Panel]:
 
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
-    table, law = result.table, result.fits["free"].law.loss(result.table)
+    table, law = result.table, result.fit.law.loss(result.table)
     missed = 100 * np.log(table.loss / law)
     rows = table.assign(N=table.N_once + table.N_rec, law=law, missed=missed).sort_values("N")
     several = [
@@ -107,15 +107,14 @@ def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **mo
 
 
 def text_of(result: Fitted) -> list[Part]:
-    """The fits as a table, the intervals under the free one's parameters, with numbers that are not
-    determined in brackets; how the intervals were made, and why parameters are not determined."""
-    rows = []
-    for name, fit in result.fits.items():
-        cells = _cells(result, asdict(fit.law), name)
-        rows.append([name, *cells, f"{fit.huber:.2e}", f"{fit.r2:.5f}"])
-        if name == "free":
-            rows.append(["5 %", *_cells(result, result.low)])
-            rows.append(["95 %", *_cells(result, result.high)])
+    """The fit as a table, the intervals under its parameters, with numbers that are not determined
+    in brackets; how the intervals were made, and why parameters are not determined."""
+    fit = result.fit
+    rows = [
+        ["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"],
+        ["5 %", *_cells(result, result.low)],
+        ["95 %", *_cells(result, result.high)],
+    ]
     loops = ", ".join(f"{r:g}" for r in np.unique(result.table.r))
     reasons: dict[str, list[str]] = {}
     for name, reason in result.not_determined.items():
@@ -130,14 +129,14 @@ def text_of(result: Fitted) -> list[Part]:
     ]
 
 
-def _cells(result: Fitted, values: Mapping[str, float | None], fit: str = "") -> list[str]:
-    """A fit's parameters, or an end of their intervals, as text; in brackets what the losses do not
-    determine (in the fit "phi = 0" phi needs no losses)."""
+def _cells(result: Fitted, values: Mapping[str, float | None]) -> list[str]:
+    """The parameters, or an end of their intervals, as text; in brackets what the losses do not
+    determine."""
     cells = []
     for name, value in values.items():
         if value is None:
             cells.append("edge")
-        elif name in result.not_determined and not fit.startswith(name):
+        elif name in result.not_determined:
             cells.append(f"({value:.3g})")
         else:
             cells.append(f"{value:.4g}")

@@ -159,7 +159,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
             found = Evidence(members, parts["results"])
             for name in parts["claims"]:
                 verdict = judge(find_claim(name), found, scale="small", command="")
-                yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}  # type: ignore[literal-required]
+                yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}
 
 
 def differences() -> list[str]:

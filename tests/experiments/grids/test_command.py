@@ -28,7 +28,7 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     grid = ["-m", *TINY, "recipe=paper", rate, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
     assert run.main([*grid, "together=true"]) == 0
     out = capsys.readouterr().out
-    assert "and 1 more, together\n" in out
+    assert "and 1 more, together: done" in out
     assert "4 done, 0 failed" in out
     folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
     assert len(folders) == 2

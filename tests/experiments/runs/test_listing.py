@@ -27,7 +27,7 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
     error = by_examples["model_at_b"]["mean"][-1]
     metrics = (evaluation.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     loss = json.loads(metrics[-1])["loss"]
-    head, *rows, empty, count, note = listed(folder, capsys, "sort=name")
+    head, *rows, empty, count, note = listed(folder, capsys)
     assert head.split()[:5] == ["name", "task", "model", "state", "step"]
     assert (empty, count) == ("", "3 runs: 3 finished")
     (row,) = (row for row in rows if row.startswith(evaluation.parent.name))
