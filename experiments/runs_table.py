@@ -49,7 +49,6 @@ _NOT_SHOWN = (
     *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
-_DRAWN_BY = ("prompts", "seed", "tokens")  # of an evaluation: what errors are measured on
 _CURVES = {"by_k": ("k", "by_examples", "model_at_b"), "by_loop": ("loop", "by_loop", "model")}
 Row = dict[str, Any]
 
@@ -130,24 +129,11 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": last.get("loss"),
         "error": last_error,
-        "remarks": problem or record.problem or _remarks(evaluation, settings),
+        "remarks": problem or record.problem or "; ".join(evaluation.get("remarks", ())),
         "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,
     }
-
-
-def _remarks(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The remarks of an evaluation on the run, as that its training was unfinished; and on what it
-    was made, where that is not what the run's own settings say."""
-    asked = {f"evaluation.{key}": evaluation.get("settings", {}).get(key) for key in _DRAWN_BY}
-    own = [
-        f"{key}={as_word(value)}"
-        for key, value in asked.items()
-        if value not in (None, settings.get(key))
-    ]
-    made = [f"evaluated with {' '.join(own)}"] if own else []
-    return "; ".join([*map(str, evaluation.get("remarks", ())), *made])
 
 
 def one_number(evaluation: Mapping[str, Any]) -> Any:
