@@ -53,7 +53,6 @@ _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into t
 _HOME = Path(looplab.__file__).resolve().parents[1]
 _MOST_TESTS, _MOST_SHOWN = 300, 12
 _MOST_PANELS = 24  # of one kind; the tables have all numbers
-_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
 
 
 @dataclass(frozen=True)
@@ -336,10 +335,8 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     x = next((key for key in keys if len(values[key]) > 1 and _numbers(values[key])), "")
     first, found = x or next(iter(keys), ""), list[Panel]()
     if x:
-        numbers = _numbers(values[x])
-        log = min(numbers) > 0 and max(numbers) >= _WIDE * min(numbers)
         second = next((key for key in keys if key != x), "")
-        found = _panels(PanelSpec("by_value", x=x, log_x=log), second, finished)
+        found = _panels(PanelSpec("by_value", x=x), second, finished)
     return [*found, *_panels(PanelSpec("by_examples"), first, finished)]
 
 
