@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import described, run_command
-from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.setting import check_settings, setting
+
+from .settings import Generation
 
 _HELP = """\
 Continue a text with a language model.
@@ -18,19 +20,6 @@ The prompt is taken as it is typed. Settings, with their defaults:
 {settings}
 """
 _ACTION, _PROMPT = "action=generate", "prompt="
-
-
-@dataclass(frozen=True)
-class Generation:
-    """The way in which a text is continued."""
-
-    tokens: int = setting(200, "new tokens", at_least=1)
-    temperature: float = setting(
-        0.8, "of the distribution that tokens are drawn from; 0: the likeliest", at_least=0
-    )
-    seed: int = setting(0, "of the draws", at_least=0)
-    loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.run_folder.run import Run
 
-from .command import Generation
+from .settings import Generation
 
 
 def generate(run: Run, prompt: str, settings: Generation) -> str:
