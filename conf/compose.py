@@ -4,7 +4,6 @@ task, model, scale and recipe, then what is given. No torch here.
 config = commands(["task=linear", "training.steps=500"])[0].config
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -71,8 +70,6 @@ def _texts(words: Sequence[str]) -> dict[str, str]:
 def _values(key: str, text: str, multirun: bool) -> list[str]:
     """The values that a word gives to a key: those between its commas in a grid. Raises ConfigError
     for several without one, and for one that is given twice."""
-    if multirun and re.match(r"(range|choice|interval|glob|shuffle|sort|tag)\(", text):
-        raise ConfigError(key, "cannot be read: name the values of a grid, as in key=a,b")
     several = alternatives(text)
     if not multirun or key == "folder":
         hint = _hint(key, "")

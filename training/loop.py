@@ -60,7 +60,7 @@ def _make_steps(session: Session) -> None:
     """The loop: make the steps up to `session.end`. The host waits for the device only to log or
     save."""
     trainer, training = session.trainer, session.config.training
-    screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
+    screen = Screen(training.steps, session.step, session.writes)
     session.count_time(1)
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
         while session.step < session.end:

@@ -192,11 +192,9 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "content", "problem"),
     [
-        ("", "", r"needs some_pack, which is not installed \(pip install some_pack==1\)"),
-        ("some_pack/log.txt", "", "needs some_pack, but finds .*some_pack in its place: rename"),
-        ("some_pack.py", "x = 1", r"but finds .*some_pack\.py in its place: rename that"),
-        ("some_pack.py", "1 / 0", "cannot be loaded here .ZeroDivisionError: division by zero"),
-        ("some_pack.py", "import absent_1", "cannot be loaded here .ModuleNotFoundError: No mod"),
+        ("", "", r"needs some_pack, .* .No module named 'some_pack'.; pip install some_pack==1"),
+        ("some_pack/log.txt", "", "cannot be loaded .module 'some_pack' has no attribute 'init'"),
+        ("some_pack.py", "1 / 0", "cannot be loaded .division by zero"),
     ],
 )
 def test_what_is_said(
