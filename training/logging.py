@@ -47,14 +47,13 @@ class Clock:
         return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
 
 
-def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
-    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
+def print_description(path: Path, config: Config, trainer: Trainer, why: str) -> None:
+    """Print what is trained in the folder `path`, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
-    lines = [trainer.task.data.describe()]
-    if config.model.residual_scaling != "none":
-        lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
-    for line in filter(None, lines):
+    if line := trainer.task.data.describe():
         print(f"  {line}", flush=True)
+    if config.model.residual_scaling != "none":
+        print(f"  residual branches x {trainer.model.residual_scale():.4g}", flush=True)
 
 
 def check_trackers(config: Config) -> None:

@@ -95,18 +95,6 @@ class RunFolder:
         """The environment that the run was made in; None where it cannot be read."""
         return read_record(self.path / "environment.json", "environment").content
 
-    def changes(self, config: Config, backend: str = "eager") -> list[str]:
-        """The differences between the run's environment and the current one, a line each."""
-        before = self.made_with()
-        if before is None:
-            return ["environment.json cannot be read: what it was made with is not known"]
-        now = environment(config, backend)
-        return [
-            f"{key} was {before.get(key)}, is {now[key]}"
-            for key in ("python", *_PACKAGES, "machine")
-            if before.get(key) != now[key]
-        ]
-
     def note_code(self, config: Config, backend: str, step: int) -> None:
         """Record the code with which training begins (step 0), or goes on from a later step."""
         before, now = self.made_with(), environment(config, backend)

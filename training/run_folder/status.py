@@ -25,7 +25,6 @@ from looplab.conf.saved import unpacked
 
 from .files import read_record
 
-_FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 STATES = ("running", "interrupted", "failed", "finished")  # as they are written
 _WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -65,12 +64,8 @@ def last_record(folder: Path) -> Mapping[str, Any]:
 
 
 def is_run(path: Path) -> bool:
-    """Return whether a folder looks like a run's: one without a config.yaml counts if it has two
-    others of a run's files."""
-    if path.name.startswith(".") or not path.is_dir():
-        return False
-    present = [name for name in _FILES if (path / name).exists()]
-    return "config.yaml" in present or len(present) > 1
+    """Return whether a folder is a run's."""
+    return not path.name.startswith(".") and (path / "config.yaml").exists()
 
 
 def runs_in(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import Wandb, printed
-from tests.training.tiny import tiny
+from tests.training.tiny import interrupted, tiny
 
 _ALONE = """
 import sys
@@ -93,7 +93,7 @@ def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Pat
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     config = replace(tiny(tmp_path), tensorboard=True)
-    train(config, until=config.training.steps // 2)
+    interrupted(config, config.training.steps // 2 - 1)
     path = train(config).path
     lines = (path / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines]
