@@ -133,7 +133,6 @@ class Slip(Task):
 def last(xs, ys, queries): return 0 * ys
 """
 SLIPS = {  # what is changed in the file, and what the one line holds
-    ("level", "noise"): "fails in line 5 with TypeError: Slip.noise hides what every task has",
     (".squeeze(2)", ""): "Slip.outputs (FILE) must return a tensor [B, n] = [2, 4], torch.float32",
     (".squeeze(2)", ".squeeze(2).double()"): "and not [2, 4], torch.float64",
     ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 13: IndexError: index 5 is out of bounds",

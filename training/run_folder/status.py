@@ -46,21 +46,14 @@ def status_of(folder: Path) -> dict[str, Any]:
 
 
 def last_record(folder: Path) -> Mapping[str, Any]:
-    """The last whole line of a run's metrics.jsonl; empty where there is none."""
+    """The last whole line of a run's metrics.jsonl; empty where there is none, or it is damaged."""
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
+            record = json.loads(file.read().split(b"\n")[-2])
+    except (OSError, ValueError, IndexError):
         return {}
-    for line in reversed(lines):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            return record
-    return {}
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
 
 
 def is_run(path: Path) -> bool:
