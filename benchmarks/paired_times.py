@@ -1,5 +1,5 @@
-"""Paired times: in each turn every variant makes one measurement, one after another, in a process of
-its own. A kernel that faults takes its process's GPU along: here it is that of one variant.
+"""Paired times: in each turn every variant makes one measurement, one after another, in a process
+of its own. A kernel that faults takes its process's GPU along: here it is that of one variant.
 
 Ratios of one turn's measurements are paired: a slow phase of the machine slows both sides.
 """
