@@ -81,10 +81,7 @@ def processes_for(jobs: int, asked: int | None, config: Config) -> int:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    at_once: int,
-    logs: Path,
-    devices: Sequence[str] = (),
+    jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str] = ()
 ) -> list[Outcome]:
     """The outcomes of all jobs, in their order; prints a line for each that ends.
 
@@ -109,12 +106,7 @@ class _Queue:
     """The jobs in line, those at work, and the outcomes of those that have ended."""
 
     def __init__(
-        self,
-        jobs: Sequence[Job],
-        at_once: int,
-        logs: Path,
-        devices: Sequence[str],
-        bar: tqdm[Any],
+        self, jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str], bar: tqdm[Any]
     ) -> None:
         self.jobs, self.at_once, self._bar = jobs, at_once, bar
         self.outcomes = [Outcome()] * len(jobs)

@@ -100,8 +100,7 @@ class Language(Task):
         if len(stream) < points:
             what = "text" if part == "train" else "held-out text"
             raise ConfigError(
-                "task.points",
-                f"is {points}, but the {what} has only {len(stream)} tokens",
+                "task.points", f"is {points}, but the {what} has only {len(stream)} tokens"
             )
         return stream
 

@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from looplab.conf.checks.config import check_config
-from looplab.conf.checks.loops import most_loops
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import (
-    Config,
-    EvaluationConfig,
-    LoopsConfig,
-    ModelConfig,
-    TaskConfig,
-)
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
@@ -29,20 +22,6 @@ def problem(loops: LoopsConfig, **model: Any) -> str:
     except ConfigError as error:
         return str(error)
     return ""
-
-
-@pytest.mark.parametrize(
-    ("sampling", "b", "most"),
-    [
-        ("none", 7, 7),
-        ("uniform", 7, 13),
-        ("poisson_lognormal", 7, 28),
-        ("uniform", 1, 1),
-        ("poisson_lognormal", 1, 1),
-    ],
-)
-def test_the_most_loops(sampling: str, b: int, most: int) -> None:
-    assert most_loops(sampling, b) == most
 
 
 @pytest.mark.parametrize(

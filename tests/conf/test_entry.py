@@ -84,10 +84,7 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
 
 @pytest.mark.parametrize(
     ("entry", "words", "module"),
-    [
-        ("run.py", ["task=linear"], "torch"),
-        ("experiments.scaling_law", ["table=minima"], "scipy"),
-    ],
+    [("run.py", ["task=linear"], "torch"), ("experiments.scaling_law", ["table=minima"], "scipy")],
 )
 def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
     entry: str, words: list[str], module: str, tmp_path: Path

@@ -10,12 +10,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.random_source import NumberedPrompts
-from tests.tasks.statistics import (
-    assert_frequencies,
-    assert_normal,
-    assert_uniform,
-    generator,
-)
+from tests.tasks.statistics import assert_frequencies, assert_normal, assert_uniform, generator
 from tests.tasks.test_sampling import visible
 
 DIMS, POINTS = 4, 5

@@ -131,8 +131,7 @@ def test_auto_is_our_kernels_on_a_gpu(gpu: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "lack",
-    [{"capability": (7, 5)}, {"shared": 99 * 1024}, {"triton": False}, {"programs": set()}],
+    "lack", [{"capability": (7, 5)}, {"shared": 99 * 1024}, {"triton": False}, {"programs": set()}]
 )
 def test_auto_does_without_what_is_lacking(lack: dict[str, Any], gpu: dict[str, Any]) -> None:
     gpu.update(lack)
@@ -189,9 +188,7 @@ def test_a_model_is_prepared(matmul: Any) -> None:
 
 
 def test_a_run_computes_by_its_backend_and_says_so(
-    tmp_path: Path,
-    kernels: Callable[[Segment], None],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, kernels: Callable[[Segment], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same run, whichever it is; its evaluation is always computed alike."""
     calls: list[int] = []

@@ -38,11 +38,7 @@ _CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net")
 _STEPS = ("train_step", "global_step", "step")
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
-_LOOPS = {
-    "looped": ("model.injection", "loops.b", "loops.T"),
-    "tied": ("loops.b",),
-    "standard": (),
-}
+_LOOPS = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
 _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 
 
