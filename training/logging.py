@@ -98,8 +98,7 @@ class RunLog:
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl")
-        for problem in self.metrics.keep_until(step):
-            print(f"{self.metrics.path}: {problem}; left out", flush=True)
+        self.metrics.keep_until(step)
         self._wandb: Any = _start_wandb(config, folder)
         self._board: Any = None
         if config.tensorboard:
