@@ -25,11 +25,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from looplab.benchmarks.common import Ratio, device_name, paired_ratio, run_benchmark, write_report
+from looplab.benchmarks.common import Ratio, device_name, paired_ratio, write_report
 from looplab.benchmarks.paired_times import PARTS, PairedTimes, measure, warm_up
 from looplab.benchmarks.reference import FILES, load_reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.variants import Step, Variant, checked
+from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Table, document
@@ -47,7 +48,8 @@ _STEPS, _WARMUP, _ROWS = 10, 5, 25  # of a profile: steps, those before them, an
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code, 1 if a variant failed."""
-    return run_benchmark("step", StepSettings, words, __doc__, _run)
+    help_text = f"{__doc__}\nSettings, with their defaults:\n{described(StepSettings)}\n"
+    return run_command("benchmarks.step", StepSettings, words, lambda: help_text, _run)
 
 
 def _run(settings: StepSettings) -> None:

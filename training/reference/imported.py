@@ -28,7 +28,7 @@ from looplab.models.reference import Reference, read_reference
 from looplab.tasks import task_class
 
 from ..assemble import build_task, model_from
-from ..run_folder.checkpoint import newest_checkpoint, save_checkpoint
+from ..run_folder.checkpoint import save_checkpoint
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
 from .settings import fixed_settings, reference_settings
@@ -96,7 +96,11 @@ def import_checkpoint(
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
     run = Run(Path(folder) / name, config, task, model, step)
     if run.path.exists():
-        _check_existing(run, source)
+        if changes := RunFolder(run.path).differences(config, read_config(run.path)):
+            raise RunError(
+                f"{run.path} holds this checkpoint with other settings ({', '.join(changes)}): "
+                "move it away, or import into another folder="
+            )
         print(f"{run.path}: imported already", flush=True)
     else:
         record = {
@@ -159,21 +163,6 @@ def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -
     if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
         obsolete += ("model.injection", "loops.", "curriculum.loops.")
     return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}
-
-
-def _check_existing(run: Run, source: ReferenceFile) -> None:
-    """RunError unless the existing folder holds the same import, complete."""
-    folder = RunFolder(run.path)
-    record = (folder.made_with() or {}).get("imported", {})
-    if record.get("sha256") != source.sha256:
-        raise RunError(f"{run.path} is in the way: it is no import of {source.path}")
-    if changes := folder.differences(run.config, read_config(run.path)):
-        raise RunError(
-            f"{run.path} holds this checkpoint with other settings ({', '.join(changes)}): "
-            "move it away, or import into another folder="
-        )
-    if newest_checkpoint(folder.checkpoints)[0] is None:
-        raise RunError(f"{run.path} is damaged: remove it and import again")
 
 
 def _write(run: Run, record: Mapping[str, Any]) -> None:

@@ -83,19 +83,10 @@ def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
 
 def test_what_stands_in_the_way_is_never_written_over(tmp_path: Path) -> None:
     path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
-    run = import_checkpoint(path, {}, str(runs))
+    import_checkpoint(path, {}, str(runs))
     before = files(runs)
     with pytest.raises(RunError, match=r"other settings \(loops\.b is 6, not 5\): move it away"):
         import_checkpoint(path, {"loops.b": 5}, str(runs))
-    assert files(runs) == before
-    (weights,) = (run.path / "checkpoints").glob("*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:-4])
-    with pytest.raises(RunError, match="is damaged: remove it and import again"):
-        import_checkpoint(path, {}, str(runs))
-    (run.path / "environment.json").write_text("{}")
-    before = files(runs)
-    with pytest.raises(RunError, match="is in the way: it is no import of "):
-        import_checkpoint(path, {}, str(runs))
     assert files(runs) == before
 
 
