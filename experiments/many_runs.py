@@ -25,7 +25,7 @@ from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
-from looplab.training.run_folder.status import last_record, status_of
+from looplab.training.run_folder.status import status_of
 from looplab.training.step import Trainer
 from looplab.training.together import groups
 
@@ -62,15 +62,14 @@ def train_all(
         return {}
     configs = [each[0].config for each in wanted]
     at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
-    estimates = Estimates(configs, shipped=shipped)
-    left = estimates.left()
+    left = Estimates(configs, shipped=shipped).left()
     parts = _parts(configs, together, at_once)
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
     trainings = [
         TrainAndEvaluate([wanted[index] for index in part], shipped, again) for part in parts
     ]
     at_once = min(at_once, len(trainings))
-    outcomes = run_jobs(trainings, at_once, logs, devices, estimates.left_now)
+    outcomes = run_jobs(trainings, at_once, logs, devices)
     failures: dict[str, str] = {}
     for training, outcome in zip(trainings, outcomes, strict=True):
         if outcome.failure:
@@ -228,7 +227,6 @@ class Estimates:
         configs: Sequence[Config],
         shipped: bool = True,
     ) -> None:
-        self._folders = [run_folder(config).path for config in configs]
         self._works = [
             Work(build_curriculum(config, build_task(config)), config.training.steps)
             for config in configs
@@ -252,14 +250,6 @@ class Estimates:
     def left(self) -> list[float]:
         """Seconds that each training still takes, by what was last known of it."""
         return [(1 - done) * all_ for done, all_ in zip(self._done, self._seconds, strict=True)]
-
-    def left_now(self) -> float:
-        """Seconds that all trainings still take, by the last lines of their metrics.jsonl."""
-        for index, (folder, work) in enumerate(zip(self._folders, self._works, strict=True)):
-            if self._done[index] < 1:
-                step = last_record(folder).get("step", 0)
-                self._done[index] = max(self._done[index], work(step))
-        return sum(self.left())
 
 
 def _shape(config: Config) -> object:

@@ -12,10 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-import torch
-from torch import Tensor
-
 from looplab.conf.checks.config import check_config
 from looplab.conf.mistakes import EndedElsewhere, RunError, out_of_memory
 from looplab.conf.schema import Config
@@ -27,22 +23,20 @@ from .objective import check_targets
 from .processes import Processes, joined
 from .resume import restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint
-from .run_folder.files import write_bytes
 from .run_folder.run import Run, run_folder
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
 
 
-def train(config: Config, again: bool = False, until: int | None = None) -> Run:
+def train(config: Config, again: bool = False) -> Run:
     """Train in the run folder of the configuration, or go on from its last checkpoint.
 
-    A finished run is returned without training. With `until` training saves and pauses after that
-    many steps, unless it is further already; the next call goes on. With `again` an existing folder
-    is renamed and training starts again, except for an unfinished training by today's code that has
-    its snapshots so far, which goes on, to the same end. Raises ConfigError for a mistake in the
-    configuration (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is
-    saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
-    and Diverged, which is one, for a loss or gradient that is not finite.
+    A finished run is returned without training. With `again` an existing folder is renamed and
+    training starts again, except for an unfinished training by today's code that has its snapshots
+    so far, which goes on, to the same end. Raises ConfigError for a mistake in the configuration
+    (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is saved),
+    HeldElsewhere where another process holds the folder, RunError where the disk is full, and
+    Diverged, which is one, for a loss or gradient that is not finite.
 
     Under torchrun all its processes call this and train the run together (processes.py): the first
     writes, each returns the run.
@@ -50,25 +44,23 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     with joined(config) as processes:
         session = Session(config, processes)
         with held([session], again):
-            session.begin(until)
-            if session.step < session.end:
+            if session.begin():
                 _make_steps(session)
         return session.run()
 
 
 def _make_steps(session: Session) -> None:
-    """The loop: make the steps up to `session.end`. The host waits for the device only to log or
-    save."""
+    """The loop: make the steps that are left. The host waits for the device only to log or save."""
     trainer, training = session.trainer, session.config.training
-    screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
+    screen = Screen(training.steps, session.step, session.writes)
     session.count_time(1)
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
-        while session.step < session.end:
+        while session.step < training.steps:
             trainer.update(session.step)
             session.step += 1
             screen.tick()
             signal = session.signal(signals)  # read once: a later one counts for the next step
-            pause = signal != 0 or session.step == session.end
+            pause = signal != 0 or session.step == training.steps
             save = pause or session.step % training.checkpoint_every == 0
             if save or session.step % training.log_every == 0 or session.step in training.snapshots:
                 totals = session.record(save, pause)
@@ -99,7 +91,7 @@ class Session:
         task.data.check(config.task.points)
         model = self.placement.prepare(build_model(config, task))
         self.trainer = Trainer(config, task, curriculum, model, processes=processes)
-        self.step = self.end = 0
+        self.step = 0
         self.clock = Clock()
         self.log: RunLog | None = None
 
@@ -118,17 +110,16 @@ class Session:
                 self.step = first.step
                 self.trainer.load(first)
 
-    def begin(self, until: int | None) -> None:
-        """Set the last step of this training; if there are steps to make, print a description of
-        the run and open its log."""
-        steps = self.config.training.steps
-        self.end = steps if until is None else min(until, steps)
-        if self.step < self.end and self.writes:
-            print_description(
-                self.folder.path, self.config, self.trainer, self.placement.why, self.step
-            )
+    def begin(self) -> bool:
+        """Return whether there are steps to make; if so, print a description of the run and open
+        its log."""
+        if self.step == self.config.training.steps:
+            return False
+        if self.writes:
+            print_description(self.folder.path, self.config, self.trainer, self.placement.why)
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
+        return True
 
     def count_time(self, share: float) -> None:
         """From now on this share of the time counts for the run, whose steps go on now."""
@@ -174,33 +165,14 @@ class Session:
             self.log.close()
 
     def _diverged(self, step: int) -> RunError:
-        """Write the batch of a step that diverged, sampled again from seed and step, and return the
-        error that names it.
-
-        The update was skipped on the device, so that the weights are still finite: the residual
-        norm is computed with them, the mean over tokens of the last loop's state before its norm.
-        """
+        """Write that a step diverged, whose update was skipped on the device; the error that names
+        it."""
         if not self.writes:
             return EndedElsewhere("the first process says why")
-        trainer = self.trainer
-        stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
-        batch: dict[str, Tensor] = {}
-        norms = []
-        for shard in range(self.config.training.shards):
-            prompts = trainer.prompts(step, shard)
-            batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
-            states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
-            *_, (state, _) = states
-            norms.append(state.raw.float().norm(dim=-1).mean())
-        path = self.folder.path / f"diverged_{number:08d}.safetensors"
-        write_bytes(path, safetensors.torch.save(batch))
-        reason = (
-            f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, "
-            f"residual norm {float(torch.stack(norms).mean()):.3g}); its update was skipped, its "
-            f"batch is in {path}"
-        )
-        self._write_status("failed", reason=reason)
-        return Diverged(reason)
+        loops = self.trainer.curriculum(step).loops  # steps count from 1, as in metrics
+        problem = f"step {step + 1}, of {loops} loops, gave a loss or gradient that is not finite"
+        self._write_status("failed", reason=problem)
+        return Diverged(f"{self.folder.path}: {problem}")
 
     def _write_status(self, state: str, **facts: Any) -> None:
         self.folder.write_status(state, self.step, **facts, **self.clock.read())

@@ -17,6 +17,7 @@ from looplab.training import train
 from looplab.training.run_folder.checkpoint import ship
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
+from tests.training.tiny import interrupted
 
 
 def test_one_command_trains_scores_and_asks(
@@ -228,7 +229,7 @@ def test_a_run_without_its_record_of_the_data(
 ) -> None:
     """An unfinished one does not go on, since its text and tokens are unknown; again=true trains it
     anew. A finished one says what is missing."""
-    train(commands(WORDS)[0].config, until=20)
+    interrupted(commands(WORDS)[0].config, 19)
     record = only_run() / "data.json"
 
     def damage() -> None:

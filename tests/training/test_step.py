@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from looplab.training.step import Trainer
 from tests.training.tiny import (
     assert_same_bits,
     copied,
+    drawn,
     make_trainer,
     saved_tensors,
     spoil_ys,
@@ -41,13 +41,13 @@ def test_shards_give_the_mean_of_their_gradients(tmp_path: Path) -> None:
     gradients: list[list[Tensor]] = []
     losses = []
     for shard in (0, 1):
-        prompts = trainer.prompts(3, shard)
+        prompts = drawn(trainer, 3, shard)
         assert prompts.xs.shape == (4, 5, 2)
         predictions = trainer.model(prompts, stage.loops, stage.window)
         shard_loss = loss("squared_error", predictions, prompts.ys)
         losses.append(shard_loss.item())
         gradients.append(list(torch.autograd.grad(shard_loss, list(trainer.model.parameters()))))
-    assert not torch.equal(trainer.prompts(3, 0).xs, trainer.prompts(3, 1).xs)
+    assert not torch.equal(drawn(trainer, 3, 0).xs, drawn(trainer, 3, 1).xs)
     trainer.update(3)
     for parameter, first, second in zip(trainer.model.parameters(), *gradients, strict=True):
         torch.testing.assert_close(parameter.grad, (first + second) / 2, rtol=1e-5, atol=1e-7)
@@ -92,7 +92,7 @@ def _with_family(config: Config, family: Any) -> Config:
 def test_without_a_window_the_loss_is_the_last_loop_s(family: str, tmp_path: Path) -> None:
     """And its gradient flows through all of them."""
     trainer = make_trainer(_with_family(tiny(tmp_path), family))
-    prompts, stage = trainer.prompts(0, 0), trainer.curriculum(0)
+    prompts, stage = drawn(trainer, 0, 0), trainer.curriculum(0)
     loops = 2 if family == "standard" else 4
     assert (stage.loops, stage.window, stage.grad_loops) == (loops, 1, loops)
     predictions = trainer.model(prompts, loops, 1, grad_loops=loops)
@@ -222,26 +222,16 @@ def test_the_first_bad_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_training_stops_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the next log: step, loops, residual norm, the very batch, and the reason in the status."""
+    """At the next log, with the reason in the status."""
     config = tiny(tmp_path, shards=2)
     folder = run_folder(config)
-    trainer = make_trainer(config)
     with monkeypatch.context() as patch:
         spoil_ys(patch, math.inf, lambda _, step, shard: (step, shard) == (22, 1))
-        batches = [trainer.prompts(22, shard) for shard in (0, 1)]
-        with pytest.raises(RunError, match="step 23 gave a loss or gradient") as stopped:
+        with pytest.raises(RunError, match="step 23, of 2 loops, gave a loss or gradient") as told:
             train(config)
-    message = str(stopped.value)
-    assert "2 loops, residual norm" in message
-    assert "\n" not in message
     status = folder.status()
-    assert (status["state"], status["step"], status["reason"]) == ("failed", 25, message)
-    path = folder.path / "diverged_00000023.safetensors"
-    assert str(path) in message
-    batch = safetensors.torch.load_file(path)
-    wanted = {f"xs.{shard}": prompts.xs for shard, prompts in enumerate(batches)}
-    wanted |= {f"ys.{shard}": prompts.ys for shard, prompts in enumerate(batches)}
-    assert_same_bits(batch, wanted)
+    assert (status["state"], status["step"]) == ("failed", 25)
+    assert str(told.value) == f"{folder.path}: {status['reason']}"
     assert saved_steps(folder.checkpoints) == [10, 20]
     assert all(torch.isfinite(tensor).all() for tensor in saved_tensors(config).values())
     steps = [json.loads(line)["step"] for line in folder.metrics.read_text().splitlines()]

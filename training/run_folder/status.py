@@ -23,7 +23,6 @@ from looplab.conf.mistakes import ConfigError, HeldElsewhere
 
 from .files import read_record
 
-_FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 STATES = ("running", "interrupted", "failed", "finished")  # as they are written
 _WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -45,30 +44,19 @@ def status_of(folder: Path) -> dict[str, Any]:
 
 
 def last_record(folder: Path) -> Mapping[str, Any]:
-    """The last whole line of a run's metrics.jsonl; empty where there is none."""
+    """The last whole line of a run's metrics.jsonl; empty where there is none, or it is damaged."""
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
+            record = json.loads(file.read().split(b"\n")[-2])
+    except (OSError, ValueError, IndexError):
         return {}
-    for line in reversed(lines):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            return record
-    return {}
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
 
 
 def is_run(path: Path) -> bool:
-    """Return whether a folder looks like a run's: one without a config.yaml counts if it has two
-    others of a run's files."""
-    if path.name.startswith(".") or not path.is_dir():
-        return False
-    present = [name for name in _FILES if (path / name).exists()]
-    return "config.yaml" in present or len(present) > 1
+    """Return whether a folder is a run's."""
+    return not path.name.startswith(".") and (path / "config.yaml").exists()
 
 
 def runs_in(folder: Path) -> list[Path]:
