@@ -1,20 +1,23 @@
-"""The header of reports, paired ratios, and the name of a card or processor."""
+"""Shared by the benchmarks: their command, the header of reports, paired ratios."""
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
+from looplab.conf.command import Settings, described, run_command
 from looplab.conf.mistakes import one_line
 from looplab.training.run_folder.files import write_json
 from looplab.training.run_folder.run import versions
+
+_T = TypeVar("_T", bound=Settings)
 
 
 class Ratio(NamedTuple):
@@ -26,6 +29,15 @@ class Ratio(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.middle:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def run_benchmark(
+    name: str, cls: type[_T], words: Sequence[str], text: str | None, measure: Callable[[_T], None]
+) -> int:
+    """Run the benchmark of this name with the settings `cls`; returns the exit code. Its help is
+    `text`, the module's, and the settings."""
+    help_text = f"{text}\nSettings, with their defaults:\n{described(cls)}\n"
+    return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure)
 
 
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:

@@ -4,8 +4,8 @@
 #     benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]
 #
 # REFERENCE is a checkout of github.com/Leiay/looped_transformer. part=1: tests of the kernels, the
-# sparse step beside the reference, its profile. part=2: the other configurations. Without part: both
-# in turn.
+# sparse step beside the reference, its profile, single loops. part=2: the other configurations,
+# parity of the losses. Without part: both in turn.
 #
 # OUT (benchmarks/results/gpu) gets two files, written anew after every part:
 #     report.json      of each part its exit code, its seconds and its limit
@@ -112,12 +112,17 @@ measure() {
 # toy WORD: the same setting for a rehearsal on a CPU.
 toy() {
     case $1 in
-        configs=*) echo configs=small ;;
+        config=* | configs=*) echo "${1%%=*}=small" ;;
         backend=*) echo 'backend=cpu' ;;
+        variants=*) echo 'variants=[eager:fp32,cpu:fp32]' ;;
         precision=*) echo 'precision=fp32' ;;
         capture=* | compiled_reference=*) echo "${1%%=*}=false" ;;
         pairs=*) echo 'pairs=2' ;;
         limit=*) echo 'limit=60' ;;
+        seeds=*) echo 'seeds=1' ;;
+        steps=*) echo 'steps=4' ;;
+        early=*) echo 'early=[0,2]' ;;
+        late=*) echo 'late=[2,4]' ;;
         *) echo "$1" ;;
     esac
 }
@@ -163,6 +168,7 @@ half1() {
         capture=true pairs=2 profile=true
     measure profile_tf32 40 step configs=sparse "device=$device" backend=triton precision=tf32 \
         capture=true pairs=2 profile=true
+    [ "$device" = cpu ] || measure kernels 60 kernels 'precision=[bf16,tf32]'
 }
 
 half2() {
@@ -173,6 +179,9 @@ half2() {
             compiled_reference=false 'backend=[compile,triton]' 'precision=[tf32,bf16]' \
             capture=true pairs=5 limit=60
     done
+    # The base, which the others are compared with, runs uncaptured.
+    measure parity 240 parity config=sparse "device=$device" seeds=3 steps=2000 'late=[1000,2000]' \
+        'early=[0,100]' 'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]'
 }
 
 for half in $halves; do

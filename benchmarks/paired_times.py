@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import resource
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,9 @@ from .variants import Step, Variant
 # Seconds a step: on the clock, and of this process's threads in user and in kernel code, and both.
 Times = dict[str, float]
 PARTS = ("wall", "user", "system", "cpu")
+CLOCKS = "clocks.sm,clocks.mem,temperature.gpu,power.draw"  # MHz, MHz, degrees Celsius, watts
 _LEAST = 0.2  # seconds of one measurement: it repeats a shorter step
+_ANSWER = 10.0  # seconds for nvidia-smi
 _END = 5.0  # seconds for a process to end before it is killed
 
 
@@ -58,6 +61,17 @@ def warm_up(step: Step, steps: int, device: torch.device) -> int:
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def read_clocks(device: torch.device) -> str:
+    """`CLOCKS` of an NVIDIA GPU now, as nvidia-smi writes them; empty where it tells none."""
+    which = f"--id=GPU-{torch.cuda.get_device_properties(device).uuid}"
+    command = ["nvidia-smi", f"--query-gpu={CLOCKS}", "--format=csv,noheader", which]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.partition("\n")[0]
 
 
 class Contender:
@@ -108,12 +122,13 @@ class Contender:
 
 class PairedTimes:
     """All that has been measured of a configuration so far: the variants that have not failed, the
-    errors of the others."""
+    errors of the others, and on a GPU its clocks before the first turn and after each."""
 
     def __init__(self, config: Config, device: torch.device, settings: StepSettings) -> None:
         self.config, self.device, self.settings = config, device, settings
         self.contenders: list[Contender] = []
         self.failures: dict[str, str] = {}
+        self.clocks: list[str] = []
         self.profiles: dict[str, object] = {}  # by variant, where they are asked for
         self.turns = 0
 
@@ -135,7 +150,7 @@ class PairedTimes:
                     with self._recording(each.variant):
                         each.repeats, each.facts = each.answer()
                         self.contenders.append(each)
-            save()
+            self._done(save)
             for _ in range(self.settings.pairs):
                 turn: list[tuple[Contender, Times]] = []
                 for contender in self.contenders:
@@ -145,7 +160,7 @@ class PairedTimes:
                 for contender, times in turn:  # only whole turns count
                     contender.times.append(times)
                 self.turns += 1
-                save()
+                self._done(save)
         finally:
             for contender in started:
                 contender.end()
@@ -157,6 +172,11 @@ class PairedTimes:
             yield
         except RunError as failure:
             self.failures[variant.name] = str(failure)
+
+    def _done(self, save: Callable[[], None]) -> None:
+        if self.device.type == "cuda" and (clocks := read_clocks(self.device)):
+            self.clocks.append(clocks)
+        save()
 
 
 def _serve(

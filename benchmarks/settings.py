@@ -1,10 +1,10 @@
-"""The settings of the benchmark, and the configurations that it names. No torch here."""
+"""The settings of the benchmarks, and the configurations that they name. No torch here."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from looplab.conf.compose import command_of
-from looplab.conf.mistakes import check_device, check_path
+from looplab.conf.mistakes import ConfigError, check_device, check_path
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig
 from looplab.conf.setting import check_settings, setting
 
@@ -24,10 +24,20 @@ _NAMED: dict[Name, tuple[str, str, str]] = {
 
 
 @dataclass(frozen=True)
-class StepSettings:
-    """The configurations and the variants whose steps are measured."""
+class _Settings:
+    """The settings that every benchmark takes."""
 
     json: str | None = setting(None, "the file for everything measured", check=check_path)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+
+
+@dataclass(frozen=True)
+class StepSettings(_Settings):
+    """The configurations and the variants whose steps are measured."""
+
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
     configs: tuple[Name, ...] = setting(NAMES, "the configurations")
     reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
@@ -43,9 +53,42 @@ class StepSettings:
         False, "also the time of ours by kernel, on a CPU by operation, in ten steps"
     )
 
+
+@dataclass(frozen=True)
+class ParitySettings(_Settings):
+    """The variants whose losses are compared, and the training they share."""
+
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    config: Name = setting("sparse", "the configuration")
+    variants: tuple[str, ...] = setting(
+        ("eager:fp32", "eager:bf16"), "backend:precision or backend:precision:graph, each"
+    )
+    seeds: int = setting(3, "how many, from 0 on", at_least=1)
+    steps: int = setting(500, "of each training", at_least=1)
+    early: tuple[int, ...] = setting((0, 100), "first step and end of the early ones", at_least=0)
+    late: tuple[int, ...] = setting((250, 500), "first step and end of the late ones", at_least=0)
+
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        check_settings("", self)
+        super().check()
+        if len(set(self.variants)) < max(2, len(self.variants)):
+            raise ConfigError("variants", "must name at least two, none of them twice")
+        for name in ("early", "late"):
+            span = getattr(self, name)
+            if len(span) != 2 or not span[0] < span[1] <= self.steps:
+                problem = f"must be a first step and a later end up to {self.steps}"
+                raise ConfigError(name, f"{problem}, got {list(span)}")
+        if self.steps > (most := named_config(self.config).training.steps):
+            raise ConfigError("steps", f"goes beyond the {most} of {self.config}")
+
+
+@dataclass(frozen=True)
+class KernelSettings(_Settings):
+    """The kernels that are timed."""
+
+    precision: tuple[Literal["bf16", "tf32", "ieee"], ...] = setting(
+        ("bf16", "tf32", "ieee"), "of the kernels' products"
+    )
 
 
 def named_config(name: Name) -> Config:

@@ -1,9 +1,10 @@
 """The variants of a training step that are compared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import get_args
 
 import torch
 
@@ -14,6 +15,7 @@ from looplab.training.device import place
 from looplab.training.step import Trainer
 
 from .reference import Reference
+from .settings import Backend, Precision
 
 Step = Callable[[], object]
 
@@ -40,23 +42,51 @@ class Variant:
         return f"{self.side} {self.backend}"
 
     def build(self, config: Config, device: torch.device) -> Step:
-        """A new model on the device; returns the function that makes its next step. ConfigError if
-        this machine cannot run it."""
-        torch.backends.cuda.matmul.allow_tf32 = self.precision == "tf32"  # of the whole process
+        """A new model on the device; returns the function that makes its next step."""
         if self.side == "reference":
             assert self.checkout is not None
+            _allow_tf32(self.precision)
             return Reference(self.checkout, config, device, self.backend == "compile").step
+        trainer, steps = self.trainer(config, device), count()
+        return lambda: self.update(trainer, next(steps))
+
+    def trainer(self, config: Config, device: torch.device) -> Trainer:
+        """Our trainer; ConfigError if this machine cannot run it."""
+        _allow_tf32(self.precision)
         placement, task = place(str(device), self.precision, self.backend), build_task(config)
         model = placement.prepare(build_model(config, task))
-        trainer = Trainer(config, task, build_curriculum(config, task), model, capture=self.capture)
-        steps = count()
+        return Trainer(config, task, build_curriculum(config, task), model, capture=self.capture)
 
-        def step() -> None:
-            trainer.update(next(steps))
-            if self.capture and trainer.runner.recorder is None:  # the trainer prints a line
-                raise RuntimeError("the step could not be captured as a CUDA graph")
+    def update(self, trainer: Trainer, step: int) -> None:
+        """Make a step; RuntimeError if its graph could not be captured, for which the trainer
+        itself only prints a line."""
+        trainer.update(step)
+        if self.capture and (trainer.runner is None or trainer.runner.recorder is None):
+            raise RuntimeError("the step could not be captured as a CUDA graph")
 
-        return step
+
+def _allow_tf32(precision: str) -> None:
+    """Allow or forbid TF32 products, a setting of the process."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
+def parse_variants(words: Sequence[str], device: torch.device) -> list[Variant]:
+    """Variants of ours from `backend:precision` or `backend:precision:graph`, each.
+
+    Raises ConfigError for an unknown name and for a variant that the device cannot run.
+    """
+    backends, precisions, variants = get_args(Backend), get_args(Precision), []
+    for word in words:
+        backend, precision, graph, *more = [*word.split(":"), "", ""]
+        known = backend in backends and precision in precisions and graph in ("", "graph")
+        if not known or any(more):
+            raise ConfigError(
+                "a variant",
+                f"is backend:precision or backend:precision:graph, with a backend of "
+                f"{', '.join(backends)} and a precision of {', '.join(precisions)}, got {word!r}",
+            )
+        variants.append(checked(Variant("ours", backend, precision, bool(graph)), device))
+    return variants
 
 
 def checked(variant: Variant, device: torch.device) -> Variant:

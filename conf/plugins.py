@@ -5,7 +5,7 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 
 import sys
 from collections.abc import Iterable, Mapping
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,9 @@ def _load(path: Path) -> None:
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
+    if _is_another(path):
+        remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
+        print(remark, file=sys.stderr, flush=True)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -85,6 +88,15 @@ def _load(path: Path) -> None:
         place = f" in line {line}" if line else ""
         problem = f"fails{place} with {type(error).__name__}: {error}"
         raise ConfigError("plugins", f"names {path}, which {problem}") from error
+
+
+def _is_another(path: Path) -> bool:
+    """Says whether an import of a file's name would get another module."""
+    try:
+        spec = find_spec(path.stem)
+    except (ImportError, ValueError):  # a part of no package, the module of a shell
+        return path.stem in sys.modules
+    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
 
 
 def _place(error: BaseException, prefix: str) -> tuple[str, int]:

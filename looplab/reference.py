@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
-from looplab.benchmarks.settings import StepSettings
+from looplab.benchmarks.settings import KernelSettings, ParitySettings, StepSettings
 from looplab.conf.command import as_word
 from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
@@ -28,6 +28,8 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py action=report": ReportSettings,
     "python run.py action=list": ListSettings,
     "python -m benchmarks.step": StepSettings,
+    "python -m benchmarks.parity": ParitySettings,
+    "python -m benchmarks.kernels": KernelSettings,
 }
 _HEAD = """\
 # Reference

@@ -16,11 +16,15 @@ from looplab.conf.build import config_to_mapping
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
-from looplab.curricula import Stage
+from looplab.curricula import Curriculum, Stage
 
-from .progress import on_terminal
+from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
+from .run_folder.run import edited_since
 from .step import Totals, Trainer
+
+# Without tqdm's remaining time, which assumes that all steps cost the same.
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
 
 class Clock:
@@ -47,13 +51,14 @@ class Clock:
         return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
 
 
-def print_description(path: Path, config: Config, trainer: Trainer, why: str) -> None:
-    """Print what is trained in the folder `path`, and `why` on this device."""
+def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
+    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
-    if line := trainer.task.data.describe():
-        print(f"  {line}", flush=True)
+    lines = [trainer.task.data.describe(), "" if step else edited_since(config, path)]
     if config.model.residual_scaling != "none":
-        print(f"  residual branches x {trainer.model.residual_scale():.4g}", flush=True)
+        lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
+    for line in filter(None, lines):
+        print(f"  {line}", flush=True)
 
 
 def check_trackers(config: Config) -> None:
@@ -141,8 +146,8 @@ class RunLog:
 class Screen:
     """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
-    def __init__(self, steps: int, step: int, shown: bool) -> None:
-        self.steps, self.shown = steps, shown
+    def __init__(self, steps: int, step: int, curriculum: Curriculum, shown: bool) -> None:
+        self.steps, self.work, self.shown = steps, Work(curriculum, steps), shown
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
@@ -151,8 +156,9 @@ class Screen:
             dynamic_ncols=True,
             unit="step",
             desc="training",
+            bar_format=_BAR,
         )
-        self.last = time.monotonic(), step
+        self.start = self.last = time.monotonic(), step
 
     def __enter__(self) -> Screen:
         return self
@@ -171,13 +177,16 @@ class Screen:
         (last_time, last_step), self.last = self.last, (time.monotonic(), step)
         rate = (step - last_step) / max(self.last[0] - last_time, 1e-9)
         loss = " to ".join(dict.fromkeys(f"{f(losses):.4g}" for f in (min, max)))
+        done = self.work(step) - self.work(self.start[1])
+        seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
+        left = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            self.bar.set_postfix({"loss": loss, **sizes})
+            self.bar.set_postfix({"loss": loss, **sizes, "left": left})
             return
         runs = f"{len(losses)} runs  " if len(losses) > 1 else ""
         print(
             f"step {step}/{self.steps}  {runs}loss {loss}  loops {stage.loops}  dims {stage.dims}  "
-            f"points {stage.points}  {rate:.1f} steps/s",
+            f"points {stage.points}  {rate:.1f} steps/s  {left} left",
             flush=True,
         )

@@ -12,6 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import torch
+from torch import Tensor
+
 from looplab.conf.checks.config import check_config
 from looplab.conf.mistakes import EndedElsewhere, RunError, out_of_memory
 from looplab.conf.schema import Config
@@ -23,6 +27,7 @@ from .objective import check_targets
 from .processes import Processes, joined
 from .resume import restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint
+from .run_folder.files import write_bytes
 from .run_folder.run import Run, run_folder
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
@@ -52,7 +57,7 @@ def train(config: Config, again: bool = False) -> Run:
 def _make_steps(session: Session) -> None:
     """The loop: make the steps that are left. The host waits for the device only to log or save."""
     trainer, training = session.trainer, session.config.training
-    screen = Screen(training.steps, session.step, session.writes)
+    screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.count_time(1)
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
         while session.step < training.steps:
@@ -116,7 +121,9 @@ class Session:
         if self.step == self.config.training.steps:
             return False
         if self.writes:
-            print_description(self.folder.path, self.config, self.trainer, self.placement.why)
+            print_description(
+                self.folder.path, self.config, self.trainer, self.placement.why, self.step
+            )
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
         return True
@@ -165,14 +172,34 @@ class Session:
             self.log.close()
 
     def _diverged(self, step: int) -> RunError:
-        """Write that a step diverged, whose update was skipped on the device; the error that names
-        it."""
+        """Write the batch of a step that diverged, sampled again from seed and step, and return the
+        error that names it.
+
+        The update was skipped on the device, so that the weights are still finite: the residual
+        norm is computed with them, the mean over tokens of the last loop's state before its norm.
+        """
         if not self.writes:
             return EndedElsewhere("the first process says why")
-        loops = self.trainer.curriculum(step).loops  # steps count from 1, as in metrics
-        problem = f"step {step + 1}, of {loops} loops, gave a loss or gradient that is not finite"
-        self._write_status("failed", reason=problem)
-        return Diverged(f"{self.folder.path}: {problem}")
+        trainer = self.trainer
+        stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
+        batch: dict[str, Tensor] = {}
+        norms = []
+        trainer.prepare(step)
+        for shard in range(self.config.training.shards):
+            prompts = trainer.draw(stage, shard)
+            batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
+            states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
+            *_, (state, _) = states
+            norms.append(state.raw.float().norm(dim=-1).mean())
+        path = self.folder.path / f"diverged_{number:08d}.safetensors"
+        write_bytes(path, safetensors.torch.save(batch))
+        reason = (
+            f"step {number} gave a loss or gradient that is not finite ({stage.loops} loops, "
+            f"residual norm {float(torch.stack(norms).mean()):.3g}); its update was skipped, its "
+            f"batch is in {path}"
+        )
+        self._write_status("failed", reason=reason)
+        return Diverged(reason)
 
     def _write_status(self, state: str, **facts: Any) -> None:
         self.folder.write_status(state, self.step, **facts, **self.clock.read())

@@ -61,6 +61,8 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
     if step:
         state = "trained already" if finished else f"resuming from step {step}"
         print(f"{folder.path}: {state}", flush=True)
+        for change in folder.changes(config, backend):
+            print(f"  since it began, {change}", flush=True)
         if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
             reason = f"{problem}, so that it cannot go on; again=true trains again"
             raise RunError(f"{folder.path}: {reason}")

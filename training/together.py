@@ -89,7 +89,7 @@ def _make_steps(
     failures: dict[Session, Diverged] = {}
     for session in group:
         session.count_time(1 / len(group))
-    with Screen(training.steps, step, shown=True) as screen:
+    with Screen(training.steps, step, curriculum, shown=True) as screen:
         while step < stop_at and not failures:
             trainer.update(step)
             step += 1

@@ -77,7 +77,7 @@ def test_both_halves_leave_two_files_and_keep_their_time(tmp_path: Path) -> None
     assert {key: parts[key] for key in first} == first  # the other half's are kept
     for half in (1, 2):
         limits = [part["limit"] for part in parts.values() if part["half"] == half]
-        assert len(limits) >= 5
+        assert len(limits) > 5
         assert 0 < sum(limits) <= 520
     assert {path.name for path in out.iterdir()} == {"report.json", "report.tar.gz"}
     assert parts["2 step_tree"]["exit_code"] == 7
@@ -87,7 +87,7 @@ def test_both_halves_leave_two_files_and_keep_their_time(tmp_path: Path) -> None
     files = archived(out)
     log = files["./half1/step_sparse.log"]
     assert f"configs=sparse device=cuda reference={checkout} compiled_reference=true" in log
-    assert files["./half1/step_sparse.json"] == files["./half2/step_linear.json"] == "{}\n"
+    assert files["./half1/step_sparse.json"] == files["./half2/parity.json"] == "{}\n"
     assert "test_mlp.py" in files["./half1/tests_kernels/tests.log"]
     assert not list(tmp_path.glob("tmp.*"))  # its working folder
 

@@ -1,5 +1,6 @@
 """Batched probes are separate modules side by side; they find what is there to see."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -128,3 +129,45 @@ def test_parts_of_a_batch_add_up() -> None:
         assert one.grad is not None
         assert one.grad[1].any()
         assert not one.grad[0].any()
+
+
+def test_a_probe_sees_no_token_beyond_its_length() -> None:
+    probes, (states, targets) = small(), batch(1)
+    seen, changed = probes.predict(0, states[0]), states[0].clone()
+    changed[:, 2:] += 1
+    now = probes.predict(0, changed)
+    assert torch.equal(now[:, 0], seen[:, 0])
+    assert (now[:, 1:] - seen[:, 1:]).abs().min() > 0
+    probes.accumulate(0, states[0], targets)
+    gradient = probes.scores.grad
+    assert gradient is not None
+    assert torch.equal((gradient[0] != 0).any(1), SEEN)
+
+
+def test_a_planted_signal_is_found_and_noise_is_not() -> None:
+    """Token 3 of the second layer holds the target: length 0 does not see it."""
+    draws = generator(3)
+    hidden_map = torch.randn(OUTPUTS, WIDTH, generator=draws)
+
+    def planted(prompts: int) -> tuple[list[Tensor], Tensor]:
+        states = torch.randn(LAYERS, prompts, TOKENS, WIDTH, generator=draws)
+        target = torch.randn(prompts, OUTPUTS, generator=draws)
+        states[1, :, 3] = target @ hidden_map
+        return list(states), target[:, None].expand(-1, LENGTHS, -1)
+
+    probes = Probes(LAYERS, 2, SEEN, WIDTH, OUTPUTS, 32, generator=generator(4))
+    adam = Adam(probes.parameters(), lr=1e-2, fused=True)
+    for _ in range(400):
+        trained(probes, adam, *planted(64))
+    states, targets = planted(1000)
+    errors = torch.stack(
+        [
+            (probes.predict(layer, states[layer]) - targets.transpose(0, 1)).square().mean((2, 3))
+            for layer in range(LAYERS)
+        ]
+    )
+    assert errors[1, :, 1:].max() < 0.1
+    assert errors[0].min() > 0.95  # the target's variance is 1
+    assert errors[1, :, 0].min() > 0.95
+    weights = probes.scores.detach()[1, 1:].masked_fill(~SEEN[1:, None], -math.inf).softmax(-1)
+    assert weights[..., 3].min() > 0.8

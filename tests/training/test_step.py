@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -222,16 +223,21 @@ def test_the_first_bad_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_training_stops_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the next log, with the reason in the status."""
+    """At the next log: step, loops, residual norm, the very batch, and the reason in the status."""
     config = tiny(tmp_path, shards=2)
     folder = run_folder(config)
+    trainer = make_trainer(config)
     with monkeypatch.context() as patch:
         spoil_ys(patch, math.inf, lambda _, step, shard: (step, shard) == (22, 1))
-        with pytest.raises(RunError, match="step 23, of 2 loops, gave a loss or gradient") as told:
+        batches = [drawn(trainer, 22, shard) for shard in (0, 1)]
+        with pytest.raises(RunError, match="2 loops, residual norm") as stopped:
             train(config)
-    status = folder.status()
-    assert (status["state"], status["step"]) == ("failed", 25)
-    assert str(told.value) == f"{folder.path}: {status['reason']}"
+    status, message = folder.status(), str(stopped.value)
+    assert (status["state"], status["step"], status["reason"]) == ("failed", 25, message)
+    batch = safetensors.torch.load_file(folder.path / "diverged_00000023.safetensors")
+    wanted = {f"xs.{shard}": prompts.xs for shard, prompts in enumerate(batches)}
+    wanted |= {f"ys.{shard}": prompts.ys for shard, prompts in enumerate(batches)}
+    assert_same_bits(batch, wanted)
     assert saved_steps(folder.checkpoints) == [10, 20]
     assert all(torch.isfinite(tensor).all() for tensor in saved_tensors(config).values())
     steps = [json.loads(line)["step"] for line in folder.metrics.read_text().splitlines()]

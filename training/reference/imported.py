@@ -112,6 +112,8 @@ def import_checkpoint(
             "from_command": dict(user_settings),
         }
         _write(run, record)
+    if line := _unverified_note(user_settings, file_settings, source.facts()):
+        print(f"{run.path}: {line}", flush=True)
     return run
 
 
@@ -196,6 +198,25 @@ def _required_keys(values: Mapping[str, Any]) -> list[str]:
     task = [f"task.{name}" for name in task_settings(values["task"])] if "task" in values else []
     loops = _LOOPS.get(values.get("model", "looped"), ())
     return ["task", *task, "task.points", "model", "model.n_head", *loops, "training.steps"]
+
+
+def _unverified_note(
+    user_settings: Mapping[str, Any], file_settings: Mapping[str, Any], facts: Mapping[str, Any]
+) -> str:
+    """A line on given settings that neither config.yaml nor the tensors confirm; empty where there
+    are none."""
+    unsure = [
+        f"{key}={user_settings[key]}"
+        for key in ("model", "model.n_head", "model.injection")
+        if key in user_settings.keys() - facts.keys()
+        and file_settings.get(key) != user_settings[key]
+    ]
+    if not unsure:
+        return ""
+    return (
+        f"{', '.join(unsure)}: taken as given, since the tensors cannot tell; with another value "
+        "than in training the model predicts something else"
+    )
 
 
 def _read_file(path: Path) -> ReferenceFile:

@@ -17,7 +17,9 @@ import yaml
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.mistakes import RunError as RunError
+from looplab.conf.plugins import PREFIX
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
@@ -95,6 +97,24 @@ class RunFolder:
         """The environment that the run was made in; None where it cannot be read."""
         return read_record(self.path / "environment.json", "environment").content
 
+    def changes(self, config: Config, backend: str = "eager") -> list[str]:
+        """The differences between the run's environment and the current one, a line each."""
+        before = self.made_with()
+        if before is None:
+            return ["environment.json cannot be read: what it was made with is not known"]
+        now = environment(config, backend)
+        lines = [
+            f"{key} was {before.get(key)}, is {now[key]}"
+            for key in ("python", *_PACKAGES, "machine")
+            if before.get(key) != now[key]
+        ]
+        if files := other_code(before, config):
+            lines.append(
+                f"{some_files(files)} changed: this run's numbers are marked as made by other code "
+                "(again=true trains again)"
+            )
+        return lines
+
     def note_code(self, config: Config, backend: str, step: int) -> None:
         """Record the code with which training begins (step 0), or goes on from a later step."""
         before, now = self.made_with(), environment(config, backend)
@@ -153,6 +173,24 @@ def run_folder(config: Config) -> RunFolder:
     name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
     name = f"{config.name}-{name}" if config.name else name
     return RunFolder(Path(config.folder) / name)
+
+
+def edited_since(config: Config, path: Path) -> str:
+    """A line on a run of the same settings as the one in the folder `path`, if its task or way to
+    loop is one of the user's, whose file he has edited since; else empty."""
+    classes = task_class(config.task.name), loop_class(config.model.injection)
+    files = [cls.__module__ for cls in classes if cls is not None and outside_source(cls)]
+    if not files:
+        return ""
+    for other in sorted(path.parent.glob(f"{path.name.rpartition('-')[0]}-????????")):
+        try:
+            same = other != path and not RunFolder(other).differences(config, read_config(other))
+        except ConfigError:
+            continue
+        if same:
+            names = " and ".join(dict.fromkeys(f"{name.removeprefix(PREFIX)}.py" for name in files))
+            return f"{names} was edited after {other.name} was begun: this is another run"
+    return ""
 
 
 def _training_values(config: Config) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""The speed of the Triton kernels over eager on an NVIDIA GPU, over shapes.
+
+python -m benchmarks.kernels 'precision=[bf16,tf32]'
+"""
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from looplab.conf.entry import begin
+
+    begin()
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from triton.testing import do_bench
+
+from looplab.benchmarks.common import run_benchmark, write_report
+from looplab.benchmarks.settings import KernelSettings
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.tables import Table, document
+from looplab.models.blocks.spec import BlockSpec
+from looplab.models.kernels.common import Compute
+from looplab.models.kernels.segment import run_shared
+from looplab.models.loops.loop import LoopState, SharedLoop
+from looplab.models.segment import Span, run_segment
+
+_COMPUTES = {
+    "bf16": Compute(torch.bfloat16),
+    "tf32": Compute(torch.float32, tf32=True),
+    "ieee": Compute(torch.float32),
+}
+_SHAPES = (  # prompts, points, n_embd, n_head
+    (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
+    (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
+)  # fmt: skip
+_LOOPS = 8  # of the timed segment
+Row = dict[str, object]  # two ways to make a loop
+
+
+def main(words: list[str]) -> int:
+    """Run the command; returns the exit code."""
+    return run_benchmark("kernels", KernelSettings, words, __doc__, _run)
+
+
+def _run(settings: KernelSettings) -> None:
+    """Write the rows as they come, and print a table; ConfigError without a GPU."""
+    if not torch.cuda.is_available():
+        raise ConfigError("precision", "cannot be timed here: there is no NVIDIA GPU")
+    rows: list[Row] = []
+    for row in _break_even(settings.precision):
+        rows.append(row)
+        write_report(settings.json, torch.device("cuda"), {"kernels": rows})
+    lines = [
+        [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()]
+        for row in rows
+    ]
+    print(document([Table([*rows[0]], lines)]))
+
+
+def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
+    """The microseconds of a loop without gradients and of one with them, by eager and by the
+    kernels."""
+    for prompts, points, n_embd, n_head in _SHAPES:
+        tokens = 2 * points - 1
+        with torch.device("cuda"):
+            loop = SharedLoop(BlockSpec(n_embd, n_head, length=tokens), "add")
+            e = torch.randn(prompts, tokens, n_embd, requires_grad=True)
+        for name in precisions:
+            for grad in (False, True):
+                eager, triton = (
+                    1e3
+                    * do_bench(partial(_segment, way, loop, e, name, grad), return_mode="median")
+                    / _LOOPS
+                    for way in ("eager", "triton")
+                )
+                row = {"shape": [prompts, points, n_embd, n_head], "precision": name}
+                row["what"] = "training" if grad else "prefix"
+                yield {**row, "eager_us": eager, "triton_us": triton, "ratio": eager / triton}
+
+
+def _segment(way: str, loop: SharedLoop, e: torch.Tensor, precision: str, grad: bool) -> None:
+    """A segment of loops by eager or by the kernels, from zero; with `grad` its backward pass,
+    too."""
+    compute, stream = _COMPUTES[precision], torch.zeros_like(e)
+    span = Span(0, _LOOPS, keep=_LOOPS if grad else 0, grad=grad)
+    if way == "triton":
+        with torch.set_grad_enabled(grad):
+            _, streams = run_shared(loop, stream, e, compute, span, 1.0)
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = compute.tf32
+        with torch.autocast("cuda", torch.bfloat16, enabled=compute.dtype is torch.bfloat16):
+            streams = run_segment(loop, LoopState(stream, torch.zeros_like(e)), e, span)[1]
+    if grad:
+        loop.zero_grad(set_to_none=True)
+        e.grad = None
+        streams.sum().backward()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
