@@ -62,7 +62,7 @@ def test_they_are_many_distinct_and_of_all_entry_points(tmp_path: Path) -> None:
     asked = list(wrong_commands(tmp_path, tmp_path))
     assert len({(wrong.entry, wrong.words) for wrong in asked}) == len(asked) >= 300
     entries = Counter(wrong.entry for wrong in asked)
-    assert min(entries.values()) >= 20
+    assert min(entries.values()) >= 15
     assert set(entries) == {
         *("run", "probing", "probing.dynamics", "openml_eval"),
         "experiments.scaling_law",

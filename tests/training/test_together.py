@@ -187,7 +187,7 @@ def test_one_that_diverges_is_recorded_and_the_rest_goes_on(
         runs = train_together(configs)
     failed = runs[1]
     assert isinstance(failed, RunError)
-    assert "step 21, of 2 loops, gave a loss or gradient that is not finite" in str(failed)
+    assert "step 21 gave a loss or gradient that is not finite" in str(failed)
     assert run_folder(configs[1]).status()["state"] == "failed"
     for run, config in zip(runs, of_seeds(tmp_path / "alone", 0, 1, 2), strict=True):
         if isinstance(run, Run):
