@@ -26,9 +26,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from looplab.benchmarks.common import Ratio, device_name, paired_ratio, run_benchmark, write_report
+from looplab.benchmarks.paired_times import CLOCKS, PARTS, PairedTimes, measure, warm_up
 from looplab.benchmarks.reference import FILES, load_reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
-from looplab.benchmarks.turns import CLOCKS, PARTS, Turns, measure, warm_up
 from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
@@ -67,7 +67,7 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
     failed = 0
     for name in settings.configs:
         config = at_full_size(named_config(name))
-        turns = Turns(config, device, settings)
+        turns = PairedTimes(config, device, settings)
         print(f"\n{name}: {step_flops(config) / 1e9:.4g} GFLOP a step (computed)", flush=True)
         save = partial(_save, name, turns, basis, results)
         try:
@@ -83,7 +83,7 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
         raise RunError(f"{failed} measurements failed")
 
 
-def _save(name: str, turns: Turns, basis: str, results: dict[str, object]) -> None:
+def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object]) -> None:
     """Write what was measured so far, of this configuration and of those before it."""
     results[name] = {
         "flops": step_flops(turns.config),
@@ -97,7 +97,7 @@ def _save(name: str, turns: Turns, basis: str, results: dict[str, object]) -> No
     write_report(turns.settings.json, turns.device, content)
 
 
-def rows_of(turns: Turns, basis: str) -> list[dict[str, Any]]:
+def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
     """The variants with their seconds, the ratios of those that are not ours to each, by kind, and
     on a GPU the peak of memory, and the floor if the card's rate is known."""
     measured = [
@@ -129,7 +129,7 @@ def rows_of(turns: Turns, basis: str) -> list[dict[str, Any]]:
     return rows
 
 
-def shown(turns: Turns, rows: Sequence[Mapping[str, Any]]) -> str:
+def shown(turns: PairedTimes, rows: Sequence[Mapping[str, Any]]) -> str:
     """The medians of each variant and its ratios, the failures and the clocks, as text."""
     kinds = [each.variant.kind for each in turns.whole() if each.variant.side != "ours"]
     head = ["variant", "wall s", "user s", "system s", "steps/s"]

@@ -28,10 +28,10 @@ class Command:
 DATA = ("task.text", "task.held_out_text", "task.data_dir")
 # The keys of what actions work on, with their empty values.
 SUBJECTS: dict[str, Any] = {"run": "", "runs": [], "checkpoint": ""}
-_EXAMPLES = {  # by action: how its subject is named
-    "evaluate": "run=runs/<name>",
-    "compare": "'runs=[runs/<name>,runs/<name>]'",
-    "import": "checkpoint=…/state.pt",
+_EXAMPLES = {  # by action: the key of its subject, and how it is given
+    "evaluate": ("run", "run=runs/<name>"),
+    "compare": ("runs", "'runs=[runs/<name>,runs/<name>]'"),
+    "import": ("checkpoint", "checkpoint=…/state.pt"),
 }
 _COMPARED = (
     "prompts", "seed", "batch_size", "resamples", "loops", "halt_on", "tolerance", "halt_by",
@@ -61,13 +61,11 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
     ConfigError where the subject is missing, for another action's subject and for a setting that
     the action does not use.
     """
-    example = _EXAMPLES.get(action, "")
-    own = example.strip("'").partition("=")[0]
-    for other, text in _EXAMPLES.items():
-        key = text.strip("'").partition("=")[0]
+    own, example = _EXAMPLES.get(action, ("", ""))
+    for other, (key, _) in _EXAMPLES.items():
         if key in keys and key != own:
             raise ConfigError(key, f"is for action={other}")
-    if not example:
+    if not own:
         return ()
     allowed, reason = _USED[action]
     for key in keys:

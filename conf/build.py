@@ -83,8 +83,6 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
 def _convert(kind: Any, value: Any, key: str) -> Any:
     """`value` as the annotated type `kind`, or a ConfigError that says what was expected."""
     origin, arguments = get_origin(kind), get_args(kind)
-    if value and isinstance(value, Mapping) and not _is_group(kind):
-        raise ConfigError(f"{key}.{next(iter(value))}", f"is not a setting; {key} is one")
     if is_dataclass(kind):
         return build(kind, value, f"{key}.")  # type: ignore[arg-type]
     if origin in (types.UnionType, Union):
@@ -100,12 +98,6 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise ConfigError(key, f"must be a group of settings, got {value!r}")
         return dict(value)
     return convert_scalar(kind, value, key)
-
-
-def _is_group(kind: Any) -> bool:
-    """Says whether values of this annotated type are groups of settings, or may be."""
-    kinds = get_args(kind) if get_origin(kind) in (types.UnionType, Union) else [kind]
-    return any(is_dataclass(each) or get_origin(each) is Mapping for each in kinds)
 
 
 def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:

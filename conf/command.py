@@ -76,7 +76,6 @@ def answered(
     try:
         if not in_processes:
             refuse_torchrun("this command")
-        _check_working_folder()
         return _until_stopped(do, when_stopped)
     except EndedElsewhere:
         return 1
@@ -100,13 +99,6 @@ def _compiler_failure(error: Exception) -> str:
         return ""
     reason = one_line(error).split(" Set TORCHDYNAMO")[0][-200:]
     return f"backend=compile cannot compile here: … {reason}; backend=auto needs no compiler"
-
-
-def _check_working_folder() -> None:
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise ConfigError("the working directory", "does not exist any more") from None
 
 
 def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
@@ -157,19 +149,17 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def described(cls: type[Any], keys: Sequence[str] = (), defaults: bool = True) -> str:
-    """The settings of a dataclass, or the given ones, each with its default, meaning, names and
-    range, as lines for --help."""
+def described(cls: type[Any]) -> str:
+    """The settings of a dataclass, each with its default, meaning, names and range, as lines for
+    --help."""
     lines = []
     for key, item in all_settings(cls).items():
-        if not keys or key in keys:
-            has_default = defaults and item.default is not MISSING
-            word = f"{key}={as_word(item.default)}" if has_default else key
-            names = ", ".join(map(str, names_of(item.hint)))
-            notes = "; ".join(filter(None, (names, item.info.range)))
-            text = f"{item.info.meaning} ({notes})" if notes else item.info.meaning
-            start = f"  {word:28} " if len(word) < 29 else f"  {word}\n{' ' * 31}"
-            lines.append(start + f"\n{' ' * 31}".join(wrap(text, 69)))
+        word = key if item.default is MISSING else f"{key}={as_word(item.default)}"
+        names = ", ".join(map(str, names_of(item.hint)))
+        notes = "; ".join(filter(None, (names, item.info.range)))
+        text = f"{item.info.meaning} ({notes})" if notes else item.info.meaning
+        start = f"  {word:28} " if len(word) < 29 else f"  {word}\n{' ' * 31}"
+        lines.append(start + f"\n{' ' * 31}".join(wrap(text, 69)))
     return "\n".join(lines)
 
 

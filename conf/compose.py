@@ -4,7 +4,6 @@ task, model, scale and recipe, then what is given. No torch here.
 config = commands(["task=linear", "training.steps=500"])[0].config
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -39,7 +38,7 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     given = _texts(words)
     if not multirun and "together" in given:
         raise ConfigError("together", "is for the members of a grid: run.py -m …")
-    several = {key: _values(key, text, multirun) for key, text in given.items()}
+    several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command(_given(texts), texts) for texts in grid]
 
@@ -68,17 +67,12 @@ def _texts(words: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _values(key: str, text: str, multirun: bool) -> list[str]:
-    """The values that a word gives to a key: those between its commas in a grid. Raises ConfigError
-    for several without one, and for one that is given twice."""
-    if multirun and re.match(r"(range|choice|interval|glob|shuffle|sort|tag)\(", text):
-        raise ConfigError(key, "cannot be read: name the values of a grid, as in key=a,b")
-    several = alternatives(text)
-    if not multirun or key == "folder":
-        hint = _hint(key, "")
-        if len(several) > 1 and hint in (None, int, float, bool) and text[0] not in "[{":
-            raise ConfigError(key, "has several values: run them one by one with -m")
+def _values(key: str, text: str) -> list[str]:
+    """The values between the commas of a word of a grid. Raises ConfigError for one that is empty
+    or given twice."""
+    if key == "folder":
         return [text]
+    several = alternatives(text)
     for value in several:
         if not value or several.count(value) > 1:
             raise ConfigError(key, f"holds {value} twice" if value else "has no value")

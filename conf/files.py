@@ -18,18 +18,13 @@ _FOLDER = Path(__file__).parent
 
 
 class Loader(yaml.SafeLoader):
-    """Plain values; 1e-3, nan and inf are numbers although they have no point, a date is a text."""
+    """Plain values; 1e-3 is a number although it has no point."""
 
 
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?([0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|inf)$|nan$"),
-    list("-+0123456789in"),
-)
-Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
-Loader.add_constructor(
-    "tag:yaml.org,2002:float",
-    lambda _, node: float(re.sub(r"_|\.(?=inf|nan)", "", node.value.lower())),
+    re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
 )
 
 

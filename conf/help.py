@@ -1,24 +1,15 @@
 """The text of `python run.py --help`."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
-from .command import as_word, described
+from .command import as_word
 from .compose import origins_of
 from .files import choices
 from .saved import shipped_names
 from .schema import Config
+from .setting import all_settings
 
-_SETTINGS = (
-    *("seed", "device", "precision", "backend", "folder", "name", "plugins"),
-    *("task.dims", "task.points", "model.n_embd", "model.n_head", "model.n_layer", "model.block"),
-    *("model.attention", "model.injection", "model.residual_scaling"),
-    *("loops.b", "loops.T", "loops.grad_loops", "loops.sampling"),
-    *("training.steps", "training.batch_size", "training.optimizer", "training.learning_rate"),
-    *("training.muon_rate", "training.ema_decay", "training.targets"),
-    *("evaluation.loops", "evaluation.halt_on", "evaluation.tolerance", "evaluation.halt_by"),
-    *("evaluation.max_loops", "evaluation.shifts", "evaluation.baselines"),
-    *("figures.format", "figures.width", "figures.title", "tables.format"),
-)
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.
 
@@ -36,7 +27,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py action=generate run=runs/NAME prompt="Call me"     of a run of task=language
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
   python run.py experiment=fig03                            a published figure; add --help for all
-  python run.py action=list state=running                   a table of runs
+  python run.py action=list                                 a table of runs
 
 The same command finds the same run: a finished one is shown, an interrupted one goes on.
 
@@ -47,14 +38,13 @@ Choices
   recipe  {recipes}       how the model is trained there
   run=shipped/NAME, a trained model that comes with it: {shipped}
 
-Settings people change (key=value; docs/reference.md has all; a scale and a recipe set most of them)
+Settings (key=value; a scale and a recipe set most of them; docs/reference.md says what each means)
 {settings}
 A task's own settings are in conf/task/: task.sparsity, task.depth, task.hidden, task.noise_std, …
 curriculum.proportional=true lets dims, points and loops grow in proportion to training.steps.
 Of a grid: jobs=, devices=0,1,2,3, engine=slurm and engine.*; docs/clusters.md.
 again=true trains again; the old run is kept under another name. together=true trains members of a
-grid that differ in seeds or rates alone together: in one computation, on a GPU side by side.
-together=auto does so where it is known to be faster: for small models on a CPU, never on a GPU.
+grid that differ in seeds or rates alone in one computation.
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """
@@ -65,7 +55,7 @@ def help_text() -> str:
     groups = {
         f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
     }
-    settings = described(Config, _SETTINGS, defaults=False)
+    settings = "\n".join(wrap("  ".join(all_settings(Config)), 96))
     return _TEXT.format(settings=settings, shipped="  ".join(shipped_names()), **groups)
 
 

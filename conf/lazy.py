@@ -28,19 +28,14 @@ def importer(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
 def optional(key: str, package: str, attribute: str, install: str) -> Any:
     """An optional package, of which this attribute is used. Raises ConfigError for the setting that
-    needs it where it is not installed, cannot be loaded, or another thing of the user's has its
-    name, as the folder wandb/ that wandb itself makes."""
+    needs it where it is not installed or cannot be loaded, or another thing has its name, as the
+    folder wandb/ that wandb itself makes."""
     from .mistakes import ConfigError, one_line
 
     try:
         module = import_module(package)
+        getattr(module, attribute)
     except Exception as error:  # a package that does not fit the others raises any kind
-        if isinstance(error, ModuleNotFoundError) and error.name == package:
-            problem = f"which is not installed (pip install {install})"
-        else:
-            problem = f"which cannot be loaded here ({type(error).__name__}: {one_line(error)})"
+        problem = f"which cannot be loaded ({one_line(error)}); pip install {install}"
         raise ConfigError(key, f"needs {package}, {problem}") from None
-    if not hasattr(module, attribute):
-        place = module.__file__ or next(iter(module.__path__), package)
-        raise ConfigError(key, f"needs {package}, but finds {place} in its place: rename that")
     return module

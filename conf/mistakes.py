@@ -7,8 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from .aliases import resolve_alias
-
 _DEVICES = ("auto", "cpu", "cuda", "mps")
 MOST = 2**62  # seeds and counts must be below it
 
@@ -61,15 +59,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
-    """'; did you mean …?' with the setting among `names` that `key` is an alias of
-    (conf/aliases.py), or that is nearest as a whole or by its last part; else a list of them, or
-    where there is one."""
+    """'; did you mean …?' with the setting among `names` that is nearest by its last part; else a
+    list of them, or where there is one."""
     options = list(names)
-    by_last = {name.rpartition(".")[2]: name for name in reversed(options)}
-    found = [resolve_alias(key, options), *get_close_matches(key, options, n=1, cutoff=0.75)]
-    last = get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.7)
-    for match in filter(None, [*found, *(by_last[name] for name in last)]):
-        return f"; did you mean {match!r}?"
+    lasts = {name.rpartition(".")[2] for name in options}
+    if found := get_close_matches(key.rpartition(".")[2], lasts, n=1, cutoff=0.7):
+        same = [name for name in options if name.rpartition(".")[2] == found[0]]
+        return f"; did you mean {get_close_matches(key, same, n=1, cutoff=0)[0]!r}?"
     many = "; --help and docs/reference.md list them"
     return many if len(options) > 30 else nearest(key, options)
 
@@ -80,18 +76,11 @@ def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
         raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}")
 
 
-def at_least(key: str, value: float, least: int) -> None:
-    """Raises ConfigError where `value` is below `least` or not finite."""
+def check_count(key: str, value: float, least: int) -> None:
+    """Raises ConfigError for a number below `least`, not finite, or of 2^62 and above."""
     # Not math.isfinite: an integer may be too large for a float.
     if not least <= value < math.inf:
         raise ConfigError(key, f"must be at least {least}, got {value}")
-
-
-def check_count(key: str, value: float, least: int, most: int | None = None) -> None:
-    """Raises ConfigError for a count below `least` or above `most` (2^62, where not given)."""
-    at_least(key, value, least)
-    if most is not None and value > most:
-        raise ConfigError(key, f"must be at most {most:,}, got {value}")
     if value >= MOST:
         raise ConfigError(key, f"must be below 2^62, got {value}")
 

@@ -5,7 +5,6 @@ config = read_config(Path("runs/NAME"))
 unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made at first use
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -35,22 +34,17 @@ def unpacked(path: str | PathLike[str]) -> Path:
     runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path itself. The hash
     is that of the weights, so that a newer model has another copy.
 
-    Raises ConfigError for a name that does not ship, or whose file is damaged, OSError where no
-    copy can be written.
+    Raises ConfigError for a name that does not ship, OSError where no copy can be written.
     """
     name = Path(path).as_posix()
     if not f"{name}/".startswith(_PREFIX) or Path(name).is_dir():
         return Path(path)
     name = f"{name}/".removeprefix(_PREFIX).rstrip("/")
-    names = shipped_names()
-    listing = ", ".join(_PREFIX + model for model in names) or "none"
-    if name not in names:
-        # Without the nearest name, which is in the list.
+    if name not in (names := shipped_names()):
+        listing = ", ".join(_PREFIX + model for model in names)
         raise ConfigError(_PREFIX + name, f"does not ship; those that do: {listing}")
-    if (digest := _digest(SHELF / name)) is None:
-        raise ConfigError(
-            _PREFIX + name, f"is damaged: install the project anew; those that ship: {listing}"
-        )
+    (facts,) = (SHELF / name / "checkpoints").glob("*.json")
+    digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
     copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -64,17 +58,6 @@ def unpacked(path: str | PathLike[str]) -> Path:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return copy
-
-
-def _digest(folder: Path) -> str | None:
-    """The checksum of a model's weights; None where its files disagree."""
-    try:
-        (facts,) = (folder / "checkpoints").glob("*.json")
-        digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
-        content = facts.with_suffix(".safetensors").read_bytes()
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return digest if digest == hashlib.sha256(content).hexdigest() else None
 
 
 def read_config(folder: Path) -> Config:

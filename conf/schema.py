@@ -276,13 +276,6 @@ class FigureSettings:
     )
     title: bool = setting(True, "whether pictures have a title; remarks on a run are always shown")
 
-    def __post_init__(self) -> None:
-        """Raises ConfigError for no format, and for one that is named twice."""
-        if not self.format:
-            raise ConfigError("figures.format", "must hold at least one of png, pdf, svg")
-        if len(set(self.format)) < len(self.format):
-            raise ConfigError("figures.format", f"names one twice: {', '.join(self.format)}")
-
     def plain(self) -> dict[str, object]:
         """The settings as JSON has them, to recognise pictures that were drawn with them."""
         return {"format": list(self.format), "width": self.width, "title": self.title}

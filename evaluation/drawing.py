@@ -125,7 +125,7 @@ def svg(panel: Panel, prefix: str) -> str:
     with styled(), rc_context(_ON_PAGE):
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
-        draw_panel(panel, axes, panel.curves)
+        draw_panel(panel, axes)
         _finish(figure)
         if not panel.matrix:
             _add_hits(numbers(panel.x), axes)
@@ -179,15 +179,15 @@ def _wrap(text: Any, inches: float) -> None:
     text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
 
 
-def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw these curves of a panel on axes, its levels and the trained loops, with labels and
-    scales."""
+def draw_panel(panel: Panel, axes: Axes) -> None:
+    """Draw a panel on axes: its curves and levels and the trained loops, with labels and scales."""
+    curves = panel.curves
     if panel.matrix:
         _matrix(panel, axes)
     bands = sum(_has_interval(curve) and not curve.points for curve in curves)
     for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
         if panel.bars:
-            _bars(panel, axes, curves, index, style)
+            _bars(panel, axes, index, style)
         else:
             _line(panel, axes, curve, style, index, bands)
     if panel.x_label.startswith(_LOOPS):
@@ -197,7 +197,7 @@ def draw_panel(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
                 f"b = {b}", (b, 1), (4, -4 - 12 * row), xycoords=("data", "axes fraction"),
                 textcoords="offset points", va="top", fontsize="small", bbox=_BEHIND_TEXT,
             )  # fmt: skip
-    _scales(panel, axes, curves)
+    _scales(panel, axes)
     low, high = axes.get_ylim()
     for name, height in panel.levels.items():
         if not low <= height <= high:
@@ -249,18 +249,16 @@ def _line(
         )  # fmt: skip
 
 
-def _bars(
-    panel: Panel, axes: Axes, curves: Sequence[Curve], index: int, style: Mapping[str, Any]
-) -> None:
+def _bars(panel: Panel, axes: Axes, index: int, style: Mapping[str, Any]) -> None:
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
     its kind comes before it."""
-    curve, width = curves[index], 0.8 / len(curves)
+    curve, width = panel.curves[index], 0.8 / len(panel.curves)
     mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
     interval = np.nan_to_num((mean - low, high - mean)) if _has_interval(curve) else None
     axes.bar(
-        numbers(panel.x)[: len(mean)] + (index - (len(curves) - 1) / 2) * width, mean, width,
+        numbers(panel.x)[: len(mean)] + (index - (len(panel.curves) - 1) / 2) * width, mean, width,
         yerr=interval, label=curve.label, gid=f"curve-{index}",
-        fill=curve.kind not in [each.kind for each in curves[:index]],
+        fill=curve.kind not in [each.kind for each in panel.curves[:index]],
         facecolor=style["color"], edgecolor=style["color"], linewidth=0.6,
         error_kw={"elinewidth": 0.8},
     )  # fmt: skip
@@ -280,25 +278,25 @@ def _matrix(panel: Panel, axes: Axes) -> None:
     axes.figure.colorbar(image, ax=axes)
 
 
-def _scales(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
+def _scales(panel: Panel, axes: Axes) -> None:
     """Set the scales of a panel's axes, with ticks that read as numbers."""
     if panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
     elif "x" in panel.log:
         axes.set_xscale("log")
-        if not any(curve.points for curve in curves):  # which lie anywhere: their x are no ticks
+        if not any(curve.points for curve in panel.curves):  # points lie anywhere: no ticks
             axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
             axes.xaxis.set_minor_locator(NullLocator())
     elif all(value is not None and float(value).is_integer() for value in panel.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     if "y" in panel.log:
-        _log_above_rounding(panel, axes, curves)
+        _log_above_rounding(panel, axes)
     low, high = panel.limits
     if panel.limits != (None, None):  # else levels beyond the curves move the ends of y
         axes.set_ylim(low, None if high is None else min(high, axes.get_ylim()[1]))
 
 
-def _log_above_rounding(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> None:
+def _log_above_rounding(panel: Panel, axes: Axes) -> None:
     """Set a log scale from the least of the curves, at most a decade below the least value of one
     that is no solver's: exact solvers reach rounding error, which would squeeze all other curves.
     The scale stays linear where no such value is above 0."""
@@ -308,6 +306,7 @@ def _log_above_rounding(panel: Panel, axes: Axes, curves: Sequence[Curve]) -> No
         found = np.concatenate([np.empty(0), *arrays])
         return found[np.isfinite(found) & (found > 0)]
 
+    curves = panel.curves
     means = values([curve for curve in curves if not curve.solver] or curves, "mean")
     if not len(means):
         return

@@ -1,12 +1,12 @@
 """A model's errors prompt by prompt: by number of in-context examples, and loop by loop; and
 halting, by which each prediction is read at its own loop, the first at which it has converged.
 
-halted = Halting("state", 0.01, latest=12).start(ys); halted.update(loop, errors, changes)
+arrays = model_errors(run.model, run.task, prompts, ErrorSettings(at=(12,), loops=36))
+errors, loops = halted_at(arrays["by_loop"], arrays["state_change"], 0.01, latest=12)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,8 +60,7 @@ def model_errors(
     if queries is not None:
         model_queries = Queries(pairs.xs, torch.arange(pairs.xs.shape[1], device=device))
     results: dict[str, Tensor] = {}
-    curves = dict[str, list[Tensor]]()
-    halted = settings.halting.start(pairs.ys.float()) if settings.halting else None
+    curves, followed = dict[str, list[Tensor]](), list[Tensor]()
     read = read_at(model.reader.layout(batch, model_queries))
     previous: tuple[Tensor, Tensor] | None = None
     for loop, (state, prediction) in enumerate(model.unroll(batch, settings.loops, model_queries)):
@@ -75,12 +74,15 @@ def model_errors(
             curves.setdefault(name, []).append(values.mean(1) if task.is_text else values[:, -1])
         if loop in settings.at:
             results[f"at_{loop}"] = errors
-        if halted is not None:
-            halted.update(loop, errors, loop_changes)
+        if settings.halting:
+            followed.append(torch.stack((errors, loop_changes[f"{settings.halting.on}_change"])))
     results |= {name: torch.stack(values, dim=1) for name, values in curves.items()}
-    if halted is not None:
-        results |= {"halted": halted.values, "loops_used": halted.loops}
-    return {name: tensor.float().cpu().numpy() for name, tensor in results.items()}
+    arrays = {name: tensor.float().cpu().numpy() for name, tensor in results.items()}
+    if rule := settings.halting:
+        by_loop = torch.stack(followed, dim=-1).float().cpu().numpy()  # [2, B, n, loops]
+        halted, loops = halted_at(by_loop[0], by_loop[1], rule.tolerance, rule.latest)
+        arrays |= {"halted": halted, "loops_used": loops.astype(np.float32)}
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -91,27 +93,6 @@ class Halting:
     on: Literal["state", "prediction"]
     tolerance: float
     latest: int
-
-    def start(self, like: Tensor) -> Halted:
-        """The initial state: no prediction has halted. `like` has one value per prediction."""
-        return Halted(self, like)
-
-
-class Halted:
-    """Each prediction's value (its error, or the prediction itself) where it halted, or at the
-    latest loop if it has not; and the number of loops it has used."""
-
-    def __init__(self, rule: Halting, like: Tensor) -> None:
-        self.rule = rule
-        self.values, self.loops = torch.full_like(like, torch.nan), torch.zeros_like(like)
-        self._active = torch.ones_like(like, dtype=torch.bool)
-
-    def update(self, loop: int, values: Tensor, changes: Mapping[str, Tensor]) -> None:
-        """Take the values after `loop`, and the changes of predictions and states over it."""
-        self.values = torch.where(self._active, values, self.values)
-        self.loops = torch.where(self._active, float(loop), self.loops)
-        converged = changes[f"{self.rule.on}_change"] <= self.rule.tolerance
-        self._active &= ~converged & (loop < self.rule.latest)
 
 
 def changes(
@@ -132,9 +113,9 @@ def changes(
 def halted_at(
     errors: NDArray[Any], changes: NDArray[Any], tolerance: float, latest: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Error and number of loops used, [P] each, of predictions whose errors and changes by loop
-    are [P, loops]."""
-    converged = changes[:, :latest] <= tolerance
-    converged[:, -1] = True
-    index = converged.argmax(1)
-    return np.take_along_axis(errors, index[:, None], 1)[:, 0], index + 1.0
+    """Error and number of loops used, [...] each, of predictions whose errors and changes by loop
+    are [..., loops]."""
+    converged = changes[..., :latest] <= tolerance
+    converged[..., -1] = True
+    index = converged.argmax(-1)
+    return np.take_along_axis(errors, index[..., None], -1)[..., 0], index + 1.0

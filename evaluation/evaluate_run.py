@@ -12,7 +12,7 @@ from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import trained_loops
-from looplab.training.run_folder.files import read_record, write_arrays
+from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 
@@ -48,16 +48,12 @@ def evaluate(
 
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
     there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
-    are those of the one that was asked for last, with a command for each of the others. An
-    interrupted evaluation resumes. A run can be evaluated while it is trained.
+    are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
+    evaluated while it is trained.
     """
     result, arrays = measured(run, settings or run.config.evaluation, device)
     figures = figures or run.config.figures
-    files = sorted((run.path / "evaluations").glob("*.json"), key=lambda path: path.stat().st_mtime)
-    every = [read_record(path, KIND).content or {} for path in files]
-    same = [each.get("command") for each in every if each.get("weights") == result["weights"]]
-    others = [each for each in dict.fromkeys(same) if each not in (None, result["command"])]
-    result |= {"remarks": remarks(run), "others": others}
+    result["remarks"] = remarks(run)
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):

@@ -35,7 +35,7 @@ class Curve:
     stand for numbers of loops, which: larger ones are darker. `solver`: whether it is drawn beside
     the models, so that it does not decide on the axis. `b`: the loops that the model was trained
     with, where x counts loops. `x`: its own, where it is not the panel's. `points`: drawn as points
-    that no line joins. `at`: see `Panel.slider`.
+    that no line joins.
     """
 
     label: str
@@ -49,7 +49,6 @@ class Curve:
     b: int | None = None
     x: Values | None = None
     points: bool = False
-    at: float | None = None
 
     @classmethod
     def of(cls, label: str, kind: str, values: Interval | Band, **more: Any) -> Curve:
@@ -66,9 +65,8 @@ class Panel:
 
     `log` names the axes with log scales ("xy"), `limits` the ends of y that are given, `levels`
     horizontal lines. `x_names` are what the values of x stand for: tables, not numbers. `matrix`
-    has values between -1 and 1 over x and x, None where there is none. `slider`, where given, names
-    what distinguishes curves of one label (as 'loop'), each of which has its value in `at`; `start`
-    is the one that pictures show. Panels of one `picture` are drawn in one file of that name.
+    has values between -1 and 1 over x and x, None where there is none. Panels of one `picture` are
+    drawn in one file of that name.
     """
 
     name: str
@@ -83,15 +81,13 @@ class Panel:
     x_names: Sequence[str] = ()
     bars: bool = False
     matrix: Sequence[Values] = ()
-    slider: str = ""
-    start: float | None = None
     picture: str = ""
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel on matplotlib's axes, labels and scales included, without a title."""
         from .drawing import draw_panel
 
-        draw_panel(self, axes, [curve for curve in self.curves if curve.at in (None, self.start)])
+        draw_panel(self, axes)
 
     def frame(self) -> DataFrame:
         """The numbers of the panel: a column x, then `<curve>_mean`, `<curve>_low`,
@@ -101,9 +97,8 @@ class Panel:
 
         columns: dict[str, Sequence[Any]] = {self.x_label: self.x_names or self.x}
         for curve in self.curves:
-            name = curve.name if curve.at is None else f"{curve.name}_{curve.at:g}"
             parts = {"x": curve.x, "mean": curve.mean, "low": curve.low, "high": curve.high}
-            columns |= {f"{name}_{part}": values for part, values in parts.items() if values}
+            columns |= {f"{curve.name}_{part}": values for part, values in parts.items() if values}
         columns |= dict(zip(map(str, self.x), self.matrix, strict=False))
         return DataFrame({name: Series(values) for name, values in columns.items()})
 

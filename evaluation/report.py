@@ -17,7 +17,6 @@ from .text.results import LanguageResult
 
 def report(result: Evaluation, form: TableFormat = "text") -> str:
     """A whole evaluation in a few short tables."""
-    others = [f"  {command}" for command in result.get("others", [])]
     sections: list[Sequence[Part]] = [
         result.get("remarks", []),
         [error_table(result)],
@@ -26,7 +25,6 @@ def report(result: Evaluation, form: TableFormat = "text") -> str:
         [_loops(result)] if len(result["by_loop"]["loop"]) > 1 else [],
         [_shifts(result)] if result["shifts"] else [],
         _published(result),
-        ["other evaluations of this run:", *others] if others else [],
     ]
     parts = [part for section in sections if section for part in ("", *section)]
     return document(parts[1:], form)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -38,28 +38,8 @@ Side = Literal["above", "below"]  # of a line
 VerdictName = Literal["holds", "fails", "not settled", "not measured"]
 
 
-class Verdict(TypedDict):
-    """A claim judged: the estimated quantity with its 90 % interval, the line that decides and the
-    side on which the claim holds, and what it is based on. `note` says what a reader must know:
-    another scale than the published one, or why nothing was measured."""
-
-    claim: str
-    sentence: str
-    source: str
-    quantity: str
-    published: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    line: float
-    holds_if: Side
-    seeds: int
-    steps: int
-    published_steps: int | None
-    scale: str
-    verdict: VerdictName
-    note: str
-    command: str
+Verdict = dict[str, Any]  # what `judge` returns
+_OF_CLAIM = ("sentence", "source", "quantity", "published", "published_steps", "line", "holds_if")
 
 
 class NotMeasured(Exception):
@@ -249,7 +229,10 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     and the note says so.
 
     The claim is not measured if the evidence lacks what it needs, or the estimate is not a number.
-    An end of its interval may be infinite: it is None in the verdict.
+    The verdict has what the claim says, the estimate's `mean`, `low` and `high` (None where it is
+    infinite), the `seeds` and `steps` of the runs, their `scale`, the `verdict`, the `command` that
+    makes it, and a `note` on what a reader must know: another scale than the published one, or why
+    nothing was measured.
     """
     left_out = {member: why for member in evidence.members if (why := why_unfinished(member))}
     usable = replace(evidence, left_out=left_out, asked=[])
@@ -276,19 +259,9 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     mean, low, high = map(finite, estimate[:3])
     return {
         "claim": claim.name,
-        "sentence": claim.sentence,
-        "source": claim.source,
-        "quantity": claim.quantity,
-        "published": claim.published,
-        "mean": mean,
-        "low": low,
-        "high": high,
-        "line": claim.line,
-        "holds_if": claim.holds_if,
-        "seeds": estimate.seeds,
-        "steps": steps,
-        "published_steps": claim.published_steps,
-        "scale": scale,
+        **{name: getattr(claim, name) for name in _OF_CLAIM},
+        **{"mean": mean, "low": low, "high": high},
+        **{"seeds": estimate.seeds, "steps": steps, "scale": scale},
         "verdict": verdict,
         "note": "; ".join(filter(None, notes)),
         "command": command,

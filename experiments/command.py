@@ -126,11 +126,10 @@ def grid(words: Sequence[str]) -> int:
 _REPORT_HELP = """\
 Write one HTML page of what was measured: claims with verdicts and the commands that make them,
 figures that answer to mouse and keyboard with the numbers behind each, comparisons, scaling laws,
-training curves, the settings in which runs differ, and what they were made with.
+training curves, and the settings in which runs differ.
 
   python run.py action=report
-  python run.py action=report experiment=fig03
-  python run.py action=report 'runs=[runs/A,runs/linear-*]' output=PATH
+  python run.py action=report folder=PATH output=PATH
 
 Settings, with their defaults:
 {settings}

@@ -41,7 +41,6 @@ class PanelSpec:
     kind: PanelKind
     x: str = ""
     split: str = ""
-    log_x: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from looplab.conf.compose import commands as composed
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.words import run_py
-from looplab.evaluation.bootstrap import Floats, bootstrap
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.device import place
@@ -53,7 +53,6 @@ _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into t
 _HOME = Path(looplab.__file__).resolve().parents[1]
 _MOST_TESTS, _MOST_SHOWN = 300, 12
 _MOST_PANELS = 24  # of one kind; the tables have all numbers
-_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
 
 
 @dataclass(frozen=True)
@@ -122,13 +121,7 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
         print(f"no members are trained together: {why}", flush=True)
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
     failures = train_all(
-        grid.members,
-        logs,
-        settings.jobs,
-        devices,
-        together=first.together,
-        again=first.again,
-        tables=first.config.tables.format,
+        grid.members, logs, settings.jobs, devices, together=first.together, again=first.again
     )
     print(summarise(grid, failures), flush=True)
     return 1 if failures else 0
@@ -225,9 +218,8 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     }
     errors = errors_by_setting(runs)
     settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
-    tables = {"members": _member_rows(grid, runs), "settings": settings, "tests": tests}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
+    for name, rows in (("settings", settings), ("tests", tests)):
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
     states = Counter(each["state"] for each in result["members"])
@@ -246,7 +238,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
     write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
     show_result(result, folder, config.figures)
-    files = "members.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    files = "settings.csv, tests.csv, summary.md, summary.tex, figures/"
     return f"\n{document(parts, config.tables.format)}\n{folder}: {files}"
 
 
@@ -258,23 +250,6 @@ def errors_by_setting(runs: Sequence[Measured]) -> dict[str, Floats]:
             errors = np.asarray(run.arrays["model_at_b"], np.float64)
             found.setdefault(run.label, []).append(errors)
     return {label: np.stack(each) for label, each in found.items()}
-
-
-def _member_rows(grid: Grid, runs: Sequence[Measured]) -> list[dict[str, Any]]:
-    """A row for each run and k: its error with the 90 % interval over prompts."""
-    rows = []
-    for run in runs:
-        values = {"seed": run.config.seed, **grid.settings[run.label]}
-        path = run.path or run_folder(run.config).path
-        row = {"run": path, "step": run.step, **{key: values[key] for key in grid.varied}}
-        if not run.arrays:
-            rows.append(row)
-            continue
-        interval = bootstrap(run.arrays["model_at_b"], resamples=1000, seed=2024)
-        for k, (error, low, high) in enumerate(zip(*interval, strict=True)):
-            errors = {"k": k, "error": error, "low": low, "high": high}
-            rows.append({**row, **errors, "remarks": "; ".join(run.remarks)})
-    return rows
 
 
 def setting_rows(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any]]:
@@ -360,10 +335,8 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     x = next((key for key in keys if len(values[key]) > 1 and _numbers(values[key])), "")
     first, found = x or next(iter(keys), ""), list[Panel]()
     if x:
-        numbers = _numbers(values[x])
-        log = min(numbers) > 0 and max(numbers) >= _WIDE * min(numbers)
         second = next((key for key in keys if key != x), "")
-        found = _panels(PanelSpec("by_value", x=x, log_x=log), second, finished)
+        found = _panels(PanelSpec("by_value", x=x), second, finished)
     return [*found, *_panels(PanelSpec("by_examples"), first, finished)]
 
 

@@ -12,7 +12,6 @@ the same prompts: no interval covers another set of them.
 """
 
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,13 +22,14 @@ from looplab.conf.mistakes import RunError
 from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.load import load_model
 from looplab.evaluation.panel import Curve, Panel, without_interval
-from looplab.experiments.claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
-from looplab.experiments.measuring import Measurement, Request
-from looplab.experiments.plateau import has_left_plateau
-from looplab.experiments.scaling_law.law import fitted, row_of
-from looplab.experiments.scaling_law.report import panels
-from looplab.experiments.statistics import over_seeds
 from looplab.training.assemble import build_task
+
+from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
+from .measuring import Measurement, Request
+from .plateau import has_left_plateau
+from .scaling_law.law import fitted, row_of
+from .scaling_law.report import panels
+from .statistics import over_seeds
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 NOTE = "one seed: the interval is over runs alone"
@@ -171,8 +171,3 @@ def _sized(estimate: Estimate, result: Any) -> Estimate:
     settings = result["settings"]
     size = f"{result['fitted']} runs of {settings['depth']} layers, d = {settings['dims']}"
     return estimate._replace(steps=min(settings["steps"]), size=size)
-
-
-if __name__ == "__main__":
-    print("experiments.iso_depth: is now python run.py experiment=iso_depth", file=sys.stderr)
-    raise SystemExit(2)

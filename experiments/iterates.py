@@ -27,13 +27,12 @@ from .statistics import Statistic
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",
-    "gradient_descent_own": "gradient descent, each prompt's best rate",
     "conjugate_gradients": "conjugate gradients",
     "newton": "Newton's method",
 }
 _SLOW = tuple(sorted({*range(65), *np.geomspace(64, 1024, 49).round().astype(int).tolist()}))
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
-_STEPS |= {"gradient_descent": _SLOW, "gradient_descent_own": _SLOW}
+_STEPS["gradient_descent"] = _SLOW
 _FU = "arXiv 2310.17086, section 4"
 _ACCELERATION = (
     "growth of the nearest step of {} in the second half of the loops in which the error falls, "
@@ -113,7 +112,6 @@ def _iterates(
     )
     weights = {
         "gradient_descent": solver.gradient_descent(equations, rate),
-        "gradient_descent_own": solver.gradient_descent(equations, solver.best_rates(equations)),
         "conjugate_gradients": solver.conjugate_gradients(equations),
         "newton": solver.newton(equations),
     }

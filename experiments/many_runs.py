@@ -6,7 +6,7 @@ failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,17 +16,16 @@ import torch
 
 from looplab.conf.mistakes import HeldElsewhere, RunError, RunsFailed
 from looplab.conf.saved import SHELF, read_config, shipped_names
-from looplab.conf.schema import Config, TableFormat
+from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.evaluate_run import stored
-from looplab.evaluation.report import report
 from looplab.training import Run, train_together
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
-from looplab.training.run_folder.status import last_record, status_of
+from looplab.training.run_folder.status import status_of
 from looplab.training.step import Trainer
 from looplab.training.together import groups
 
@@ -45,7 +44,6 @@ def train_all(
     together: bool | Literal["auto"] = False,
     again: bool = False,
     shipped: bool = False,
-    tables: TableFormat | None = None,
 ) -> dict[str, str]:
     """Train each member's run once and evaluate it as all its members ask; returns why runs failed,
     by the path of their run folder.
@@ -54,8 +52,8 @@ def train_all(
     another process trains or evaluates is waited for. `logs` is the folder of the processes'
     output; `jobs` processes run at once (None: one a core, one on a GPU), with CUDA `devices` in
     turn. `together`: runs are trained together, "auto" where that is known to be faster; `again`:
-    finished runs, too; `shipped`: models that ship stand for runs of their settings; `tables`: the
-    format in which evaluations are printed, where one process runs. Raises as `run_jobs`.
+    finished runs, too; `shipped`: models that ship stand for runs of their settings. Raises as
+    `run_jobs`.
     """
     wanted = _by_run(members)
     if not again:
@@ -64,18 +62,14 @@ def train_all(
         return {}
     configs = [each[0].config for each in wanted]
     at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
-    estimates = Estimates(configs, shipped=shipped)
-    left = estimates.left()
+    left = Estimates(configs, shipped=shipped).left()
     parts = _parts(configs, together, at_once)
     parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
     trainings = [
-        TrainAndEvaluate(
-            [wanted[index] for index in part], shipped, again, tables if at_once == 1 else None
-        )
-        for part in parts
+        TrainAndEvaluate([wanted[index] for index in part], shipped, again) for part in parts
     ]
     at_once = min(at_once, len(trainings))
-    outcomes = run_jobs(trainings, at_once, logs, devices, estimates.left_now)
+    outcomes = run_jobs(trainings, at_once, logs, devices)
     failures: dict[str, str] = {}
     for training, outcome in zip(trainings, outcomes, strict=True):
         if outcome.failure:
@@ -129,7 +123,6 @@ class TrainAndEvaluate:
     runs: Sequence[Sequence[Member]]
     shipped: bool
     again: bool
-    tables: TableFormat | None
 
     @property
     def name(self) -> str:
@@ -141,8 +134,6 @@ class TrainAndEvaluate:
         """The error of each run's last query at b loops, by its last evaluation; of a text the bits
         per byte of its held-out part. Raises RunsFailed where a run failed, after the others,
         HeldElsewhere where another process has one."""
-        if self.tables:
-            print(f"\n{self.name}", flush=True)
         errors, failures = [], dict[Path, RunError]()
         for members, run in zip(self.runs, self._trained(), strict=True):
             if isinstance(run, RunError):
@@ -176,12 +167,9 @@ class TrainAndEvaluate:
         error = 0.0
         for member in members:
             config = member.config
-            result = None if self.tables else stored(run, config.evaluation)
+            result = stored(run, config.evaluation)
             result = result or evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
-            if self.tables:
-                print(f"\n{report(result, self.tables)}\n", flush=True)
-                print(f"{run.path}: evaluation.json, figures/", flush=True)
         return error
 
 
@@ -231,17 +219,14 @@ class Estimates:
     """The processor seconds of trainings: the work of each times the cost of a unit of work, which
     is that of a finished run of the same shape, or else of one measured step.
 
-    `say` gets a line before each measurement, since these take a second, at the paper's scale
-    several. `shipped`: as in `progress`.
+    `shipped`: as in `progress`.
     """
 
     def __init__(
         self,
         configs: Sequence[Config],
-        say: Callable[[str], object] = lambda line: None,
         shipped: bool = True,
     ) -> None:
-        self._folders = [run_folder(config).path for config in configs]
         self._works = [
             Work(build_curriculum(config, build_task(config)), config.training.steps)
             for config in configs
@@ -256,7 +241,6 @@ class Estimates:
                 costs.setdefault(_shape(config), seconds / work.total)
         for config, done, work in zip(configs, self._done, self._works, strict=True):
             if work.total and done < 1 and _shape(config) not in costs:
-                say(f"measuring a step of {config.task.name}, {config.model.family}")
                 costs[_shape(config)] = _measured(config)
         self._seconds = [
             work.total * costs.get(_shape(config), 0.0)
@@ -266,14 +250,6 @@ class Estimates:
     def left(self) -> list[float]:
         """Seconds that each training still takes, by what was last known of it."""
         return [(1 - done) * all_ for done, all_ in zip(self._done, self._seconds, strict=True)]
-
-    def left_now(self) -> float:
-        """Seconds that all trainings still take, by the last lines of their metrics.jsonl."""
-        for index, (folder, work) in enumerate(zip(self._folders, self._works, strict=True)):
-            if self._done[index] < 1:
-                step = last_record(folder).get("step", 0)
-                self._done[index] = max(self._done[index], work(step))
-        return sum(self.left())
 
 
 def _shape(config: Config) -> object:

@@ -288,69 +288,46 @@ def by_distance(matrices: Floats, longest: int) -> Floats:
 
 
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
-_FACTORS = (1 / 16, 1 / 4, 4.0)  # of the init's embedding std
 
 
 def changes(near: Near) -> dict[str, Any]:
     """The change of a looped transformer's output by each optimiser step (Figures 4 and 9). The
     slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large
-    embedding: those by the embedding's standard deviation and by step show how far it holds.
+    embedding: those by step show how far it holds.
 
-    Over seeds, for each of PLACES and scaling: `change` [loops, steps], `slope` [steps] of log
-    change over log R from 4 loops on, and `by_embedding` [stds], the slope at step 1 by the
-    embedding's standard deviation. ConfigError for fewer than two numbers of loops from 4 on.
+    Over seeds, for each of PLACES and scaling: `change` [loops, steps] and `slope` [steps] of log
+    change over log R from 4 loops on. ConfigError for fewer than two numbers of loops from 4 on.
     """
-    init, large_loops = INITS[near.init], [r for r in near.loops if r >= SLOPES_FROM]
-    if len(large_loops) < 2:
+    init = INITS[near.init]
+    if sum(r >= SLOPES_FROM for r in near.loops) < 2:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
         raise ConfigError("loops", f"{text}, got {list(near.loops)}")
-    stds = sorted(factor * init.embedding_std for factor in (*_FACTORS, 1.0))
-    result = {**_description(near, init), "steps": STEPS, "embedding_stds": stds}
-    parts: dict[str, dict[str, dict[str, Any]]] = {
-        part: {place: {} for place in PLACES} for part in ("change", "slope", "by_embedding")
-    }
+    result = {**_description(near, init), "steps": STEPS}
+    result |= {part: {place: {} for place in PLACES} for part in ("change", "slope")}
     for scaling in LABELS:
-        firsts = {place: list[Floats]() for place in PLACES}
-        for std in stds:
-            own = std == init.embedding_std
-            loops, steps = (near.loops, STEPS) if own else (large_loops, 1)
-            stacks = [Stack(r, True, scaling) for r in loops]
-            each = init._replace(embedding_std=std)
-            moved = all_first_steps(each, stacks, steps, range(near.seeds))
-            for place in PLACES:
-                found = slopes(loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
-                firsts[place].append(found[:, 0])
-                if own:
-                    parts["change"][place][scaling] = by_seed(moved[place])
-                    parts["slope"][place][scaling] = by_seed(found)
-        for place, values in firsts.items():
-            parts["by_embedding"][place][scaling] = by_seed(np.stack(values, 1))
-    result |= parts
+        stacks = [Stack(r, True, scaling) for r in near.loops]
+        moved = all_first_steps(init, stacks, STEPS, range(near.seeds))
+        for place in PLACES:
+            found = slopes(near.loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
+            result["change"][place][scaling] = by_seed(moved[place])
+            result["slope"][place][scaling] = by_seed(found)
     return {**result, "panels": _change_panels(result)}
 
 
 def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
     """Before the final norm and after it: changes by loops at the first step, and by step, a panel
-    for each scaling; slopes by step and by the embedding's standard deviation."""
+    for each scaling; and slopes by step."""
     found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
     step, moved = "optimiser step", "change (root mean square)"
     slope = "slope of log change over log R"
     first = partial(Panel, x_label="loops R", y_label=moved, x=loops, log="xy", picture="changes")
     each = partial(Panel, x_label=step, y_label=moved, x=steps, log="y", picture="changes-steps")
     by_step = partial(Panel, x_label=step, y_label=slope, x=steps, picture="changes-by-step")
-    by_std = partial(
-        Panel,
-        x_label="embedding std",
-        y_label=slope,
-        x=result["embedding_stds"],
-        log="x",
-        picture="changes-by-embedding",
-    )
     for place, where in PLACES.items():
         title = f"{where}, {result['what']}"
-        change, slopes, by_embedding = (
+        change, slopes = (
             {name: np.array(of["by_seed"]) for name, of in result[part][place].items()}
-            for part in ("change", "slope", "by_embedding")
+            for part in ("change", "slope")
         )
         curves = scaling_curves({scaling: of[:, :, 0] for scaling, of in change.items()})
         found.append(first(f"changes-step-1-{place}", f"step 1, {title}", curves=curves))
@@ -359,6 +336,4 @@ def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
             name = f"changes-by-step-{place}-{scaling}"
             found.append(each(name, f"{LABELS[scaling]}, {title}", curves=curves))
         found.append(by_step(f"changes-slope-{place}", title, curves=scaling_curves(slopes)))
-        curves = scaling_curves(by_embedding)
-        found.append(by_std(f"changes-by-embedding-{place}", title, curves=curves))
     return found

@@ -4,7 +4,6 @@ experiments their runs, how far each is, and the processor time still to come.
 print(plan_of(config)); Flops(config, model, curriculum)(step=1000)
 """
 
-import sys
 from functools import cache, partial
 from pathlib import Path
 
@@ -80,8 +79,7 @@ def plan(settings: ExperimentSettings) -> str:
     unique: dict[Path, Config] = {}
     for member in (each for _, members in asked for each in members):
         unique.setdefault(run_folder(member.config).path, member.config)
-    say = partial(print, file=sys.stderr, flush=True)
-    left = dict(zip(unique, Estimates([*unique.values()], say).left(), strict=True))
+    left = dict(zip(unique, Estimates([*unique.values()]).left(), strict=True))
     lines, seen = [], set[Path]()
     for experiment, members in asked:
         lines += ["", f"{experiment.name}: {experiment.title} ({experiment.source})"]

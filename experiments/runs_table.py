@@ -8,25 +8,21 @@ runs_table("runs", errors="by_loop")            # a row a run and loop
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
-from looplab.conf.mistakes import ConfigError, check_choice, nearest_key
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_mapping
 from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.conf.words import check_words
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.status import last_record, runs_in, status_of
@@ -39,15 +35,13 @@ A table of runs: name, task, model, state, steps, time left, last training loss,
 query at b loops, time since it was written, and the settings in which it is unlike most of them.
 
   python run.py action=list
-  python run.py action=list task=linear,sparse_linear state=running
-  python run.py action=list 'name=linear-*' loops.b=12 sort=error
-  python run.py action=list --csv > runs.csv
+  python run.py action=list tables.format=csv > runs.csv
 
-Any setting of a run chooses, with one value or several. Settings, with their defaults:
+Settings, with their defaults:
 {settings}
+runs_table of Python is the same in pandas, to choose from.
 """
-SORTS = ("name", "task", "model", "state", "step", "left", "loss", "error", "age")
-_HEAD = (*SORTS, "differs in")
+_HEAD = ("name", "task", "model", "state", "step", "left", "loss", "error", "age", "differs in")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 # In columns of their own, or of no meaning for a run's numbers.
 _NOT_SHOWN = (
@@ -55,8 +49,6 @@ _NOT_SHOWN = (
     *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
-_DRAWN_BY = ("prompts", "seed", "tokens")  # of an evaluation: what errors are measured on
-_STATES = ("new", "running", "interrupted", "stopped", "failed", "finished", "unknown")
 _CURVES = {"by_k": ("k", "by_examples", "model_at_b"), "by_loop": ("loop", "by_loop", "model")}
 Row = dict[str, Any]
 
@@ -137,24 +129,11 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": last.get("loss"),
         "error": last_error,
-        "remarks": problem or record.problem or _remarks(evaluation, settings),
+        "remarks": problem or record.problem or "; ".join(evaluation.get("remarks", ())),
         "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,
     }
-
-
-def _remarks(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """The remarks of an evaluation on the run, as that its training was unfinished; and on what it
-    was made, where that is not what the run's own settings say."""
-    asked = {f"evaluation.{key}": evaluation.get("settings", {}).get(key) for key in _DRAWN_BY}
-    own = [
-        f"{key}={as_word(value)}"
-        for key, value in asked.items()
-        if value not in (None, settings.get(key))
-    ]
-    made = [f"evaluated with {' '.join(own)}"] if own else []
-    return "; ".join([*map(str, evaluation.get("remarks", ())), *made])
 
 
 def one_number(evaluation: Mapping[str, Any]) -> Any:
@@ -193,57 +172,28 @@ def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class ListSettings:
-    """Which folder, in which order, and how the table is printed."""
+    """Which folder, and how the table is printed."""
 
     folder: str = setting("runs", "where the runs are; also those in the folders in it")
-    sort: str = setting("age", f"by {', '.join(SORTS)}; -age turns the order around")
     tables: TableSettings = TableSettings()
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
-        check_choice("sort", self.sort.removeprefix("-"), SORTS)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run `action=list`; returns the exit code. A word key=value that is no setting of the command
-    is a filter."""
-    words = ["tables.format=csv" if word == "--csv" else word for word in words]
+    """Run `action=list`; returns the exit code."""
     rest = [word for word in words if word != "action=list"]
-    own = ("folder", "sort", "tables.format", "action")
-    filters = [word for word in rest if "=" in word and word.partition("=")[0] not in own]
-
-    def show(settings: ListSettings) -> None:
-        check_words(filters)
-        try:
-            print(_listing(settings, dict(word.split("=", 1) for word in filters)), flush=True)
-        except BrokenPipeError:  # as of `| head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    asked = [word for word in rest if word not in filters]
     help_text = _HELP.format(settings=described(ListSettings))
-    return run_command("run.py", ListSettings, asked, lambda: help_text, show)
+    return run_command("run.py", ListSettings, rest, lambda: help_text, _listing)
 
 
-def _listing(settings: ListSettings, filters: Mapping[str, str]) -> str:
-    """The table as text. Raises ConfigError where the folder holds no run, and as `_chosen`."""
-    everything = rows_of(settings.folder)
-    if not everything:
-        raise ConfigError("folder", f"holds no run: {settings.folder}")
-    rows = everything
-    for key, values in filters.items():
-        rows = _chosen(rows, everything, key, values.split(","))
+def _listing(settings: ListSettings) -> str:
+    """The table as text, the newest first. Raises ConfigError where the folder holds no run."""
+    rows = sorted(rows_of(settings.folder), key=lambda row: -row["written"])
     if not rows:
-        words = " ".join(f"{key}={value}" for key, value in filters.items())
-        return f"none of {len(everything)} runs fits {words}"
-    key = settings.sort.removeprefix("-")
-
-    def value(row: Row) -> Any:
-        return -row["written"] if key == "age" else row[key]
-
-    known = [row for row in rows if value(row) is not None]
-    known.sort(key=value, reverse=settings.sort.startswith("-"))
-    rows = [*known, *(row for row in rows if value(row) is None)]
+        raise ConfigError("folder", f"holds no run: {settings.folder}")
     if settings.tables.format == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
@@ -278,28 +228,6 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
             ]
         )
     return cells
-
-
-def _chosen(
-    rows: Sequence[Row], everything: Sequence[Row], key: str, wanted: Sequence[str]
-) -> list[Row]:
-    """The rows that have one of the values of a key, their own or a setting's, of which the end of
-    its name is enough; `name` may be a pattern. Raises ConfigError for a key that no run has, and a
-    state that there is not."""
-    for value in wanted if key == "state" else ():
-        check_choice("state", value, _STATES)
-    if key in _HEAD[:4]:
-        return [row for row in rows if any(fnmatchcase(row[key], value) for value in wanted)]
-    keys = sorted({name for row in everything for name in row["settings"]})
-    ends = [name for name in keys if f".{name}".replace(".settings", "").endswith(f".{key}")]
-    if key not in keys and len(ends) != 1:
-        hint = f"; expected {' or '.join(ends)}" if ends else nearest_key(key, [*_HEAD[:4], *keys])
-        if hint.startswith("; expected one of"):  # a hundred names
-            hint = "; docs/reference.md has them"
-        raise ConfigError(key, f"is not a setting of any run{hint}")
-    name = key if key in keys else ends[0]
-    known = [row for row in rows if name in row["settings"]]
-    return [row for row in known if as_word(row["settings"][name]) in wanted]
 
 
 @cache

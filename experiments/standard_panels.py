@@ -15,6 +15,7 @@ from looplab.training.assemble import build_task, trained_loops
 from .claims import Measured
 from .definition import PanelSpec, setting_of
 
+_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
 
@@ -64,6 +65,7 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
     held-out part, on a plain axis, where no level is zero's."""
     is_text = runs[0].config.task.is_text
     x: Sequence[float]
+    log = "" if is_text else "y"
     if spec.kind == "by_loop":
         key = "held_out" if is_text else "by_loop"
         x = range(1, max(run.arrays[key].shape[1] for run in runs) + 1)
@@ -71,8 +73,8 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
     else:
         x = sorted({float(setting_of(run.config, spec.x)) for run in runs})
         curves = _over_values(spec, runs, x)
+        log += "x" * (0 < _WIDE * x[0] <= x[-1])
     axes = (spec.x or "loop", "bits per byte" if is_text else "error of the last query")
-    log = ("x" if spec.log_x else "") + ("" if is_text else "y")
     return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(_error_name(runs)))
 
 

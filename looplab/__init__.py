@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from .training import Run, train, train_together
     from .training.run_folder.checkpoint import snapshots_of
 
-# Raised when a golden run ends with other bits than before (python -m tests.golden).
-NUMBERS = 1
-
 _MODULES = {
     "Config": ".conf.schema",
     "ConfigError": ".conf.mistakes",
@@ -67,21 +64,5 @@ __all__ = [
     "train_together",
 ]  # fmt: skip
 
-
-def _forget_absent_backend() -> None:
-    """Let matplotlib choose where a notebook's own backend, which its kernel names to all that it
-    starts, is not installed: matplotlib cannot be imported otherwise."""
-    from importlib.util import find_spec
-
-    try:
-        found = find_spec(os.environ["MPLBACKEND"].removeprefix("module://"))
-    except (ImportError, ValueError):
-        found = None
-    if found is None:
-        del os.environ["MPLBACKEND"]
-
-
-if os.environ.get("MPLBACKEND", "").startswith("module://"):
-    _forget_absent_backend()
 
 __getattr__ = importer(__name__, _MODULES)

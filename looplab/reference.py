@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, get_args, get_origin
 
-from looplab.benchmarks.settings import (
-    KernelSettings,
-    ParitySettings,
-    StepSettings,
-)
+from looplab.benchmarks.settings import KernelSettings, ParitySettings, StepSettings
 from looplab.conf.command import as_word
 from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
@@ -18,7 +14,6 @@ from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
-from looplab.openml_eval.settings import ShipSettings as CheckpointSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings
 
 _COMMANDS: dict[str, type[Any]] = {
@@ -27,7 +22,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,
     "python -m openml_eval action=fetch": FetchSettings,
-    "python -m openml_eval action=ship": CheckpointSettings,
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,

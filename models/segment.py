@@ -26,12 +26,7 @@ class Segment(Protocol):
     """The interface of a backend: the signature and the meaning of `run_segment`."""
 
     def __call__(
-        self,
-        loop: Loop,
-        state: LoopState,
-        e: Tensor,
-        span: Span,
-        context: StepContext = PLAIN,
+        self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
     ) -> tuple[LoopState, Tensor]: ...
 
 

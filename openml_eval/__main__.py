@@ -1,6 +1,5 @@
 """`python -m openml_eval held_out=720`: train on all tables but one, test on that one;
-`action=fetch`: get the tables of the published experiment, and one's own; `action=ship`: make a run
-the estimators' own checkpoint."""
+`action=fetch`: get the tables of the published experiment, and one's own."""
 
 if __name__ == "__main__":  # before the imports, which take a while
     from looplab.conf.entry import begin
@@ -12,7 +11,7 @@ import sys
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.mistakes import check_choice
-from looplab.openml_eval.settings import FetchSettings, RunSettings, ShipSettings, asked
+from looplab.openml_eval.settings import FetchSettings, RunSettings, asked
 
 _RESUMES = "stopped; the same command resumes"
 _RESUMES_SAVED = "stopped, with every training saved; the same command resumes"
@@ -25,7 +24,6 @@ and those of scikit-learn's solvers on the same contexts.
   python -m openml_eval 'held_out=[720,wind]' 'seeds=[0,1,2]' training.steps=2000
   python -m openml_eval protocol=reference scale=paper    # as published; wants a GPU
   python -m openml_eval action=fetch                      # get the tables first; it has a --help
-  python -m openml_eval action=ship --help                # a run as LoopedClassifier()'s checkpoint
 
 Settings, with their defaults:
 {settings}
@@ -45,14 +43,6 @@ Settings, with their defaults:
 {settings}
 An openml cache is only read.
 """
-_SHIP_HELP = """\
-Make a run the default checkpoint of LoopedClassifier() or LoopedRegressor().
-
-  python -m openml_eval action=ship run=runs/NAME name=classifier
-  python -m openml_eval action=ship run=runs/NAME name=regressor
-
-Copies the newest weights and their configuration; replaces the checkpoint of that name.
-"""
 
 
 def main(words: list[str]) -> int:
@@ -62,8 +52,6 @@ def main(words: list[str]) -> int:
     if action == "fetch":
         text = _FETCH_HELP.format(settings=described(FetchSettings))
         return run_command("openml_eval", FetchSettings, rest, lambda: text, _fetch, _RESUMES)
-    if action == "ship":
-        return run_command("openml_eval", ShipSettings, rest, lambda: _SHIP_HELP, _ship)
     if {"-h", "--help"} & set(rest):
         print(_RUN_HELP.format(settings=described(RunSettings)), end="")
         return 0
@@ -72,7 +60,7 @@ def main(words: list[str]) -> int:
 
 def _leave_one_out(action: str, words: list[str]) -> int:
     """Train and test with each table of the command left out."""
-    check_choice("action", action, ("run", "fetch", "ship"))
+    check_choice("action", action, ("run", "fetch"))
     settings, configs = asked(words)
     first = next(iter(configs.values()))
     check_folder("folder", first.folder)
@@ -89,12 +77,6 @@ def _fetch(settings: FetchSettings) -> str:
     from looplab.openml_eval.fetch import fetch
 
     return fetch(settings)
-
-
-def _ship(settings: ShipSettings) -> str:
-    from looplab.openml_eval.estimators import ship
-
-    return ship(settings)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,10 @@ from looplab.conf.mistakes import ConfigError, RunError
 from looplab.evaluation.load import LoadedModel, load_model
 from looplab.models import Queries
 from looplab.tasks import Prompts, Task
-from looplab.training.assemble import build_task
+from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
-from looplab.training.run_folder.checkpoint import ship as ship_folder
 
 from .context import Floats, Scaling, context_rows, model_inputs
-from .settings import SHIPPED_CLASSES, ShipSettings
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}
@@ -42,13 +40,13 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
     """Base of both estimators: a checkpoint, its loops, and contexts from the training set."""
 
     _shipped: ClassVar[str]
+    _classes: ClassVar[int]  # of its models; 0: a regression
 
     def __init__(
         self,
         checkpoint: str | PathLike[str] | None = None,
         n_loops: int | None = None,
         n_contexts: int = 4,
-        max_context: int | None = None,
         n_orders: int = 1,
         random_state: int | RandomState | None = 0,
         device: str = "auto",
@@ -56,7 +54,6 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.n_loops = n_loops
         self.n_contexts = n_contexts
-        self.max_context = max_context
         self.n_orders = n_orders
         self.random_state = random_state
         self.device = device
@@ -64,7 +61,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
     def _load(self, features: int) -> LoadedModel:
         """The checkpoint; ValueError if it reads fewer than `features` features."""
         path = SHIPPED / self._shipped if self.checkpoint is None else self.checkpoint
-        checkpoint = read_model(path, SHIPPED_CLASSES[self._shipped])
+        checkpoint = read_model(path, self._classes)
         dims = checkpoint.model.spec.dims
         if features > dims:
             raise ValueError(
@@ -86,16 +83,14 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         context has the same frequencies of `labels` [n]."""
         spec = checkpoint.model.spec
         contexts = _count("n_contexts", self.n_contexts)
-        size = checkpoint.context
-        if self.max_context is not None:
-            size = _count("max_context", self.max_context, spec.n_positions - 1)
-        self.n_loops_ = checkpoint.loops
+        self.n_loops_ = trained_loops(checkpoint.config)
         if self.n_loops is not None:
             self.n_loops_ = _count("n_loops", self.n_loops, checkpoint.model.loop.most_loops)
         device = place_exactly(self.device).device
         if device.type == "mps":
             raise ConfigError("device", "cannot be mps: predictions are made in float64")
         random = check_random_state(self.random_state)
+        size = min(checkpoint.config.task.points, spec.n_positions) - 1  # as in training
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
@@ -153,14 +148,13 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 
     `fit` scales the features (mean 0, variance 1; padded with zeros to the model's dimensions) and
     stores the training set as the model's context; nothing is trained. For a training set longer
-    than a context, probabilities are averaged over `n_contexts` contexts of `max_context` random
-    rows each. They are also averaged over the labels as given and swapped: exchanging the two
-    classes exchanges their probabilities.
+    than a context, probabilities are averaged over `n_contexts` contexts of random rows. They are
+    also averaged over the labels as given and swapped: exchanging the two classes exchanges their
+    probabilities.
 
-    checkpoint: a run folder or a .safetensors in one; None: the classifier that comes with the
-        project, in openml_eval/checkpoints/, trained on halfspaces only.
+    checkpoint: a run folder; None: the classifier that comes with the project, in
+        openml_eval/checkpoints/, trained on halfspaces only.
     n_loops: loops or layers; None: as in training.
-    max_context: None: as many rows as in training.
     n_orders: orders of the columns that answers are averaged over, the given one and random others,
         each at the cost of one. The model does not treat columns alike: in another order of them
         probabilities of the one that ships changed by .08 in the mean and at most .61 (.03 and .29
@@ -171,7 +165,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     Fitted: `classes_`, `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
-    _shipped = "classifier"
+    _shipped, _classes = "classifier", 2
     classes_: NDArray[Any]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -224,7 +218,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     Fitted: `n_features_in_`, `feature_names_in_`, and `n_loops_`, the number of loops.
     """
 
-    _shipped = "regressor"
+    _shipped, _classes = "regressor", 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store X [n, features] and y [n] as context. ValueError, one line, for an invalid
@@ -252,29 +246,18 @@ def _count(name: str, value: Any, most: int | None = None) -> int:
 
 
 def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
-    """The model of a run folder (its newest undamaged checkpoint) or of one checkpoint in it; its
-    task's data are not needed.
+    """The model of a run folder's newest undamaged checkpoint; its task's data are not needed.
 
     Issues a UserWarning for a damaged or altered file that has a replacement. Raises ConfigError,
-    one line, for a path that is neither, a damaged checkpoint, and a model with another number of
-    `classes` (0: a regression).
+    one line, for another path, damaged checkpoints, and a model with another number of `classes`
+    (0: a regression).
     """
     try:
         loaded = load_model(path, warnings.warn)
     except RunError as error:
         raise ConfigError("checkpoint", str(error)) from None
-    if loaded.classes != classes:
-        kind = _KINDS.get(loaded.classes, f"a classifier of {loaded.classes} classes")
+    if (own := loaded.model.spec.classes) != classes:
+        kind = _KINDS.get(own, f"a classifier of {own} classes")
         raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
     loaded.model.requires_grad_(False)
     return loaded
-
-
-def ship(settings: ShipSettings) -> str:
-    """Write a run's newest weights into checkpoints/<name>/ beside this file; a line on what was
-    written. ConfigError, before anything is written, for a folder that is no run, is damaged, or is
-    of the other kind."""
-    read_model(settings.run, SHIPPED_CLASSES[settings.name])
-    folder = ship_folder(Path(settings.run), SHIPPED / settings.name)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return f"{folder}: {size:,} bytes"

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 from contextlib import suppress
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -85,25 +84,23 @@ def _check_place(folder: Path, table: Table) -> None:
 def openml_table(openml_id: int, cached: Path | None = None) -> Table:
     """The numeric features and the two classes of OpenML's default target.
 
-    What the folder `cached` of a cache holds, description.xml and the data as ARFF or Parquet, is
-    read there, and nothing else of it: openml-python keeps pickles beside. What is missing is
-    downloaded. An ARFF file without the checksum of the description is not used.
+    What the folder `cached` of a cache holds, description.xml and dataset.arff, is read there, and
+    nothing else of it: openml-python keeps pickles beside. What is missing is downloaded. A file
+    without the checksum of the description is not used.
 
     Raises RunError if the table cannot be fetched (no network, no such id, an altered copy) or
     used.
     """
     fields, left_out = _description(openml_id, cached)
     name = fields["name"]
-    data = ("dataset.arff", f"dataset_{openml_id}.pq", "dataset.pq")
-    where, content = _content(openml_id, fields["url"], cached, *data)
-    is_copy, is_parquet = where != fields["url"], where.endswith(".pq")
-    # Of Parquet OpenML gives no checksum.
-    if not is_parquet and hashlib.md5(content).hexdigest() != fields["md5_checksum"]:
+    where, content = _content(openml_id, fields["url"], cached, "dataset.arff")
+    is_copy = where != fields["url"]
+    if hashlib.md5(content).hexdigest() != fields["md5_checksum"]:
         raise RunError(
             f"{where} is altered or incomplete, its md5 is not the one that OpenML gives: "
             f"{'repair the cache, or leave cache_dir= out' if is_copy else 'try again'}"
         )
-    frame = _frame(name, content, is_parquet).drop(columns=left_out, errors="ignore")
+    frame = _frame(name, content).drop(columns=left_out, errors="ignore")
     # In the first sentence of its description a rebuilt table says that it is one.
     text = " ".join(fields.get("description", "it has no description").split())
     sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
@@ -137,11 +134,10 @@ def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], l
     raise RunError(f"{where} is no complete description of table {openml_id}")
 
 
-def _content(openml_id: int, url: str, cached: Path | None, *names: str) -> tuple[str, bytes]:
-    """The path of the first of these files that the cache has, or else the url; and its content."""
-    for path in [cached / name for name in names] if cached else []:
-        if path.is_file():
-            return str(path), path.read_bytes()
+def _content(openml_id: int, url: str, cached: Path | None, name: str) -> tuple[str, bytes]:
+    """The path of a file in the cache, or else the url; and its content."""
+    if cached and (path := cached / name).is_file():
+        return str(path), path.read_bytes()
     try:
         answer = requests.get(url, timeout=_SECONDS)
         answer.raise_for_status()
@@ -157,16 +153,14 @@ def _content(openml_id: int, url: str, cached: Path | None, *names: str) -> tupl
         ) from None
 
 
-def _frame(name: str, content: bytes, is_parquet: bool) -> Any:
-    """The columns of an ARFF or Parquet file as a pandas DataFrame, nominal ones as categories."""
+def _frame(name: str, content: bytes) -> Any:
+    """The columns of an ARFF file as a pandas DataFrame, nominal ones as categories."""
     import arff
     import pandas
 
     try:
-        if is_parquet:
-            return pandas.read_parquet(BytesIO(content))
         document = arff.loads(content.decode())
-    except (arff.ArffException, ValueError, OSError) as error:
+    except (arff.ArffException, ValueError) as error:
         raise RunError(f"{name}'s file cannot be read: {one_line(error)[:300]}") from None
     kinds = dict(document["attributes"])
     frame = pandas.DataFrame(document["data"], columns=[*kinds])

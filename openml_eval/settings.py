@@ -1,18 +1,16 @@
-"""Settings of `python -m openml_eval`, `action=fetch` and `action=ship`. No torch, pandas or numpy
-here.
+"""Settings of `python -m openml_eval` and `action=fetch`. No torch, pandas or numpy here.
 
 settings, configs = asked(["held_out=720", "model=looped", "training.steps=2000"])
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from looplab.conf.checks.folders import check_folder
-from looplab.conf.mistakes import ConfigError, check_choice, nearest
-from looplab.conf.saved import read_config
+from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import settings_from_words
@@ -23,7 +21,6 @@ DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openm
 _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
-SHIPPED_CLASSES = {"classifier": 2, "regressor": 0}  # of the checkpoints that ship; 0: regression
 
 
 @dataclass(frozen=True)
@@ -69,19 +66,6 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 def table_name(path: Path | str) -> str:
     """The name of the table in a file."""
     return _ENDING.sub("", Path(path).name)
-
-
-@dataclass(frozen=True)
-class ShipSettings:
-    """The run, and the checkpoint it becomes."""
-
-    run: str = setting(MISSING, "the finished run")
-    name: str = setting(MISSING, "classifier or regressor")
-
-    def check(self) -> None:
-        """Raises ConfigError for a name that no estimator has, and for a folder that is no run."""
-        check_choice("name", self.name, SHIPPED_CLASSES)
-        read_config(Path(self.run))
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,6 @@ class Tables(_TableTask):
     Without `held_out`, all tables are trained on, and evaluation has the prompts of training.
     """
 
-    def no_distinct_functions(self) -> str:
-        return "its functions are those of the tables"
-
     def for_evaluation(self) -> Task:
         settings = vars(self) | {"distinct_prompts": 0, "distinct_functions": 0}
         return HeldOut(**settings) if self.held_out else Tables(**settings)

@@ -82,7 +82,6 @@ class Task(ABC):
     is_text: ClassVar[bool] = False  # prompts are tokens of a text instead of pairs
     left_padded: ClassVar[bool] = False  # inputs with fewer features are in the last dimensions
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
-    min_dims: ClassVar[int] = 1  # the least visible dimensions
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -91,14 +90,6 @@ class Task(ABC):
         divisor: object = self.divisor
         if not (isinstance(divisor, int | float) and divisor > 0):
             raise ConfigError("divisor", f"must be a plain number above 0, got {divisor!r}")
-        if self.distinct_functions:
-            if self.distinct_prompts:
-                raise ConfigError(
-                    "distinct_functions",
-                    "has no meaning with distinct_prompts, each of which has its own function",
-                )
-            if reason := self.no_distinct_functions():
-                raise ConfigError("distinct_functions", f"cannot be given: {reason}")
 
     @property
     @abstractmethod
@@ -128,10 +119,6 @@ class Task(ABC):
         model that was trained on finitely many prompts or functions."""
         return replace(self, distinct_prompts=0, distinct_functions=0)
 
-    def no_distinct_functions(self) -> str:
-        """The reason why this task cannot have finitely many functions; empty if it can."""
-        return ""
-
     def functions(self) -> Any:
         """The parameters of all of its `distinct_functions` functions, as `parameters` returns
         them."""
@@ -158,7 +145,6 @@ class Task(ABC):
         """Sample `batch` prompts of `points` pairs on the generator's device.
 
         Only the first `dims` dimensions are visible: the others are zero in x and do not affect y.
-        Raises ValueError for dims outside min_dims..self.dims.
         """
         return self.draw(generator, batch, points, dims)[0]
 
@@ -168,8 +154,6 @@ class Task(ABC):
         """The prompts of `sample` and the parameters of their functions, as `parameters` returns
         them."""
         dims = self.dims if dims is None else dims
-        if not self.min_dims <= dims <= self.dims:
-            raise ValueError(f"dims must lie in {self.min_dims}..{self.dims}, got {dims}")
         random: RandomSource = FreshNumbers(generator, batch)
         count = self.distinct_prompts or self.distinct_functions
         numbered = random
@@ -218,20 +202,17 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
 
 
 def _defaults(cls: type[Task]) -> dict[str, Any]:
-    """The settings that a task adds, with their defaults. Raises TypeError for fields that cannot
-    be settings, or that its dataclass has not made yet."""
-    shared = {field.name for field in fields(Task)}
-    settings = [field for field in fields(cls) if field.name not in shared]
+    """The settings that a task adds, with their defaults. Raises TypeError for one without, and for
+    settings of which @dataclass has not made fields yet."""
     if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
         raise TypeError(f"{cls.__name__} needs @dataclass(frozen=True) below @register_task")
-    for field in settings:
-        if hasattr(Task, field.name) or field.name == "name":
-            raise TypeError(f"{cls.__name__}.{field.name} hides what every task has: rename it")
+    shared, found = {field.name for field in fields(Task)}, dict[str, Any]()
+    for field in (field for field in fields(cls) if field.name not in shared):
         if field.default is MISSING:
             raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")
-    return {
-        f.name: list(f.default) if isinstance(f.default, tuple) else f.default for f in settings
-    }
+        is_tuple = isinstance(field.default, tuple)
+        found[field.name] = [*field.default] if is_tuple else field.default
+    return found
 
 
 def task_class(name: str) -> type[Task]:
@@ -248,14 +229,9 @@ def make_task(
     settings: Mapping[str, Any] | None = None,
     distinct_functions: int = 0,
 ) -> Task:
-    """Build a registered task; ValueError for a setting that it does not have."""
-    cls = task_class(name)
-    names = {field.name for field in fields(cls)}
-    for key in settings or {}:
-        if key not in names:
-            raise ValueError(f"task {name} has no setting {key!r}{nearest(key, names)}")
+    """Build a registered task; TypeError for a setting that it does not have."""
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in (settings or {}).items()}
-    return cls(dims, distinct_prompts, distinct_functions, **values)
+    return task_class(name)(dims, distinct_prompts, distinct_functions, **values)
 
 
 @dataclass(frozen=True)

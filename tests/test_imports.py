@@ -211,7 +211,7 @@ def test_the_command_trains_and_evaluates(installed: Path, elsewhere: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["probing", "openml_eval", "benchmarks.parity"])
+@pytest.mark.parametrize("module", ["probing", "openml_eval", "benchmarks.step"])
 def test_other_commands_are_there(module: str, installed: Path, elsewhere: Path) -> None:
     assert "python -m" in python(["-m", f"looplab.{module}", "--help"], installed, elsewhere)
 

@@ -167,7 +167,7 @@ def test_a_question_in_one_file(tmp_path: Path) -> None:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     (verdict,) = result["verdicts"]
     assert verdict["claim"] == "wider_models_rest"
-    shell("run.py action=report experiment=wide", tmp_path)
+    shell("run.py action=report", tmp_path)
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert "What one more loop moves, by width" in page
 

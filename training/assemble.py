@@ -71,9 +71,6 @@ def build_curriculum(config: Config, task: Task) -> Curriculum:
     """The curriculum; a tied or standard model always makes all its loops, with the last in the
     loss and gradients through all."""
     curriculum, looped = config.curriculum, config.model.family == "looped"
-    start = curriculum.dims.start
-    if start is not None and start < task.min_dims:
-        raise ConfigError("curriculum.dims.start", f"must be at least {task.min_dims}, got {start}")
     return Curriculum(
         dims=_schedule(curriculum.dims, task.dims),
         points=_schedule(curriculum.points, config.task.points),

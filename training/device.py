@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,8 +15,7 @@ from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
 
-# The least compute capability of a GPU: for our kernels (bf16 products), for torch.compile.
-_LEAST_CAPABILITY = {"triton": (8, 0), "compile": (7, 0)}
+_LEAST_CAPABILITY = (8, 0)  # of a GPU, which has bf16 products
 _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are made for
 
 
@@ -96,54 +94,39 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
         if device.type != "cuda":
             return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
-        if problem := _missing("triton", device):
+        if problem := _missing(device):
             return "eager", f"triton {problem}"
         return "triton", "our own kernels for this GPU"
-    if backend != "eager" and (problem := _missing(backend, device)):
+    problem = _missing(device) if backend == "triton" else None
+    if backend == "cpu" and device.type != "cpu":
+        problem = "needs a CPU"
+    if problem:
         raise ConfigError("backend", f"cannot be {backend} on {device}: it {problem}")
     return backend, "as asked"
 
 
-def _missing(backend: str, device: torch.device) -> str | None:
-    """Says what a backend other than eager needs and this machine lacks, as in "it needs …"; None
-    where it lacks nothing."""
-    if backend == "cpu":
-        return None if device.type == "cpu" else "needs a CPU"
-    if device.type == "cpu" and backend == "compile":
-        # As torch.compile looks for it.
-        return _missing_compiler("CXX", "clang++" if sys.platform == "darwin" else "g++")
+def _missing(device: torch.device) -> str | None:
+    """Says what our kernels need and this machine lacks, as in "needs …"; None where it lacks
+    nothing."""
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
     if device.type != "cuda" and not is_interpreted:
-        if backend == "compile":
-            return "needs an NVIDIA GPU or a CPU"
         return "needs an NVIDIA GPU (TRITON_INTERPRET=1 runs it on a CPU, slowly, to check it)"
     if (spec := find_spec("triton")) is None or spec.origin is None:  # or a folder of that name
         return "needs the package triton, which is not installed"
     if is_interpreted:
         return None
-    capability, least = torch.cuda.get_device_capability(device), _LEAST_CAPABILITY[backend]
-    if capability < least:
-        return "needs compute capability {}.{}, and this GPU has {}.{}".format(*least, *capability)
+    capability = torch.cuda.get_device_capability(device)
+    if capability < _LEAST_CAPABILITY:
+        return "needs compute capability 8.0, and this GPU has {}.{}".format(*capability)
     properties = torch.cuda.get_device_properties(device)
     shared = getattr(properties, "shared_memory_per_block_optin", _LEAST_SHARED)
-    if backend == "triton" and shared < _LEAST_SHARED:
+    if shared < _LEAST_SHARED:
         return (
             f"needs {_LEAST_SHARED // 1024} KiB of shared memory, and this GPU has {shared // 1024}"
         )
     # Triton compiles the code that launches its kernels on the machine that runs them.
-    return _missing_compiler("CC", "gcc", "clang")
-
-
-def _missing_compiler(variable: str, *commands: str) -> str | None:
-    """Says so where there is no compiler, by the name in an environment variable or one of
-    `commands`, or no headers for it."""
-    command = os.environ.get(variable)
-    if not any(map(shutil.which, [command] if command else commands)):
-        language = "C" if variable == "CC" else "C++"
-        return (
-            f"needs a {language} compiler ({' or '.join(commands)}, "
-            f"or the one that {variable} names)"
-        )
+    if not any(map(shutil.which, (os.environ.get("CC", "gcc"), "clang"))):
+        return "needs a C compiler (gcc, clang, or the one that CC names)"
     if not Path(sysconfig.get_path("include", "posix_prefix"), "Python.h").exists():
         return "needs Python's headers (the package python3-dev, or the like)"
     return None

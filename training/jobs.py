@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
 from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
 from .device import place
-from .progress import Progress
+from .progress import on_terminal
 from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
-_LOOK = 1.0  # seconds between two looks at locked folders, and at the work that is left
-_FORMAT = "{percentage:3.0f}%|{bar}| {postfix}, {elapsed} so far, {remaining} left"
+_LOOK = 1.0  # seconds between two looks at locked folders
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -81,28 +81,23 @@ def processes_for(jobs: int, asked: int | None, config: Config) -> int:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    at_once: int,
-    logs: Path,
-    devices: Sequence[str] = (),
-    left: Callable[[], float] | None = None,
+    jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str] = ()
 ) -> list[Outcome]:
-    """The outcomes of all jobs, in their order; prints a line for each that ends. `left` returns
-    the seconds of work that are still to come; without it, all jobs count the same.
+    """The outcomes of all jobs, in their order; prints a line for each that ends.
 
     With `at_once` 1 and no `devices` they run in this process, one after another, with their
     output. Otherwise each has a process with its share of the cores, whose output goes to the
     folder `logs`, and the numbers of CUDA `devices` are given in turn. A job whose folder
     another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
-    is free. One whose process is lost, as when the kernel runs out of memory, is tried a second
-    time after all others, from its last checkpoint.
+    is free. One whose process is lost, as when the kernel runs out of memory, has failed.
 
     At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
     with its exit code. If this process is killed, those it started save and end too.
     """
-    with _Progress(len(jobs), left) as progress:
-        queue = _Queue(jobs, at_once, logs, devices, progress)
+    hidden = len(jobs) == 1 or not on_terminal()  # a single job shows its own progress
+    with tqdm(total=len(jobs), unit="job", leave=False, disable=hidden) as bar:
+        queue = _Queue(jobs, at_once, logs, devices, bar)
         queue.work()
     return queue.outcomes
 
@@ -111,21 +106,15 @@ class _Queue:
     """The jobs in line, those at work, and the outcomes of those that have ended."""
 
     def __init__(
-        self,
-        jobs: Sequence[Job],
-        at_once: int,
-        logs: Path,
-        devices: Sequence[str],
-        progress: _Progress,
+        self, jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str], bar: tqdm[Any]
     ) -> None:
-        self.jobs, self.at_once, self.progress = jobs, at_once, progress
+        self.jobs, self.at_once, self._bar = jobs, at_once, bar
         self.outcomes = [Outcome()] * len(jobs)
         self._in_processes = at_once > 1 or bool(devices)
         names = [re.sub(r"[^\w=.-]", "_", job.name)[:100] for job in jobs]
         self._logs = [logs / f"{name}.txt" for name in names]
         self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
-        self._lost: set[int] = set()  # jobs whose process was lost once
         self._devices = [*devices] * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
@@ -136,12 +125,9 @@ class _Queue:
             while self._waiting or self._locks or self._running:
                 index = self._next() if len(self._running) < self.at_once else None
                 if index is None:
-                    ended = wait([*self._running], _LOOK)
-                    for receiver in ended:
+                    for receiver in wait([*self._running], _LOOK):
                         assert isinstance(receiver, Connection)
                         self._collect(receiver)
-                    if not ended:
-                        self.progress.show()
                 elif self._in_processes:
                     self._start(index)
                 else:
@@ -179,35 +165,33 @@ class _Queue:
         try:
             outcome = receiver.recv()
         except (EOFError, OSError):  # maybe in the middle of it
-            outcome = None
+            process.join()
+            how = f"its process {describe_exit(process.exitcode or 0)}"
+            outcome = Outcome(failure=f"{how}; {self._logs[index]} has more")
         process.join()
         del self._running[receiver]
         if device:
             self._devices.append(device)
-        if outcome is not None:
-            self._keep(index, outcome)
-            return
-        how = f"its process {describe_exit(process.exitcode or 0)}"
-        if index in self._lost:
-            self._keep(index, Outcome(failure=f"tried twice: {how}; {self._logs[index]} has more"))
-            return
-        self._lost.add(index)
-        self._waiting.append(index)
-        self.progress.write(f"{self.jobs[index].name}: {how}, it is tried once more")
+        self._keep(index, outcome)
 
     def _keep(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of a job that ended, print its line, or put a held one back."""
         job = self.jobs[index]
         if outcome.held:
             self._locks[index], holder = outcome.held
-            self.progress.write(f"{job.name}: in use by {holder}, waiting")
+            self._say(f"{job.name}: in use by {holder}, waiting")
             return
         if outcome.stopped:
             raise SystemExit(outcome.stopped)
         self.outcomes[index] = outcome
         failed = f"failed: {outcome.failure}" if outcome.failure else ""
-        self.progress.ended += 1
-        self.progress.write(f"{job.name}: {failed or job.describe(outcome.result)}")
+        self._say(f"{job.name}: {failed or job.describe(outcome.result)}")
+        self._bar.update()
+
+    def _say(self, line: str) -> None:
+        """Print a line above the bar, on stdout."""
+        self._bar.write(line, file=sys.stdout)
+        sys.stdout.flush()
 
     def _stop(self) -> None:
         """End every process by SIGTERM, which saves first, and wait for them, whatever a second
@@ -286,29 +270,3 @@ def _masked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-
-
-class _Progress(Progress):
-    """Shows how far several jobs are; a single job shows its own progress."""
-
-    def __init__(self, jobs: int, left: Callable[[], float] | None) -> None:
-        self.jobs, self.ended = jobs, 0
-        self._left = left or (lambda: float(self.jobs - self.ended))
-        super().__init__(max(self._left(), 1e-9), "", "", bar_format=_FORMAT)
-        self.bar.disable = self.bar.disable or jobs == 1
-
-    def write(self, line: str) -> None:
-        """Print a line on stdout."""
-        self.bar.write(line, file=sys.stdout)
-        sys.stdout.flush()
-
-    def show(self) -> None:
-        """Show how much is left."""
-        if self.jobs > 1:
-            self.bar.set_postfix_str(f"{self.ended} of {self.jobs} done", refresh=False)
-            self.update(max(self.total - self._left() - self.done, 0))
-
-    def line(self, seconds: float) -> str:
-        share = self.done / self.total
-        line = f"{self.ended} of {self.jobs} done, {share:.0%} of the work"
-        return f"{line}, about {self.remaining(seconds)} left" if share else line

@@ -103,8 +103,7 @@ class RunLog:
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl")
-        for problem in self.metrics.keep_until(step):
-            print(f"{self.metrics.path}: {problem}; left out", flush=True)
+        self.metrics.keep_until(step)
         self._wandb: Any = _start_wandb(config, folder)
         self._board: Any = None
         if config.tensorboard:
@@ -180,14 +179,14 @@ class Screen:
         loss = " to ".join(dict.fromkeys(f"{f(losses):.4g}" for f in (min, max)))
         done = self.work(step) - self.work(self.start[1])
         seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
-        remaining = tqdm.format_interval(int(seconds))
+        left = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            self.bar.set_postfix({"loss": loss, **sizes, "left": remaining})
+            self.bar.set_postfix({"loss": loss, **sizes, "left": left})
             return
         runs = f"{len(losses)} runs  " if len(losses) > 1 else ""
         print(
             f"step {step}/{self.steps}  {runs}loss {loss}  loops {stage.loops}  dims {stage.dims}  "
-            f"points {stage.points}  {rate:.1f} steps/s  {remaining} left",
+            f"points {stage.points}  {rate:.1f} steps/s  {left} left",
             flush=True,
         )

@@ -33,16 +33,15 @@ from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
 
 
-def train(config: Config, again: bool = False, until: int | None = None) -> Run:
+def train(config: Config, again: bool = False) -> Run:
     """Train in the run folder of the configuration, or go on from its last checkpoint.
 
-    A finished run is returned without training. With `until` training saves and pauses after that
-    many steps, unless it is further already; the next call goes on. With `again` an existing folder
-    is renamed and training starts again, except for an unfinished training by today's code that has
-    its snapshots so far, which goes on, to the same end. Raises ConfigError for a mistake in the
-    configuration (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is
-    saved), HeldElsewhere where another process holds the folder, RunError where the disk is full,
-    and Diverged, which is one, for a loss or gradient that is not finite.
+    A finished run is returned without training. With `again` an existing folder is renamed and
+    training starts again, except for an unfinished training by today's code that has its snapshots
+    so far, which goes on, to the same end. Raises ConfigError for a mistake in the configuration
+    (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is saved),
+    HeldElsewhere where another process holds the folder, RunError where the disk is full, and
+    Diverged, which is one, for a loss or gradient that is not finite.
 
     Under torchrun all its processes call this and train the run together (processes.py): the first
     writes, each returns the run.
@@ -50,25 +49,23 @@ def train(config: Config, again: bool = False, until: int | None = None) -> Run:
     with joined(config) as processes:
         session = Session(config, processes)
         with held([session], again):
-            session.begin(until)
-            if session.step < session.end:
+            if session.begin():
                 _make_steps(session)
         return session.run()
 
 
 def _make_steps(session: Session) -> None:
-    """The loop: make the steps up to `session.end`. The host waits for the device only to log or
-    save."""
+    """The loop: make the steps that are left. The host waits for the device only to log or save."""
     trainer, training = session.trainer, session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.count_time(1)
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
-        while session.step < session.end:
+        while session.step < training.steps:
             trainer.update(session.step)
             session.step += 1
             screen.tick()
             signal = session.signal(signals)  # read once: a later one counts for the next step
-            pause = signal != 0 or session.step == session.end
+            pause = signal != 0 or session.step == training.steps
             save = pause or session.step % training.checkpoint_every == 0
             if save or session.step % training.log_every == 0 or session.step in training.snapshots:
                 totals = session.record(save, pause)
@@ -99,7 +96,7 @@ class Session:
         task.data.check(config.task.points)
         model = self.placement.prepare(build_model(config, task))
         self.trainer = Trainer(config, task, curriculum, model, processes=processes)
-        self.step = self.end = 0
+        self.step = 0
         self.clock = Clock()
         self.log: RunLog | None = None
 
@@ -118,17 +115,18 @@ class Session:
                 self.step = first.step
                 self.trainer.load(first)
 
-    def begin(self, until: int | None) -> None:
-        """Set the last step of this training; if there are steps to make, print a description of
-        the run and open its log."""
-        steps = self.config.training.steps
-        self.end = steps if until is None else min(until, steps)
-        if self.step < self.end and self.writes:
+    def begin(self) -> bool:
+        """Return whether there are steps to make; if so, print a description of the run and open
+        its log."""
+        if self.step == self.config.training.steps:
+            return False
+        if self.writes:
             print_description(
                 self.folder.path, self.config, self.trainer, self.placement.why, self.step
             )
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
+        return True
 
     def count_time(self, share: float) -> None:
         """From now on this share of the time counts for the run, whose steps go on now."""
@@ -186,8 +184,9 @@ class Session:
         stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
         batch: dict[str, Tensor] = {}
         norms = []
+        trainer.prepare(step)
         for shard in range(self.config.training.shards):
-            prompts = trainer.prompts(step, shard)
+            prompts = trainer.draw(stage, shard)
             batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
             states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
             *_, (state, _) = states

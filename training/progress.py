@@ -1,14 +1,14 @@
-"""The progress of a computation: a bar on a terminal, else a line every half minute; and the
-fraction of a training's work before a step, whose steps cost more as loops and points grow.
+"""The progress of a computation; and the fraction of a training's work before a step, whose steps
+cost more as loops and points grow.
 
+with Progress(total=300, what="probes", unit="step") as progress:
+    progress.update()
 work = Work(curriculum, steps=7000)
-remaining = seconds_so_far * (1 - work(step)) / (work(step) - work(first_step))
+seconds = work(step) * seconds_of_all_steps
 """
 
 import sys
-import time
 from collections.abc import Callable
-from typing import Any, Self
 
 import numpy as np
 from tqdm import tqdm
@@ -16,7 +16,7 @@ from tqdm import tqdm
 from looplab.curricula import Curriculum, Stage
 
 _DELAY = 2  # seconds before the bar appears
-_BETWEEN_LINES = 30.0  # seconds
+_BETWEEN_LINES = 30.0  # seconds, where it is no terminal
 _PARTS = 500  # of a training, each with the cost of its middle step
 
 
@@ -25,22 +25,12 @@ def on_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-class Progress:
-    """Progress through `total` units, of which `done` are done at the start, on stderr.
+class Progress(tqdm):  # type: ignore[type-arg]
+    """A bar on stderr of `total` units, of which `done` are done at the start; it is drawn every
+    half minute where stderr is no terminal."""
 
-    with Progress(total=300, what="probes", unit="step") as progress:
-        ...
-        progress.update()
-    """
-
-    def __init__(
-        self, total: float, what: str, unit: str, done: float = 0, bar_format: str | None = None
-    ) -> None:
-        self.total, self.what, self.unit, self.done = total, what, unit, done
-        self._first, self._start_time = done, time.monotonic()
-        self._last = self._start_time
-        self.on_terminal = on_terminal()
-        self.bar: tqdm[Any] = tqdm(
+    def __init__(self, total: int, what: str, unit: str, done: int = 0) -> None:
+        super().__init__(
             total=total,
             initial=done,
             desc=what,
@@ -48,34 +38,10 @@ class Progress:
             delay=_DELAY,
             leave=False,
             dynamic_ncols=True,
-            disable=not self.on_terminal,
-            bar_format=bar_format,
+            mininterval=0.1 if on_terminal() else _BETWEEN_LINES,
+            miniters=1,
+            disable=sys.stderr is None,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.bar.close()
-
-    def update(self, count: float = 1) -> None:
-        """Count more units."""
-        self.done += count
-        self.bar.update(count)
-        now = time.monotonic()
-        if not self.on_terminal and now - self._last >= _BETWEEN_LINES and self.done < self.total:
-            self._last = now
-            print(self.line(now - self._start_time), file=sys.stderr, flush=True)
-
-    def line(self, seconds: float) -> str:
-        """The line that is printed every half minute, so many seconds after the start."""
-        left = self.remaining(seconds)
-        return f"{self.what}: {self.unit} {self.done:,} of {self.total:,}, {left} left"
-
-    def remaining(self, seconds: float) -> str:
-        """The time that the rest takes, at the rate of these seconds since the start."""
-        rate = (self.done - self._first) / seconds
-        return tqdm.format_interval(int((self.total - self.done) / rate)) if rate else "?"
 
 
 class Work:

@@ -68,16 +68,8 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
             raise RunError(f"{folder.path}: {reason}")
     if not checkpoint or not finished:
         folder.note_code(config, backend, step)
-    missing = _missing_snapshots(folder.path, config, step)
-    if step in missing:
-        missing.remove(step)
+    if step in _missing_snapshots(folder.path, config, step):
         keep_snapshot(folder.path, step, trainer.state())
-    if missing:
-        print(
-            f"{folder.path}: no snapshot of steps {', '.join(map(str, missing))}: it was past them "
-            "when training.snapshots asked (again=true trains again)",
-            flush=True,
-        )
     if not checkpoint:  # after the snapshot: from this one on training goes on
         save_checkpoint(folder.checkpoints, 0, trainer.state())
     return step
@@ -94,8 +86,8 @@ def _newest(folder: RunFolder) -> Checkpoint | None:
     return checkpoint
 
 
-def _missing_snapshots(path: Path, config: Config, step: int) -> list[int]:
-    """The steps up to this one of which `training.snapshots` asks for a snapshot and none is there,
-    in their order."""
+def _missing_snapshots(path: Path, config: Config, step: int) -> set[int]:
+    """The steps up to this one of which `training.snapshots` asks for a snapshot and none is
+    there."""
     asked = {each for each in config.training.snapshots if each <= step}
-    return sorted(asked - snapshots_of(path).keys())
+    return asked - snapshots_of(path).keys()

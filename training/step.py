@@ -112,11 +112,6 @@ class Trainer:
         stage = self.curriculum(step)
         self.runner.run(stage, partial(self.compute, stage), self.generators)
 
-    def prompts(self, step: int, shard: int) -> Prompts:
-        """The batch of one shard of a step, sampled again."""
-        self.prepare(step)
-        return self.draw(self.curriculum(step), shard)
-
     def fetch(self) -> Totals:
         """Read the totals, which waits for the device, and reset them."""
         count, bad, *sums = self.totals.tolist()

@@ -28,7 +28,7 @@ from .step import Batch, Trainer
 # Settings in which runs that are trained together may differ: each has its own weights, prompts,
 # optimiser and weight average.
 _MAY_DIFFER = (
-    *("seed", "folder", "device", "wandb", "tensorboard", "name", "scale", "recipe"),
+    *("seed", "folder", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation", "figures", "tables"),
     *("training.optimizer", "training.learning_rate", "training.muon_rate", "training.beta1"),
     *("training.beta2", "training.epsilon", "training.weight_decay", "training.clip"),
@@ -40,9 +40,7 @@ _MAY_DIFFER = (
 _MOST_VALUES = 2**14  # a thread, in the state of a loop, up to which together is faster
 
 
-def train_together(
-    configs: Sequence[Config], again: bool = False, until: int | None = None
-) -> list[Run | RunError]:
+def train_together(configs: Sequence[Config], again: bool = False) -> list[Run | RunError]:
     """Train runs whose models have one shape together: for each the result of `train`, or its
     Diverged, which does not affect the others.
 
@@ -54,7 +52,7 @@ def train_together(
     """
     if len(configs) == 1:
         try:
-            return [train(configs[0], again, until)]
+            return [train(configs[0], again)]
         except Diverged as failure:
             return [failure]
     if launched() is not None:
@@ -67,14 +65,11 @@ def train_together(
     sessions = [Session(config) for config in configs]
     if len({session.folder.path for session in sessions}) < len(sessions):
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
-    if len({session.trainer.device for session in sessions}) > 1:
-        raise ConfigError("device", "cannot differ in runs that are trained together")
     failures: dict[Session, Diverged] = {}
     with held(sessions, again):
         for session in sessions:
-            session.begin(until)
-        end = sessions[0].end
-        stops = sorted({end, *(session.step for session in sessions if session.step < end)})
+            session.begin()
+        stops = sorted({configs[0].training.steps, *(session.step for session in sessions)})
         with deferred_signals() as signals, memory_errors(sessions[0].folder.path):
             for stop_at in stops:  # the runs behind catch up first
                 while group := [s for s in sessions if s.step < stop_at and s not in failures]:
@@ -90,7 +85,7 @@ def _make_steps(
     trainers, training = [session.trainer for session in group], group[0].config.training
     trainer = trainers[0] if len(group) == 1 else Ensemble(trainers)
     snapshots = {step for session in group for step in session.config.training.snapshots}
-    step, end, curriculum = group[0].step, group[0].end, trainers[0].curriculum
+    step, curriculum = group[0].step, trainers[0].curriculum
     failures: dict[Session, Diverged] = {}
     for session in group:
         session.count_time(1 / len(group))
@@ -102,7 +97,7 @@ def _make_steps(
                 session.step = step
             screen.tick()
             signal = signals[0] if signals else 0
-            pause = signal != 0 or step == end
+            pause = signal != 0 or step == training.steps
             save = pause or step % training.checkpoint_every == 0
             if save or step % training.log_every == 0 or step in snapshots:
                 losses = []

@@ -44,21 +44,11 @@ def check_launch(config: Config, launch: Launch) -> None:
     """Raises ConfigError where these processes cannot share the training of a configuration."""
     training, size = config.training, launch.size
     if training.shards % size:
-        key, needs = "training.shards", f"{size} processes need a multiple of {size}"
-        if training.batch_size % size:
-            problem = f", which training.batch_size={training.batch_size} has no parts for"
-        else:
-            problem = (
-                f": training.shards={size} would do, a run of its own, as shards are a part of its "
-                "numbers and name"
-            )
-        raise ConfigError(key, f"is {training.shards}, but {needs}{problem}")
-    if config.device.startswith("mps") or ":" in config.device:
-        raise ConfigError(
-            "device",
-            f"cannot be {config.device} under torchrun, where each process has a GPU of its own: "
-            "auto, cuda or cpu",
-        )
+        problem = f"must be a multiple of the {size} processes, got {training.shards}"
+        raise ConfigError("training.shards", problem)
+    if config.device not in ("auto", "cuda", "cpu"):
+        problem = f"must be auto, cuda or cpu under torchrun, got {config.device}"
+        raise ConfigError("device", problem)
 
 
 def refuse_torchrun(what: str) -> None:

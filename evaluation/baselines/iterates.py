@@ -35,22 +35,15 @@ def normal_equations(xs: Floats, ys: Floats, penalty: float = 0.0) -> Equations:
     return Equations(matrix + penalty * np.eye(xs.shape[2]), right)
 
 
-def gradient_descent(
-    equations: Equations, rate: float | Floats, preconditioner: Floats | None = None
-) -> Iterator[Floats]:
-    """w ← w − rate · P (A w − b) from 0, without end: the weights [B, n, d] from step 0 on.
-
-    `rate` is one number, or one for each prefix [B, n]; P [d, d] is the identity unless given. Too
-    high a rate diverges."""
+def gradient_descent(equations: Equations, rate: float) -> Iterator[Floats]:
+    """w ← w − rate · (A w − b) from 0, without end: the weights [B, n, d] from step 0 on. A rate
+    that is too high diverges."""
     weights = np.zeros_like(equations.right)
-    rates = np.asarray(rate)[..., None]
     while True:
         yield weights
         with np.errstate(over="ignore", invalid="ignore"):
             gradient = _times(equations.matrix, weights) - equations.right
-            if preconditioner is not None:
-                gradient = gradient @ preconditioner.T
-            weights = weights - rates * gradient
+            weights = weights - rate * gradient
 
 
 def conjugate_gradients(equations: Equations) -> Iterator[Floats]:
@@ -109,16 +102,6 @@ def predictions(queries: Floats, weights: Iterator[Floats], steps: Collection[in
                 if step in steps
             ]
         )
-
-
-def best_rates(equations: Equations) -> Floats:
-    """The rate for each prefix [B, n] at which gradient descent converges fastest in the worst
-    case: 2 over the sum of the largest and the least eigenvalue (that is not zero)."""
-    values = np.linalg.eigvalsh(equations.matrix)
-    largest = values[..., -1]
-    zero = values <= largest[..., None] * values.shape[-1] * np.finfo(np.float64).eps
-    least = np.where(zero, np.inf, values).min(-1)
-    return 2 / np.where(largest > 0, largest + least, 2)
 
 
 def best_rate(equations: Equations, queries: Floats, ys: Floats, steps: int) -> float:

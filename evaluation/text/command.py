@@ -1,19 +1,20 @@
 """`python run.py action=generate`."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import described, run_command
-from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.setting import check_settings, setting
+
+from .settings import Generation
 
 _HELP = """\
 Continue a text with a language model.
 
   python run.py action=generate run=runs/NAME prompt="Call me"
-  python run.py action=generate run=runs/NAME prompt="Call me" tokens=500 temperature=0.7 samples=3
+  python run.py action=generate run=runs/NAME prompt="Call me" tokens=500 temperature=0.7
 
 The prompt is taken as it is typed. Settings, with their defaults:
 {settings}
@@ -22,19 +23,10 @@ _ACTION, _PROMPT = "action=generate", "prompt="
 
 
 @dataclass(frozen=True)
-class GenerateSettings:
+class GenerateSettings(Generation):
     """Which model, and how the text is continued."""
 
     run: str = setting("", "the run folder")
-    tokens: int = setting(200, "new tokens", at_least=1)
-    temperature: float = setting(
-        0.8, "of the distribution that tokens are drawn from; 0: the likeliest", at_least=0
-    )
-    top: int = setting(0, "drawn from the likeliest so many tokens; 0: from all", at_least=0)
-    samples: int = setting(1, "continuations", at_least=1)
-    seed: int = setting(0, "of the draws", at_least=0)
-    loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
@@ -52,23 +44,15 @@ def is_for_generate(words: Sequence[str]) -> bool:
 def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     prompts = [word.removeprefix(_PROMPT) for word in words if word.startswith(_PROMPT)]
-    if len(prompts) > 1 or sum(word.startswith("action=") for word in words) > 1:
-        print("run.py: prompt or action is given twice", file=sys.stderr)
-        return 2
     rest = [word for word in words if word != _ACTION and not word.startswith(_PROMPT)]
-    prompt = prompts[0] if prompts else ""
+    prompt = prompts[-1] if prompts else ""
 
-    def show(settings: GenerateSettings) -> None:
+    def show(settings: GenerateSettings) -> str:
         from looplab.evaluation import load_run
 
-        from .generate import Generation, generate
+        from .generate import generate
 
-        options = Generation(
-            settings.tokens, settings.temperature, settings.top, settings.seed, settings.loops,
-            settings.device,
-        )  # fmt: skip
-        for text in generate(load_run(settings.run), prompt, options, settings.samples):
-            print(f"{prompt}{text}\n", flush=True)
+        return f"{prompt}{generate(load_run(settings.run), prompt, settings)}"
 
     help_text = _HELP.format(settings=described(GenerateSettings))
     return run_command("run.py", GenerateSettings, rest, lambda: help_text, show)

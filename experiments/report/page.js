@@ -1,27 +1,16 @@
-// The page: names show and hide the groups of their curves, sliders choose among curves, the cursor reads rows of the
-// CSV; commands are copied; links open what they lead to.
+// The page: names show and hide the groups of their curves, the cursor reads rows of the CSV; commands are copied; links open what they lead to.
 function number(text) { return text === "" ? "–" : String(+(+text).toPrecision(3)); }
 
 for (const figure of document.querySelectorAll("figure.chart")) {
-  const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip"), slider = figure.querySelector("input");
+  const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip");
   const names = [...figure.querySelectorAll(".legend button")], hits = [...figure.querySelectorAll("[id*='-hit-']")];
-  const ats = JSON.parse(figure.dataset.ats), chosen = () => slider && +slider.dataset.values.split(" ")[slider.value];
-  function redraw() {
-    for (const name of names) {
-      const on = name.getAttribute("aria-pressed") === "true";
-      for (const curve of name.dataset.curves.split(" ")) {
-        const shown = on && (ats[curve] === null || ats[curve] === chosen());
-        for (const part of picture.querySelectorAll(`[id$="-curve-${curve}"], [id$="-band-${curve}"]`)) part.classList.toggle("off", !shown);
-      }
-    }
-    if (slider) figure.querySelector("output").textContent = chosen();
-  }
   for (const name of names) name.addEventListener("click", () => {
-    name.setAttribute("aria-pressed", String(name.getAttribute("aria-pressed") !== "true"));
-    redraw();
+    const on = name.getAttribute("aria-pressed") !== "true";
+    name.setAttribute("aria-pressed", String(on));
+    for (const curve of name.dataset.curves.split(" ")) {
+      for (const part of picture.querySelectorAll(`[id$="-curve-${curve}"], [id$="-band-${curve}"]`)) part.classList.toggle("off", !on);
+    }
   });
-  slider?.addEventListener("input", redraw);
-  redraw();
 
   let rows, row = -1;
   function read(index) {

@@ -20,7 +20,7 @@ from pandas import DataFrame
 
 from looplab.conf.checksum import key_of
 from looplab.conf.command import as_word
-from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.words import run_py
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import kept
@@ -29,7 +29,7 @@ from looplab.experiments.runs_table import Row, differing, rows_of
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
-from looplab.training.run_folder.status import is_run, named_runs
+from looplab.training.run_folder.status import is_run
 
 from ..settings import ReportSettings
 
@@ -38,28 +38,16 @@ _OPEN = 4  # runs, at most, whose figures are shown without being asked for
 _CACHE = "report_cache"
 _HERE = Path(__file__).parent
 _EMPTY = {"members": [], "verdicts": [], "missing": [], "remarks": [], "command": "", "source": ""}
-_NAMED = 4  # curves whose numbers a figure's sentence gives
 Part = dict[str, Any]
 
 
 def write_report(settings: ReportSettings) -> str:
-    """Write <output>/index.html of what the settings ask for; returns the text to print. A file
+    """Write <output>/index.html of everything in a folder; returns the text to print. A file
     that cannot be used is named on the page and in the text. Raises ConfigError for invalid
     settings, and where there is nothing to show."""
     settings.check()
     folder, problems = Path(settings.folder), list[str]()
-    rows = rows_of(named_runs(settings.runs) if settings.runs else folder)
-    results = [] if settings.runs else results_in(folder, problems)
-    if settings.experiment is not None:
-        known = {result["experiment"]: result for result in results if "experiment" in result}
-        if settings.experiment not in ("all", *known):
-            hint = nearest(settings.experiment, known) if known else ""
-            problem = f"has no result {settings.experiment!r} in {folder}{hint}"
-            raise ConfigError("experiment", problem)
-        wanted = known if settings.experiment == "all" else (settings.experiment,)
-        results = [result for result in results if result.get("experiment") in wanted]
-        names = {Path(member["run"]).name for each in results for member in each["members"]}
-        rows = [row for row in rows if row["name"] in names]
+    rows, results = rows_of(folder), results_in(folder, problems)
     if not rows and not results:
         raise ConfigError("folder", f"holds nothing to report: no run and no result in {folder}")
     figures = Figures(folder / _CACHE)
@@ -70,12 +58,10 @@ def write_report(settings: ReportSettings) -> str:
     ]
     rows = [row for row in rows if row["settings"]]
     runs = [_run(row, figures if len(rows) <= _WITH_FIGURES else None, problems) for row in rows]
-    if settings.experiment is None and not settings.runs:
-        for path in figures.folder.glob("*.json"):
-            if path.stem not in figures.keys:  # of no panel any more
-                path.unlink()
-    subject = f"Experiment {settings.experiment}" if settings.experiment else "Everything measured"
-    text = page(runs, results, problems, "Chosen runs" if settings.runs else subject).encode()
+    for old in figures.folder.glob("*.json"):
+        if old.stem not in figures.keys:  # of no panel any more
+            old.unlink()
+    text = page(runs, results, problems).encode()
     path = Path(settings.output) / "index.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, text)
@@ -109,7 +95,7 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
-    """A run from its row, its log and its environment, with `figures` where these are drawn."""
+    """A run from its row, its log and its command, with `figures` where these are drawn."""
     from looplab.evaluation.figures import (  # with torch
         FORMAT,
         evaluation_panels,
@@ -142,11 +128,6 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         "error": short(row["error"]),
         "remarks": remarks,
         "figures": panels,
-        "environment": {
-            key: str(value)
-            for key, value in environment.items()
-            if key not in ("command", "sources", "continued") and value is not None
-        },
     }
 
 
@@ -179,7 +160,7 @@ class Figures:
 
     def _figure(self, panel: Panel, command: str, name: str) -> Part:
         """`csv` is a data link, `names` the legend: for each label its colour and the numbers of
-        its curves; `ats` has the value of the slider for each curve."""
+        its curves."""
         names: dict[str, Part] = {}
         styles = curve_styles(panel.curves)
         for index, (curve, style) in enumerate(zip(panel.curves, styles, strict=True)):
@@ -196,12 +177,10 @@ class Figures:
         self.keys.add(picture["key"])
         return {
             "panel": panel,
-            "sentence": _sentence(panel),
             "file": f"{name}.csv",
             "csv": data_link(frame.to_csv(index=False, float_format="%.5g")),
             "svg": Markup(picture["svg"]),
             "names": list(names.values()),
-            "ats": [curve.at for curve in panel.curves],
             "command": command,
         }
 
@@ -222,27 +201,7 @@ def short(value: float | None) -> str:
     return f"{value:.3g}" if 1e-4 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
 
 
-def _sentence(panel: Panel) -> str:
-    """A sentence on what a panel shows, and the numbers at the right end of its first few
-    curves."""
-    ends = []
-    for curve in panel.curves:
-        known = [index for index, value in enumerate(curve.mean) if value is not None]
-        if not known or curve.at not in (None, panel.start):
-            continue
-        last = known[-1]
-        low, high = (short(part[last]) if part else "–" for part in (curve.low, curve.high))
-        interval = "" if "–" in (low, high) else f" ({low} to {high})"
-        place = panel.x_names[last] if panel.x_names else f"{(curve.x or panel.x)[last]:g}"
-        ends.append(f"{curve.label}: {short(curve.mean[last])}{interval} at {place}")
-    more = [f"and {len(ends) - _NAMED} more"] if len(ends) > _NAMED else []
-    text = "; ".join([*ends[:_NAMED], *more]) or "No numbers"
-    return f"{panel.y_label} by {panel.x_label}. {text}."
-
-
-def page(
-    runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str], subject: str
-) -> str:
+def page(runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of index.html; `problems` are lines on what could not be shown."""
     from looplab.experiments.claims import estimate_text, line_text  # with torch
 
@@ -253,15 +212,11 @@ def page(
     ]
     own = differing(runs)
     common = runs[0]["settings"] if runs else {}
-    environments: dict[tuple[tuple[str, str], ...], list[Part]] = {}
-    for run in runs:
-        environments.setdefault(tuple(run["environment"].items()), []).append(run)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("template.html").render(
-        subject=subject,
         runs=runs,
         results=results,
         problems=problems,
@@ -270,7 +225,6 @@ def page(
         claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
         differing=own,
         same={key: as_word(value) for key, value in common.items() if key not in (*own, "seed")},
-        environments=environments,
         places={run["name"]: run["id"] for run in runs},
         opened=len(runs) <= _OPEN,
         most=_WITH_FIGURES,

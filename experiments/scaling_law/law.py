@@ -5,7 +5,7 @@ A table has a row for each trained model and the columns N_once (parameters that
 (those that run r times), r, D (training data: tokens, prompts) and loss, and any others.
 
 result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
-result.phi(), result.fits["free"].law, result.not_determined
+result.phi(), result.fit.law, result.not_determined
 """
 
 from __future__ import annotations
@@ -201,13 +201,13 @@ def fit_law(table: DataFrame, fixed: Mapping[str, float], start: Law | None = No
 
 @dataclass(frozen=True)
 class Fitted:
-    """The law with all but the `fixed` parameters "free", and those with "phi = 0" and "phi = 1";
-    the ends of the free one's 90 % intervals, None where one is open, from `resamples` that could
-    be fitted of `clusters` clusters; and the reason for each parameter that is not determined."""
+    """The law with all parameters free but the `fixed`; the ends of their 90 % intervals, None
+    where one is open, from `resamples` that could be fitted of `clusters` clusters; and the reason
+    for each parameter that is not determined."""
 
     table: DataFrame
     fixed: Mapping[str, float]
-    fits: Mapping[str, Fit]
+    fit: Fit
     clusters: int
     resamples: int
     low: Mapping[str, Any]
@@ -216,8 +216,7 @@ class Fitted:
 
     def phi(self) -> dict[str, float | None]:
         """The law's phi and the ends of its interval."""
-        value = self.fits["free"].law.phi
-        return {"value": value, "low": self.low["phi"], "high": self.high["phi"]}
+        return {"value": self.fit.law.phi, "low": self.low["phi"], "high": self.high["phi"]}
 
 
 def fitted(
@@ -239,8 +238,7 @@ def fitted(
         if not valid.all():
             row, bound = int(valid.argmin()), "at least 0" if name == "N_once" else "above 0"
             raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
-    free = fit_law(table, fixed)
-    phis = {f"phi = {phi:g}": fit_law(table, {**fixed, "phi": phi}) for phi in (0.0, 1.0)}
+    fit = fit_law(table, fixed)
     clusters = np.arange(len(table))
     if columns:
         clusters = table.groupby(list(columns), dropna=False).ngroup().to_numpy()
@@ -251,14 +249,14 @@ def fitted(
     for times in drawn[:, clusters]:
         with suppress(RunError):
             resample = table.loc[np.repeat(table.index, times)]
-            samples.append(astuple(fit_law(resample, fixed, free.law).law))
+            samples.append(astuple(fit_law(resample, fixed, fit.law).law))
     if 2 * len(samples) <= resamples:
         raise RunError(
             f"only {len(samples)} of {resamples} resamples of the {count} clusters can be fitted"
         )
     low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
-    unknown = _not_determined(table, fixed, low, high, free.law)
-    return Fitted(table, fixed, {"free": free, **phis}, count, len(samples), low, high, unknown)
+    unknown = _not_determined(table, fixed, low, high, fit.law)
+    return Fitted(table, fixed, fit, count, len(samples), low, high, unknown)
 
 
 def ends_of(

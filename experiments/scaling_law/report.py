@@ -20,10 +20,9 @@ from looplab.evaluation.kept import shown
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
 
-from .law import NAMES, Fitted, fit_law
+from .law import NAMES, Fitted
 
 FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
-_LINE = 9  # points of the law's lines beside a slider
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
@@ -33,13 +32,13 @@ def write(
     """Write scaling_law.json, with the command's `settings` and the panels, and figures/ into a
     folder, unless they are there."""
     drawn, unknown = panels(result), ", ".join(result.not_determined)
-    phi, r2 = result.phi(), result.fits["free"].r2
+    phi, r2 = result.phi(), result.fit.r2
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
     words = [f"{key}={as_word(value)}" for key, value in settings.items()]
     content = {
         "rows": result.table.to_dict("list"),
         "held": dict(result.fixed),
-        "fits": {name: asdict(fit) for name, fit in result.fits.items()},
+        "fit": asdict(result.fit),
         "intervals": {"low": dict(result.low), "high": dict(result.high)},
         "clusters": result.clusters,
         "resamples": result.resamples,
@@ -61,13 +60,12 @@ def write(
 
 
 def panels(result: Fitted) -> list[Panel]:
-    """For each r the measured losses by size with the law's, joined by lines; what the law misses;
-    and the losses by the parameters that count, with a slider over phi, at each of which the other
-    parameters are fitted anew.
+    """For each r the measured losses by size with the law's, joined by lines; and what the law
+    misses.
 
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
-    table, law = result.table, result.fits["free"].law.loss(result.table)
+    table, law = result.table, result.fit.law.loss(result.table)
     missed = 100 * np.log(table.loss / law)
     rows = table.assign(N=table.N_once + table.N_rec, law=law, missed=missed).sort_values("N")
     several = [
@@ -92,41 +90,7 @@ def panels(result: Fitted) -> list[Panel]:
     residual = by_size(
         "residuals", "What the law misses", y_label=axis, curves=residuals, levels=zero
     )
-    return [*drawn, residual, _by_phi(result)]
-
-
-def _by_phi(result: Fitted) -> Panel:
-    """The losses by N_once + r^phi N_rec at each phi, with the law's line where several models have
-    one D."""
-    table, free, curves = result.table, result.fits["free"].law, list[Curve]()
-    phis = sorted({*np.round(np.arange(-0.2, 1.21, 0.1), 1).tolist(), free.phi})
-    for phi in phis:
-        law = fit_law(table, {**result.fixed, "phi": phi}, start=free).law
-        sizes = table.N_once + table.r**phi * table.N_rec
-        for data, of in sizes.groupby(table.D):
-            if len(of) > 1:
-                x = np.geomspace(of.min(), of.max(), _LINE)
-                y = law.E + law.A * x**-law.alpha + law.B * data**-law.beta
-                label, name = f"the law at D = {data:.3g}", f"law-{data:g}"
-                curves.append(
-                    Curve(label=label, kind="law", name=name, x=x.tolist(), mean=y.tolist(), at=phi)
-                )
-        for r, of in sizes.groupby(table.r):
-            curves.append(_curve(f"r = {r:g}", of, table.loss[of.index], r, points=True, at=phi))
-    title = f"The law with phi = {free.phi:.2f}: where phi is right, all r lie on the same lines"
-    x = np.unique(table.N_once + table.r**free.phi * table.N_rec).tolist()
-    return Panel(
-        "scaling_law-by-phi",
-        title,
-        "parameters that count: N_once + r^φ N_rec",
-        "loss",
-        x,
-        curves,
-        log="x",
-        slider="φ",
-        start=free.phi,
-        levels={"E": free.E} if free.E > 0 else {},
-    )
+    return [*drawn, residual]
 
 
 def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **more: Any) -> Curve:
@@ -143,15 +107,14 @@ def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **mo
 
 
 def text_of(result: Fitted) -> list[Part]:
-    """The fits as a table, the intervals under the free one's parameters, with numbers that are not
-    determined in brackets; how the intervals were made, and why parameters are not determined."""
-    rows = []
-    for name, fit in result.fits.items():
-        cells = _cells(result, asdict(fit.law), name)
-        rows.append([name, *cells, f"{fit.huber:.2e}", f"{fit.r2:.5f}"])
-        if name == "free":
-            rows.append(["5 %", *_cells(result, result.low)])
-            rows.append(["95 %", *_cells(result, result.high)])
+    """The fit as a table, the intervals under its parameters, with numbers that are not determined
+    in brackets; how the intervals were made, and why parameters are not determined."""
+    fit = result.fit
+    rows = [
+        ["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"],
+        ["5 %", *_cells(result, result.low)],
+        ["95 %", *_cells(result, result.high)],
+    ]
     loops = ", ".join(f"{r:g}" for r in np.unique(result.table.r))
     reasons: dict[str, list[str]] = {}
     for name, reason in result.not_determined.items():
@@ -166,14 +129,14 @@ def text_of(result: Fitted) -> list[Part]:
     ]
 
 
-def _cells(result: Fitted, values: Mapping[str, float | None], fit: str = "") -> list[str]:
-    """A fit's parameters, or an end of their intervals, as text; in brackets what the losses do not
-    determine (in the fit "phi = 0" phi needs no losses)."""
+def _cells(result: Fitted, values: Mapping[str, float | None]) -> list[str]:
+    """The parameters, or an end of their intervals, as text; in brackets what the losses do not
+    determine."""
     cells = []
     for name, value in values.items():
         if value is None:
             cells.append("edge")
-        elif name in result.not_determined and not fit.startswith(name):
+        elif name in result.not_determined:
             cells.append(f"({value:.3g})")
         else:
             cells.append(f"{value:.4g}")

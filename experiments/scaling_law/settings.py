@@ -7,15 +7,13 @@ from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import FigureSettings, TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.training.run_folder.status import named_runs
 
 
 @dataclass(frozen=True)
 class ScalingSettings:
-    """The table or the runs, the fixed parameter E, and the bootstrap of the intervals."""
+    """The table, the fixed parameter E, and the bootstrap of the intervals."""
 
     table: str = setting("", "a CSV file, or the name of the published table")
-    runs: tuple[str, ...] = setting((), "run folders, or patterns such as runs/linear-*")
     E: float | None = setting(None, "the irreducible loss; null: fitted", at_least=0)
     clusters: tuple[str, ...] = setting((), "columns: rows alike in all are resampled together")
     resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
@@ -26,11 +24,7 @@ class ScalingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        if self.runs and self.table:
-            raise ConfigError("runs", "cannot stand beside table=")
-        if self.runs:
-            named_runs(self.runs)
-        elif self.table != "minima" and not Path(self.table).is_file():
+        if self.table != "minima" and not Path(self.table).is_file():
             raise ConfigError("table", f"must be a CSV file or minima, got {self.table!r}")
         check_settings("", self)
         check_folder("folder", self.folder)

@@ -65,8 +65,8 @@ class Tiles(NamedTuple):
 class TileTable(NamedTuple):
     """Tiles by precision and by the bytes of a row of operands; `hopper_tf32` for rows of up to
     1,024 bytes on cards whose TF32 products have 64 rows. `to_512` and `hopper_tf32` are the
-    fastest of some twenty, measured on an H200 at the paper's width; the others, chosen with
-    `python -m benchmarks.kernels static=true`, have not been timed. All fit their cards."""
+    fastest of some twenty, measured on an H200 at the paper's width; the others have
+    not been timed. All fit their cards."""
 
     ieee: Tiles
     to_512: Tiles

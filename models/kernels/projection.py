@@ -132,12 +132,7 @@ class Projection(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        token: Tensor,
-        operation: ProjectionOperation,
-        use: int,
-        x: Tensor,
-        mixed: Tensor,
+        ctx: Any, token: Tensor, operation: ProjectionOperation, use: int, x: Tensor, mixed: Tensor
     ) -> Tensor:
         ctx.operation, ctx.use = operation, use
         return operation.forward(x, mixed)

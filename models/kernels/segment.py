@@ -83,12 +83,7 @@ def run_segment(
 
 
 def run_shared(
-    loop: SharedLoop,
-    stream: Tensor,
-    e: Tensor,
-    compute: Compute,
-    span: Span,
-    scale: float,
+    loop: SharedLoop, stream: Tensor, e: Tensor, compute: Compute, span: Span, scale: float
 ) -> tuple[LoopState, Tensor]:
     """The steps of a SharedLoop. The loop's norm is computed at the start of the next step, which
     also returns the normed stream where it is kept; after the last step, by its own kernel."""

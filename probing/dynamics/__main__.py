@@ -17,8 +17,8 @@ Follow the states of a run's newest checkpoint far beyond b, or through its laye
   python -m probing.dynamics run=runs/NAME
   python -m probing.dynamics run=runs/NAME loops=500 prompts=256
 
-By loop: the state's norm, its change, the fixed-point residual, effective rank, and the cosines
-between all increments; at the last loop how much its Jacobian stretches and how fast it contracts.
+By loop: the state's norm, its change, the fixed-point residual, and the cosines between all
+increments; at the last loop how much its Jacobian stretches and how fast it contracts.
 Any run will do: trained, unfinished, imported, or fresh (`python run.py ... training.steps=0`).
 
 Settings, with their defaults:

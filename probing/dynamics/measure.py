@@ -105,11 +105,10 @@ def summary(movements: Movements, seed: int) -> Result:
 
     `norm` is a token's before (`raw`) and after (`stream`) the final norm; `change` is ‖Yₜ − Yₜ₋₁‖,
     `absolute` and `relative` to ‖Yₜ‖; `cosines` are those between all increments, row by row, and
-    their mean over `pairs` of different ones, None if no pair has a cosine; `effective_rank` is
-    that of the states at the x tokens. Where all loops are the same, `residual` is ‖M(Yₜ) − Yₜ‖
-    with its spread `over_prompts` and the share `at_rest`.
+    their mean over `pairs` of different ones, None if no pair has a cosine. Where all loops are the
+    same, `residual` is ‖M(Yₜ) − Yₜ‖ with its spread `over_prompts` and the share `at_rest`.
     """
-    arrays, ranks = movements.arrays(), plain(np.array(movements.effective_ranks()))
+    arrays = movements.arrays()
     bands = {name: _interval(values, seed) for name, values in arrays.items() if values.ndim == 2}
     loops = list(range(1, arrays["absolute"].shape[1] + 1))
     near = loops[: arrays["cosines"].shape[1]]
@@ -117,7 +116,6 @@ def summary(movements: Movements, seed: int) -> Result:
         "norm": {"loop": [0, *loops], "raw": bands["raw"], "stream": bands["stream"]},
         "change": {"loop": loops, "absolute": bands["absolute"], "relative": bands["relative"]},
         "cosines": {"loop": near, **_cosines(arrays["cosines"], seed)},
-        "effective_rank": {"loop": [0, *near], "value": ranks},
     }
     if "residual" in arrays:
         relative = arrays["relative_residual"]
@@ -168,7 +166,7 @@ def _interval(values: NDArray[Any], seed: int) -> Band:
 
 
 def panels(result: Result) -> list[Panel]:
-    """Norm, change, fixed-point residual, effective rank and cosines by loop or layer."""
+    """Norm, change, fixed-point residual and cosines by loop or layer."""
     axis, style = unit(result["family"]), result["style"]
     b = None if result["family"] == "standard" else result["b"]
 
@@ -198,21 +196,16 @@ def panels(result: Result) -> list[Panel]:
             mean=over["median"], low=over["percentile_5"], high=over["percentile_95"],
         )  # fmt: skip
         found.append(panel("residual", title, "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖", gaps, median))
-    rank, cosines = result["effective_rank"], result["cosines"]
-    alike = ", none where all are alike" if None in rank["value"] else ""
+    cosines = result["cosines"]
     still = any(value is None for row in cosines["mean"] for value in row)
     grey = ", grey where converged" if still else ""
-    curve = Curve(label="", kind=style, mean=rank["value"], name="effective_rank", b=b)
+    of_b = Curve(label="", kind=style, mean=[], b=b)  # without values: it marks b
     return [
         *found,
         Panel(
-            "effective_rank", f"States at x, centred at each position{alike}", axis,
-            "effective rank", rank["loop"], [curve], limits=(0, None),
-        ),
-        Panel(  # the curve without values marks b
             "increment_cosines", f"Cosines of increments, mean over tokens and prompts{grey}",
-            f"increment of {axis}", f"increment of {axis}", cosines["loop"],
-            [replace(curve, mean=[], name="")], matrix=cosines["mean"],
+            f"increment of {axis}", f"increment of {axis}", cosines["loop"], [of_b],
+            matrix=cosines["mean"],
         ),
     ]  # fmt: skip
 

@@ -1,7 +1,6 @@
 """The movement of the state from loop to loop: its norm, its increments and the cosines between
-them; the effective rank of states, in how many directions they differ between prompts; and how much
-one loop amplifies small differences, and how fast they decay when it is repeated: the spectral norm
-and the spectral radius of its Jacobian, by power iteration.
+them; and how much one loop amplifies small differences, and how fast they decay when it is
+repeated: the spectral norm and the spectral radius of its Jacobian, by power iteration.
 
 Lengths are L2 norms of one token's state, averaged over the tokens of a prompt; ratios are taken
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.
@@ -18,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.models.loops.loop import Loop, LoopState, StepContext
-from looplab.models.queries import ALL_TOKENS, read_at
+from looplab.models.queries import ALL_TOKENS
 from looplab.models.readers import PromptBatch
 from looplab.tasks import Prompts
 
@@ -26,21 +25,18 @@ Map = Callable[[Tensor], Tensor]
 MOST = 128  # iterations, all of whose vectors are stored
 _EVERY = 8  # iterations between two estimates of the value
 _ROUNDING = 1e-12  # of a vector's length: a smaller part, or increment, is rounding
-_ALIKE = 1e-12  # of the states' size: smaller differences are rounding
-_LEAST = 1e-7  # of the largest singular value: smaller ones are below the rounding of its square
 
 
 class Trajectory(NamedTuple):
     """The states of a batch of prompts, [B, S, n_embd] each: the read-in; the initial state Y₀
     (zeros if the prompt is added, ones if it is multiplied, else the read-in, with positions in a
-    standard model); the states after loop 1, 2, …, one at a time; the loop Y ↦ M(Y), if all loops
-    are the same; and the tokens that predictions are read at."""
+    standard model); the states after loop 1, 2, …, one at a time; and the loop Y ↦ M(Y), if all
+    loops are the same."""
 
     read_in: Tensor
     start: Tensor
     states: Iterator[LoopState]
     one_loop: Map | None
-    read: slice
 
 
 def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
@@ -58,7 +54,7 @@ def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
         start = model.loop.start(e).stream
     has_own_steps = model.loop.most_loops is not None  # parameters for each step
     map_ = None if has_own_steps else one_loop(model.loop, e, model.residual_scale())
-    return Trajectory(read_in, start, steps, map_, read_at(layout))
+    return Trajectory(read_in, start, steps, map_)
 
 
 def prompts_on(model: Model, prompts: Prompts) -> Prompts:
@@ -75,20 +71,18 @@ def prompts_on(model: Model, prompts: Prompts) -> Prompts:
 class Movements:
     """Measurements of trajectories, batch by batch; no states are stored.
 
-    Cosines and ranks, whose memory grows with the loops, cover the first `window` loops only.
+    Cosines, whose memory grows with the loops, cover the first `window` loops only.
     """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._batches: list[Arrays] = []
-        self._spreads = [StateSpread() for _ in range(window + 1)]
 
     @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
         """Measure a batch up to its last loop; returns the last stream [B, S, n_embd]."""
         previous, norms = trajectory.start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
         raw_norms, moves, directions = norms[:], list[Tensor](), list[Tensor]()
-        self._spreads[0].add(trajectory.read_in[:, trajectory.read])
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             increment = stream - previous
             norms.append(torch.linalg.vector_norm(stream, dim=-1))
@@ -97,7 +91,6 @@ class Movements:
             if loop <= self._window:
                 moved = (moves[-1] > _ROUNDING * norms[-1])[..., None]
                 directions.append(torch.where(moved, increment / moves[-1][..., None], 0.0))
-                self._spreads[loop].add(stream[:, trajectory.read])
             previous = stream
         norm, move = torch.stack(norms, dim=1), torch.stack(moves, dim=1)  # [B, loops, S]
         found = {"raw": torch.stack(raw_norms, dim=1), "stream": norm}
@@ -121,10 +114,6 @@ class Movements:
         names = self._batches[0]
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 
-    def effective_ranks(self) -> list[float]:
-        """The ranks of states where predictions are read, from 0, the read-in, to `window`."""
-        return [spread.rank() for spread in self._spreads]
-
 
 def cosines(directions: Iterable[Tensor]) -> Tensor:
     """The cosines between T increments' directions [B, S, n_embd], averaged over tokens:
@@ -134,45 +123,6 @@ def cosines(directions: Iterable[Tensor]) -> Tensor:
     valid = units.any(-1).to(units.dtype)
     units = units.flatten(2)
     return (units @ units.mT) / (valid @ valid.mT)
-
-
-def effective_rank(singular_values: Tensor) -> float:
-    """exp of the entropy of singular values [m] divided by their sum (Roy & Vetterli 2007): m if
-    all are equal, 1 if only one is not zero; nan if all are zero."""
-    share = singular_values / singular_values.sum()
-    return float(torch.special.entr(share).sum().exp())
-
-
-class StateSpread:
-    """The effective rank of the states after one loop, computed batch by batch.
-
-    The matrix has a row for each prompt and position, centred at each position: what all prompts
-    have in common does not count. Only its Gram matrix is stored, of differences from the first
-    prompt: products of the states themselves would lose small differences to rounding.
-    """
-
-    def __init__(self) -> None:
-        self._first = torch.empty(0)  # the states of one prompt [n, n_embd]
-        self._prompts = 0
-        self._total = self._gram = torch.zeros(())
-
-    def add(self, states: Tensor) -> None:
-        """Add the states [B, n, n_embd] of further prompts, float64."""
-        if not self._prompts:
-            self._first = states[0].clone()
-        differences = states - self._first
-        self._prompts += len(states)
-        self._total = self._total + differences.sum(0)
-        rows = differences.flatten(0, 1)
-        self._gram = self._gram + rows.T @ rows
-
-    def rank(self) -> float:
-        """The effective rank; nan if the prompts do not differ."""
-        centred = self._gram - self._total.T @ self._total / self._prompts
-        values = torch.linalg.eigvalsh(centred).clamp_min(0).sqrt()
-        if values[-1] <= _ALIKE * self._first.norm() * self._prompts**0.5:
-            return torch.nan
-        return effective_rank(values * (values > _LEAST * values[-1]))
 
 
 class Estimate(NamedTuple):

@@ -100,8 +100,7 @@ class Language(Task):
         if len(stream) < points:
             what = "text" if part == "train" else "held-out text"
             raise ConfigError(
-                "task.points",
-                f"is {points}, but the {what} has only {len(stream)} tokens",
+                "task.points", f"is {points}, but the {what} has only {len(stream)} tokens"
             )
         return stream
 
@@ -129,15 +128,13 @@ class _Text(Data):
         eval_files(self.task.eval)
 
     def describe(self) -> str:
-        corpus, tokenizer = self.task.corpus, self.task.tokenizer
+        corpus = self.task.corpus
         documents = len(corpus.texts["held_out"])
         count, held_out = (len(corpus.part(part, torch.device("cpu"))) for part in PARTS)
         share = held_out / (count + held_out)
-        off = " and ".join(tokenizer.switched_off)
         return (
             f"{count:,} tokens to train on; held out are {held_out:,} "
             f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
-            + (f"; {off} of {self.task.tokens} switched off" if off else "")
         )
 
     def kept(self) -> dict[str, str]:

@@ -39,7 +39,6 @@ class Tokenizer(ABC):
     sequence, comes after them."""
 
     size: int
-    switched_off: Sequence[str] = ()  # what its file asked for, and a text must not have
 
     @property
     def start(self) -> int:
@@ -101,8 +100,8 @@ class Bytes(Tokenizer):
 class BytePairs(Tokenizer):
     """A tokeniser of the package `tokenizers`."""
 
-    def __init__(self, tokenizer: Any, off: Sequence[str] = ()) -> None:
-        self._tokenizer, self.switched_off = tokenizer, tuple(off)
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
         self.size = max(tokenizer.get_vocab().values()) + 1  # some leave numbers out
 
     @classmethod
@@ -137,18 +136,11 @@ class BytePairs(Tokenizer):
         read."""
         try:
             tokenizer = _package().Tokenizer.from_str(content)
-            model = tokenizer.model
-            parts = {
-                "truncation": tokenizer.truncation,
-                "padding": tokenizer.padding,
-                "dropout": getattr(model, "dropout", None),
-            }
-            off = [name for name, value in parts.items() if value]
             tokenizer.no_truncation()
             tokenizer.no_padding()
-            if "dropout" in off:
-                model.dropout = None
-            return cls(tokenizer, off)
+            if getattr(tokenizer.model, "dropout", None):
+                tokenizer.model.dropout = None
+            return cls(tokenizer)
         except Exception as error:  # the package raises Exception itself
             if isinstance(error, ConfigError):
                 raise

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from looplab.benchmarks.common import paired_ratio
+from looplab.benchmarks.paired_times import Contender, PairedTimes, measure, warm_up
 from looplab.benchmarks.reference import FILES, Reference, load_reference
 from looplab.benchmarks.settings import NAMES, Name, StepSettings, at_full_size, named_config
 from looplab.benchmarks.step import compare, main
-from looplab.benchmarks.turns import Contender, Turns, measure, warm_up
 from looplab.benchmarks.variants import Step, Variant
 from looplab.conf.compose import commands
 from looplab.conf.schema import Config
@@ -140,10 +140,10 @@ class Fake(Variant):
         return step
 
 
-def run(variants: list[Variant], limit: float | None = None) -> tuple[Turns, list[int]]:
+def run(variants: list[Variant], limit: float | None = None) -> tuple[PairedTimes, list[int]]:
     """What three turns measure, and the turns at each time when it was saved."""
     settings = StepSettings(pairs=3, limit=limit)
-    turns, saved = Turns(at_full_size(named_config("small")), CPU, settings), list[int]()
+    turns, saved = PairedTimes(at_full_size(named_config("small")), CPU, settings), list[int]()
     turns.take(variants, lambda: saved.append(turns.turns))
     return turns, saved
 

@@ -1,28 +1,16 @@
 """Settings that go together, those that do not, and those out of range; what a comparison takes
 from its words."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from looplab.conf.checks.config import check_config
-from looplab.conf.checks.loops import most_loops
 from looplab.conf.compose import commands
-from looplab.conf.help import help_text
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import (
-    Baseline,
-    Config,
-    EvaluationConfig,
-    LoopsConfig,
-    ModelConfig,
-    Shift,
-    TaskConfig,
-    TrainingConfig,
-)
+from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
@@ -34,20 +22,6 @@ def problem(loops: LoopsConfig, **model: Any) -> str:
     except ConfigError as error:
         return str(error)
     return ""
-
-
-@pytest.mark.parametrize(
-    ("sampling", "b", "most"),
-    [
-        ("none", 7, 7),
-        ("uniform", 7, 13),
-        ("poisson_lognormal", 7, 28),
-        ("uniform", 1, 1),
-        ("poisson_lognormal", 1, 1),
-    ],
-)
-def test_the_most_loops(sampling: str, b: int, most: int) -> None:
-    assert most_loops(sampling, b) == most
 
 
 @pytest.mark.parametrize(
@@ -173,23 +147,6 @@ def test_bayes_is_for_linear_functions_alone(name: str) -> None:
         check_config(Config(task=TaskConfig(known), evaluation=BAYES))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"optimizer": name} for name in ("sgd", "")),
-        *({"learning_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
-        *({"muon_rate": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
-        *({"epsilon": value} for value in (0.0, -1.0, float("inf"), float("nan"))),
-        *({"decay_to": value, "decay": 0.5} for value in (-0.1, 1.1, float("nan"))),
-        {"decay_to": 0.1},
-    ],
-)
-def test_ranges_of_the_optimiser(change: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError) as mistake:
-        check_config(Config(training=TrainingConfig(**change)))
-    assert mistake.value.key == f"training.{next(iter(change))}"
-
-
 def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:
     config = tiny_config(tmp_path)
     standard = replace(
@@ -209,9 +166,3 @@ def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path
     (command,) = commands(["action=compare", *words])
     assert (command.config.folder, command.config.device) == ("elsewhere", "cpu")
     assert command.config.evaluation.loops == 9
-
-
-def test_help_names_every_shift_and_solver() -> None:
-    words = set(re.findall(r"[\w.]+", help_text()))
-    assert set(get_args(Shift)) <= words | {"all"}
-    assert set(get_args(Baseline)) <= words

@@ -1,7 +1,7 @@
 """What the words compose to: scales, precedence, grids, and curricula in proportion to the steps; a
 Config to plain values and back."""
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum
 from looplab.main import main
-from looplab.tasks import task_class
 from looplab.training.assemble import build_curriculum, build_task
-from tests.conftest import HOME
-
-FOLDER = HOME / "conf" / "task"
 
 
 def config(*words: str) -> Config:
@@ -90,24 +86,6 @@ def test_the_loss_of_these_models_is_their_papers_at_every_scale(
     assert composed.curriculum.dims == looped.curriculum.dims
 
 
-def test_the_paper_scale_of_tables() -> None:
-    """The published experiment, but for a curriculum that its protocol does not look at."""
-    paper = config("task=tables", "scale=paper", "model=standard")
-    assert (paper.loops.b, paper.loops.T, paper.model.n_layer) == (30, 15, 12)
-    assert (paper.task.dims, paper.task.points) == (20, 41)
-    assert paper.curriculum.points.start is None
-    training = paper.training
-    assert (training.steps, training.batch_size, training.learning_rate) == (100_000, 40, 1e-4)
-
-
-def test_a_family_can_have_settings_of_its_own_at_a_scale() -> None:
-    small = "task=tables", "scale=small"
-    assert config(*small, "model=standard").model.n_layer == config(*small).loops.b == 6
-    assert config(*small).model.n_layer == config(*small, "model=tied").model.n_layer == 1
-    assert config(*small, "model=standard", "model.n_layer=3").model.n_layer == 3
-    assert config("task=linear", "scale=small", "model=standard").model.n_layer == 12
-
-
 def test_a_list_among_a_tasks_settings() -> None:
     given = config("task=tables", "task.tables=[a,b]", "task.held_out=b")
     assert given.task.settings["tables"] == ("a", "b")
@@ -116,15 +94,6 @@ def test_a_list_among_a_tasks_settings() -> None:
         "a",
         "7",
     )
-
-
-@pytest.mark.parametrize("task", choices("task"))
-def test_a_task_file_names_the_settings_of_its_class_with_their_defaults(task: str) -> None:
-    composed = yaml.safe_load((FOLDER / f"{task}.yaml").read_text(encoding="utf-8"))
-    own = {f.name: f.default for f in fields(task_class(task))}
-    del own["dims"], own["distinct_prompts"], own["distinct_functions"], composed["name"]
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
-    assert composed == plain
 
 
 def test_a_setting_may_name_another() -> None:
@@ -185,16 +154,6 @@ def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path
     }
 
 
-def test_a_grid_imports_several_checkpoints(tmp_path: Path) -> None:
-    paths = [tmp_path / "model_1.pt", tmp_path / "model_2.pt"]
-    for path in paths:
-        path.touch()
-    words = ["action=import", "checkpoint=" + ",".join(map(str, paths)), "model.n_head=2"]
-    grid = commands(words, multirun=True)
-    assert [command.paths for command in grid] == [(str(path),) for path in paths]
-    assert all(command.given == {"model.n_head": 2} for command in grid)
-
-
 def test_a_config_survives_yaml_and_is_frozen() -> None:
     composed = config("task=decision_tree", "task.depth=3", "seed=5")
     text = yaml.safe_dump(config_to_mapping(composed))
@@ -209,15 +168,6 @@ def test_keys_that_an_old_file_lacks_take_their_default_and_unknown_ones_are_ref
         config_from_mapping({"training": {"momentum": 1}})
     with pytest.raises(ConfigError, match="schema_version"):
         config_from_mapping({"schema_version": 99})
-
-
-def test_each_scale_has_its_recipe_and_the_command_line_another() -> None:
-    assert config("task=linear", "scale=paper").recipe == "paper"
-    for scale in ("small", "medium"):
-        assert config("task=linear", f"scale={scale}").recipe == "fast"
-    assert config("task=linear").training.optimizer == "muon"
-    assert config("task=linear", "recipe=paper").training.optimizer == "adamw"
-    assert config("task=linear", "scale=paper", "recipe=fast").training.optimizer == "muon"
 
 
 @pytest.mark.parametrize("scale", choices("scale"))

@@ -56,14 +56,6 @@ def test_what_a_terminal_cannot_show_is_replaced(tmp_path: Path) -> None:
     assert "task.noise_std, ?" in done.stdout
 
 
-def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "gone").mkdir()
-    done = shell(f'cd gone; rmdir "$PWD"; "$@" {RUN} task=linear', tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.endswith(": the working directory does not exist any more\n")
-    assert done.stderr.count("\n") == 1
-
-
 def interrupted(
     entry: str, words: list[str], module: str, folder: Path
 ) -> subprocess.CompletedProcess[str]:
@@ -92,10 +84,7 @@ def test_ctrl_c_in_the_first_imports_ends_without_a_word(entry: str, tmp_path: P
 
 @pytest.mark.parametrize(
     ("entry", "words", "module"),
-    [
-        ("run.py", ["task=linear"], "torch"),
-        ("experiments.scaling_law", ["table=minima"], "scipy"),
-    ],
+    [("run.py", ["task=linear"], "torch"), ("experiments.scaling_law", ["table=minima"], "scipy")],
 )
 def test_ctrl_c_in_a_later_import_ends_at_once_and_says_so(
     entry: str, words: list[str], module: str, tmp_path: Path
@@ -120,16 +109,6 @@ def test_a_second_ctrl_c_does_not_cut_the_end_short(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "\nstopped\n", "")
 
 
-def test_a_notebooks_backend_that_is_not_installed_is_not_ours(tmp_path: Path) -> None:
-    """What a cell's `!python` hands on: a command draws in memory, a script as matplotlib likes."""
-    backend = {"MPLBACKEND": "module://not_here.backend_inline"}
-    begun = "from looplab.conf.entry import begin; begin(); import os, matplotlib;"
-    script = "from looplab import evaluate; import os, matplotlib;"
-    for code, expected in ((begun, "agg"), (script, "None")):
-        done = shell(f'"$@" -c "{code} print(os.environ.get(\'MPLBACKEND\'))"', tmp_path, **backend)
-        assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
-
-
 def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     """Nor a folder: `python -m` looks in the current one first."""
     for name in ("yaml", "statistics", "json", "numpy", "torch"):
@@ -137,7 +116,8 @@ def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     (tmp_path / "wandb").mkdir()
     done = shell('"$@" -m looplab task=linear wandb=offline', tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "run.py: wandb needs wandb, which is not installed (pip install wandb)\n"
+    problem = "which cannot be loaded (No module named 'wandb'); pip install wandb"
+    assert done.stderr == f"run.py: wandb needs wandb, {problem}\n"
 
 
 @pytest.mark.parametrize("name", ["there", "new/and/newer", "."])
@@ -157,8 +137,6 @@ def test_a_folder_that_can_be_made_is_not_made_yet(
         ("", "must be a folder or a new one's path, got ''"),
         ("file/a/b", "must be a folder or a new one's path, got 'file/a/b'"),
         ("to_nowhere", "must be a folder or a new one's path, got 'to_nowhere'"),
-        ("/proc/x", "cannot be '/proc/x': nothing can be written in /proc (No such file or dir"),
-        ("a" * 256, "nothing can be written in . (File name too long)"),
     ],
 )
 def test_one_that_cannot_is_refused(

@@ -133,7 +133,6 @@ class Slip(Task):
 def last(xs, ys, queries): return 0 * ys
 """
 SLIPS = {  # what is changed in the file, and what the one line holds
-    ("level", "noise"): "fails in line 5 with TypeError: Slip.noise hides what every task has",
     (".squeeze(2)", ""): "Slip.outputs (FILE) must return a tensor [B, n] = [2, 4], torch.float32",
     (".squeeze(2)", ".squeeze(2).double()"): "and not [2, 4], torch.float64",
     ("xs @ w[:, :, None]", "xs @ w.T[5]"): "FILE, line 13: IndexError: index 5 is out of bounds",
@@ -192,11 +191,9 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "content", "problem"),
     [
-        ("", "", r"needs some_pack, which is not installed \(pip install some_pack==1\)"),
-        ("some_pack/log.txt", "", "needs some_pack, but finds .*some_pack in its place: rename"),
-        ("some_pack.py", "x = 1", r"but finds .*some_pack\.py in its place: rename that"),
-        ("some_pack.py", "1 / 0", "cannot be loaded here .ZeroDivisionError: division by zero"),
-        ("some_pack.py", "import absent_1", "cannot be loaded here .ModuleNotFoundError: No mod"),
+        ("", "", r"needs some_pack, .* .No module named 'some_pack'.; pip install some_pack==1"),
+        ("some_pack/log.txt", "", "cannot be loaded .module 'some_pack' has no attribute 'init'"),
+        ("some_pack.py", "1 / 0", "cannot be loaded .division by zero"),
     ],
 )
 def test_what_is_said(

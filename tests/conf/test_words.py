@@ -1,5 +1,5 @@
-"""Words become checked settings, of a small command and of a task, or one line that names the key;
-other names are understood."""
+"""Words become checked settings, of a small command and of a task, or one line that names the
+key."""
 
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
@@ -7,8 +7,7 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from looplab.conf.aliases import resolve_alias
-from looplab.conf.build import config_from_mapping, config_to_mapping, flatten
+from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.conf.checks.config import check_config
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
@@ -17,34 +16,8 @@ from looplab.conf.setting import setting
 from looplab.conf.words import settings_from_words
 
 PATHS = (
-    *(
-        "zoë/é ü",
-        "a (1)",
-        "epoch=3",
-        "R&D",
-        "x[0]",
-        "{a}",
-        "#1",
-        "results #2",
-        "2024",
-        "1e3",
-        "null",
-    ),
-    *(
-        "~x",
-        "C:\\x\\",
-        "it's",
-        "'",
-        'say "a"',
-        "$HOME",
-        "%d",
-        "100%",
-        "a;b",
-        "!x",
-        "*?",
-        "a:b",
-        "-x",
-    ),
+    *("zoë/é ü", "a (1)", "epoch=3", "R&D", "x[0]", "{a}", "#1", "results #2", "2024", "1e3"),
+    *("null", "~x", "C:\\x\\", "it's", "'", 'say "a"', "$HOME", "100%", "a;b", "!x", "*?", "a:b"),
 )
 
 
@@ -70,20 +43,12 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
     ("words", "expected"),
     [
         ([], "run must be given"),
-        (["run=a", "lops=3"], "lops is not a setting; did you mean 'loops'"),
-        (["run=a", "loops=many"], "loops must be a whole number, got 'many'"),
-        (["run=a", "loops=1.5"], "loops must be a whole number, got 1.5"),
-        (["run="], "run has no value; key=null says that there is none"),
         (["run=''"], "run must name something, got ''"),
-        (["run=a", "how=ppaer"], "how cannot be 'ppaer'; did you mean 'paper'"),
-        (["run=a", "run=b"], "run is given twice"),
-        (["a"], "'a' is not of the form key=value"),
-        (["--run=a"], "'--run=a' is not of the form key=value"),
         (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; quote lists"),
         (["run=a", "loops={x"], "cannot be read"),
-        (["run=a", "loops.b=3"], r"loops\.b is not a setting; loops is one"),
+        (["run=a", "loops.b=3"], "loops must be a whole number, got {'b': 3}"),
         (["run=1", "run.x=2"], r"run\.x is not a setting; run is one"),
-        (["run=a", "how.x=paper"], r"how\.x is not a setting; how is one"),
+        (["run=a", "how.x=paper"], "how cannot be {'x': 'paper'}; expected one of paper, ref"),
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], expected: str) -> None:
@@ -166,29 +131,3 @@ def test_values_become_what_the_command_line_makes_of_them() -> None:
 def test_a_task_of_somebody_else_keeps_what_it_is_given() -> None:
     settings = {"degree": 3, "signs": [1, -1]}
     assert config_from_mapping(mapping("polynomial", **settings)).task.settings == settings
-
-
-def test_another_name_means_the_setting_of_its_own_group_first() -> None:
-    known = [*flatten(config_to_mapping(Config())), "task.hidden", "task", "model", "scale"]
-    assert resolve_alias("lr", known) == "training.learning_rate"
-    assert resolve_alias("seed", known) == "seed"
-    assert resolve_alias("evaluation.random_seed", known) == "evaluation.seed"
-    assert resolve_alias("evaluation.bs", known) == "evaluation.batch_size"
-    assert resolve_alias("hidden", known) == "task.hidden"
-    assert resolve_alias("model.hidden", known) == "model.n_embd"
-    assert resolve_alias("t", known) == "loops.T"
-    assert resolve_alias("zzz", known) is None
-
-
-def test_every_other_name_is_of_a_setting_there_is() -> None:
-    from looplab.conf.aliases import _NAMES
-    from looplab.conf.files import choices, own_settings
-    from looplab.experiments.scaling_law.settings import ScalingSettings
-    from looplab.openml_eval.settings import RunSettings
-    from looplab.probing.settings import ProbingSettings
-
-    known = {*flatten(config_to_mapping(Config())), "task", "model"}
-    known |= {f"task.{key}" for task in choices("task") for key in own_settings(task) or {}}
-    for cls in (RunSettings, ProbingSettings, ScalingSettings):
-        known |= set(cls.__dataclass_fields__)
-    assert {name for names in _NAMES for name in names} <= known

@@ -1,7 +1,6 @@
 """Bootstrap intervals against an index-by-index resampling, and how often they cover the truth."""
 
 import numpy as np
-import pytest
 
 from looplab.evaluation.bootstrap import bootstrap, clustered_bootstrap
 
@@ -49,11 +48,3 @@ def test_clusters_and_seeds_are_resampled_whole() -> None:
     np.testing.assert_allclose(found.mean, everything.mean(0))
     np.testing.assert_allclose(found.low, np.percentile(means, 5, axis=0))
     np.testing.assert_allclose(found.high, np.percentile(means, 95, axis=0))
-
-
-def test_what_clusters_share_widens_their_interval() -> None:
-    sums = np.array([[0, 10]]).repeat(20, axis=1)  # 40 clusters, each of one kind
-    alone = clustered_bootstrap(sums, np.full(40, 10), 400, 0)
-    apart = clustered_bootstrap(np.full((1, 40), 5), np.full(40, 10), 400, 0)
-    assert apart.low == apart.high == alone.mean == 0.5
-    assert alone.high - alone.low == pytest.approx(2 * 1.645 * 0.5 / 40**0.5, rel=0.15)

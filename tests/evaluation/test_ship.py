@@ -17,8 +17,9 @@ from looplab.evaluation.ship import ShipSettings, main, ship_run
 from looplab.training import Run, train
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import newest_checkpoint
-from looplab.training.run_folder.run import RunFolder
+from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.conftest import tiny_config
+from tests.training.tiny import interrupted
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -80,22 +81,14 @@ def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf
         saved.read_config(Path(f"shipped/{name}x"))
 
 
-def test_a_damaged_one_is_told(tiny_run: Run, shelf: Path) -> None:
-    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
-    (tensors,) = (shelf / "tiny" / "checkpoints").glob("*.safetensors")
-    tensors.write_bytes(tensors.read_bytes()[:-1])
-    with pytest.raises(ConfigError, match=r"is damaged: .*; those that ship: shipped/tiny"):
-        load_run("shipped/tiny")
-    assert not Path("runs").exists()
-
-
 def test_an_unfinished_run_does_not_ship(
     tmp_path: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = train(tiny_config(tmp_path), until=20)
-    assert main([f"run={run.path}", "name=tiny"]) == 2
+    interrupted(config := tiny_config(tmp_path), 19)
+    path = run_folder(config).path
+    assert main([f"run={path}", "name=tiny"]) == 2
     assert "is not finished: 20 of 40 steps" in capsys.readouterr().err
-    assert main([f"run={run.path}", "name=Tiny"]) == 2
+    assert main([f"run={path}", "name=Tiny"]) == 2
     assert not shelf.exists()
 
 

@@ -31,7 +31,7 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
     for panel in panels:
         assert re.fullmatch(r"[a-z0-9_-]+", panel.name.lower())
         assert panel.curves or panel.matrix, panel.name
-        assert len({curve.name for curve in panel.curves}) == len(panel.curves) or panel.slider
+        assert len({curve.name for curve in panel.curves}) == len(panel.curves)
         for curve in panel.curves:
             for values in (curve.mean, curve.low, curve.high):
                 assert len(values) in (0, len(curve.x or panel.x)), panel.name

@@ -21,7 +21,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps and few loops."""
     for name, value in (
-        ("STEPS", 2), ("_FACTORS", (0.5,)), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
+        ("STEPS", 2), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
     ):  # fmt: skip
         monkeypatch.setattr(near_init, name, value)
 

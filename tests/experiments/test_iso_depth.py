@@ -51,7 +51,7 @@ def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) ->
     assert result["not_determined"] == []
     names = check_panels(found.panels)
     assert names[:3] == [f"iso-depth-width-{width}" for width in (24, 32, 48)]
-    assert names[-2:] == ["residuals", "scaling_law-by-phi"]
+    assert names[-1] == "residuals"
     by_width = found.panels[0]
     assert by_width.x == [750, 1500, 3000]
     assert [curve.number for curve in by_width.curves] == [1, 2, 4, 8]

@@ -130,7 +130,7 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps and few loops."""
     for name, value in (
-        ("STEPS", 2), ("_FACTORS", (0.5,)), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
+        ("STEPS", 2), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
     ):  # fmt: skip
         monkeypatch.setattr(near_init, name, value)
 
@@ -144,21 +144,16 @@ def drawn(result: dict[str, Any]) -> dict[str, Panel]:
 def test_changes() -> None:
     result = changes(Near(loops=(1, 4, 6), seeds=2))
     panels, weak = drawn(result), INITS["weak"]
-    assert result["embedding_stds"] == panels["changes-by-embedding-raw"].x == [0.5, 1.0]
     for reading, (place, scaling) in product(("raw", "normed"), enumerate(LABELS)):
         found = {
             part: np.array(result[part][reading][scaling]["by_seed"])
-            for part in ("change", "slope", "by_embedding")
+            for part in ("change", "slope")
         }
         runs = [first_steps(weak, Stack(r, True, scaling), 1, 2) for r in (1, 4, 6)]
         moved = np.array([run[reading] for run in runs])
         assert found["change"][1].tolist() == moved.tolist()
         slope = slopes([1, 4, 6], moved.T, 4)
         assert found["slope"][1] == pytest.approx(slope)
-        thin = weak._replace(embedding_std=0.5)
-        firsts = [first_steps(thin, Stack(r, True, scaling), 1, 1) for r in (4, 6)]
-        half = slopes([4, 6], np.array([run[reading][0] for run in firsts]), 4)
-        assert found["by_embedding"][1] == pytest.approx([float(half), slope[0]])
         means = found["change"].mean(0)
         step_1 = panels[f"changes-step-1-{reading}"].curves[place]
         assert step_1.kind == scaling
@@ -166,9 +161,8 @@ def test_changes() -> None:
         by_step = panels[f"changes-by-step-{reading}-{scaling}"].curves
         for curve, mean in zip(by_step, means, strict=True):
             assert curve.mean == pytest.approx(mean)
-        for part in ("slope", "by_embedding"):
-            curve = panels[f"changes-{part.replace('_', '-')}-{reading}"].curves[place]
-            assert curve.mean == pytest.approx(found[part].mean(0))
+        slope_curve = panels[f"changes-slope-{reading}"].curves[place]
+        assert slope_curve.mean == pytest.approx(found["slope"].mean(0))
     with pytest.raises(ConfigError, match="loops must hold two numbers from 4 on"):
         changes(Near(loops=(1, 2, 4)))
 

@@ -26,7 +26,7 @@ class Text:
     """In a task's place."""
 
     is_text = True
-    dims = min_dims = 1
+    dims = 1
     divisor = 1.0
 
 

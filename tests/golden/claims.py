@@ -148,18 +148,23 @@ def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
         return json.loads(gzip.decompress(EVIDENCE.read_bytes())), weights, dict(arrays)
 
 
+def frozen_evidence() -> Iterator[tuple[str, list[str], Evidence]]:
+    """Each experiment, its claims and what they are judged from."""
+    evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
+    with np.load(ERRORS) as arrays:
+        for experiment, parts in evidence.items():
+            members = [_measured(each, arrays) for each in parts["members"]]
+            yield experiment, parts["claims"], Evidence(members, parts["results"])
+
+
 def verdicts() -> Iterator[dict[str, Any]]:
     """The verdicts of today's code from the frozen evidence."""
     from looplab.experiments.claims import find_claim, judge
 
-    evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
-    with np.load(ERRORS) as arrays:
-        for parts in evidence.values():
-            members = [_measured(each, arrays) for each in parts["members"]]
-            found = Evidence(members, parts["results"])
-            for name in parts["claims"]:
-                verdict = judge(find_claim(name), found, scale="small", command="")
-                yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}  # type: ignore[literal-required]
+    for _, names, found in frozen_evidence():
+        for name in names:
+            verdict = judge(find_claim(name), found, scale="small", command="")
+            yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}
 
 
 def differences() -> list[str]:

@@ -36,12 +36,7 @@ def model_of(reference: Reference, family: Any = "standard", injection: Any = "n
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize(
     ("family", "injection", "n_layer"),
-    [
-        ("looped", "add", 2),
-        ("looped", "multiply", 1),
-        ("tied", "none", 1),
-        ("standard", "none", 3),
-    ],
+    [("looped", "add", 2), ("looped", "multiply", 1), ("tied", "none", 1), ("standard", "none", 3)],
 )
 def test_leiay_s_models_predict_the_same(
     family: str, injection: str, n_layer: int, outputs: int

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from looplab.openml_eval import estimators, fetch
+from looplab.openml_eval import fetch
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
 
@@ -85,14 +85,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     http.shutdown()
     http.server_close()
     thread.join()
-
-
-@pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of its own for what ships, which is not there yet."""
-    folder = tmp_path / "shelf"
-    monkeypatch.setattr(estimators, "SHIPPED", folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

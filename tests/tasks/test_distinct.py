@@ -10,12 +10,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.random_source import NumberedPrompts
-from tests.tasks.statistics import (
-    assert_frequencies,
-    assert_normal,
-    assert_uniform,
-    generator,
-)
+from tests.tasks.statistics import assert_frequencies, assert_normal, assert_uniform, generator
 from tests.tasks.test_sampling import visible
 
 DIMS, POINTS = 4, 5
@@ -108,10 +103,9 @@ def test_functions_are_those_of_the_endless_set_and_no_others() -> None:
 
 
 def test_both_limits_together_and_tables_are_refused() -> None:
-    with pytest.raises(ConfigError, match="distinct_functions"):
-        make_task("linear", 3, distinct_prompts=2, distinct_functions=2)
-    with pytest.raises(ConfigError, match=r"task.distinct_functions"):
-        Config.of("task=tables", "task.distinct_functions=2")
+    for words in ("task=linear task.distinct_prompts=2", "task=tables"):
+        with pytest.raises(ConfigError, match=r"task.distinct_functions has no meaning with"):
+            Config.of(*words.split(), "task.distinct_functions=2")
 
 
 BITS = 2**64

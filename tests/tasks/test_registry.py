@@ -54,15 +54,6 @@ def test_an_unknown_task_is_answered_with_the_nearest(wrong: str, right: str) ->
 
 
 @pytest.mark.parametrize(
-    ("task", "wrong", "right"),
-    [("sparse_linear", "sparsty", "sparsity"), ("linear", "sparsity", "dims")],
-)
-def test_an_unknown_setting_is_answered_with_the_nearest(task: str, wrong: str, right: str) -> None:
-    with pytest.raises(ValueError, match=rf"'{wrong}'.*{right}"):
-        make_task(task, dims=5, settings={wrong: 2})
-
-
-@pytest.mark.parametrize(
     ("task", "setting", "value"),
     [
         ("sparse_linear", "sparsity", 0),

@@ -119,7 +119,7 @@ DIMS, VISIBLE = 8, 3
 
 
 def test_hidden_inputs_are_zero_and_visible_ones_are_not(name: str) -> None:
-    """Every one is visible by default; others than those of the task cannot be."""
+    """Every one is visible by default."""
     for distinct_prompts in (0, 10):
         task = make_task(name, DIMS, distinct_prompts)
         xs = task.sample(generator(), batch=50, points=7, dims=VISIBLE).xs
@@ -132,18 +132,6 @@ def test_hidden_inputs_are_zero_and_visible_ones_are_not(name: str) -> None:
     assert torch.all(by_default.xs != 0)
     assert torch.equal(by_default.xs, all_dims.xs)
     assert torch.equal(by_default.ys, all_dims.ys)
-    for dims in (0, DIMS + 1):
-        with pytest.raises(ValueError, match="dims must lie in"):
-            task.sample(generator(), batch=2, points=2, dims=dims)
-
-
-def test_a_task_can_need_more_than_one_dim() -> None:
-    class Wide(Linear):
-        min_dims: ClassVar[int] = 3
-
-    assert Wide(dims=DIMS).sample(generator(), batch=2, points=2, dims=3).xs.shape == (2, 2, DIMS)
-    with pytest.raises(ValueError, match=r"dims must lie in 3\.\.8"):
-        Wide(dims=DIMS).sample(generator(), batch=2, points=2, dims=2)
 
 
 def test_outputs_of_another_shape_or_type_are_refused() -> None:

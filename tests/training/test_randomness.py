@@ -12,7 +12,7 @@ from looplab.evaluation import evaluate
 from looplab.tasks import Prompts
 from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
-from tests.training.tiny import assert_same_bits, make_trainer, saved_tensors, tiny
+from tests.training.tiny import assert_same_bits, drawn, make_trainer, saved_tensors, tiny
 
 CPU = torch.device("cpu")
 
@@ -43,11 +43,11 @@ def test_a_batch_does_not_depend_on_what_was_drawn_before(tmp_path: Path) -> Non
     trainer, other = make_trainer(tiny(tmp_path, shards=2)), make_trainer(tiny(tmp_path, shards=2))
     for step in range(5):
         other.update(step)
-    assert _same(trainer.prompts(7, 1), other.prompts(7, 1))
-    assert not _same(trainer.prompts(7, 1), trainer.prompts(7, 0))
-    assert not _same(trainer.prompts(7, 1), trainer.prompts(8, 1))
+    assert _same(drawn(trainer, 7, 1), drawn(other, 7, 1))
+    assert not _same(drawn(trainer, 7, 1), drawn(trainer, 7, 0))
+    assert not _same(drawn(trainer, 7, 1), drawn(trainer, 8, 1))
     elsewhere = make_trainer(replace(tiny(tmp_path, shards=2), seed=1))
-    assert not _same(trainer.prompts(7, 1), elsewhere.prompts(7, 1))
+    assert not _same(drawn(trainer, 7, 1), drawn(elsewhere, 7, 1))
 
 
 def test_the_first_weights_are_the_seed_s(tmp_path: Path) -> None:

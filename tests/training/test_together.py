@@ -2,6 +2,7 @@
 gone on with alone, and fails alone."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from looplab.conf.schema import (
 from looplab.training import Interrupted, Run, RunError, train, train_together
 from looplab.training.run_folder.run import run_folder
 from looplab.training.together import Ensemble, difference
-from tests.training.tiny import make_trainer, spoil_ys, tiny
+from tests.training.tiny import interrupted, make_trainer, spoil_ys, tiny
 
 CONFIG = Config(
     task=TaskConfig("linear", dims=3, points=5),
@@ -153,18 +154,10 @@ def assert_close(run: Run, other: Run) -> None:
 
 def test_one_that_stands_further_back_catches_up(tmp_path: Path) -> None:
     first, second = of_seeds(tmp_path, 0, 1)
-    train(first, until=33)
+    interrupted(first, 32)
     runs = finished(train_together([first, second]))
     for run, config in zip(runs, of_seeds(tmp_path / "alone", 0, 1), strict=True):
         assert_close(run, train(config))
-
-
-def test_a_run_goes_on_alone(tmp_path: Path) -> None:
-    configs = of_seeds(tmp_path, 0, 1)
-    assert [run.step for run in finished(train_together(configs, until=25))] == [25, 25]
-    (alone,) = of_seeds(tmp_path / "alone", 1)
-    assert_close(train(configs[1]), train(alone))
-    assert run_folder(configs[0]).status()["state"] == "interrupted"
 
 
 def test_a_signal_saves_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +168,8 @@ def test_a_signal_saves_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(Interrupted, match="saved after step 13") as stop:
             train_together(configs)
     assert stop.value.exit_code == 143
+    copied = shutil.copytree(tmp_path, tmp_path / "copied")
+    assert_close(train(replace(configs[1], folder=str(copied))), whole[1])  # alone
     for run, other in zip(finished(train_together(configs)), whole, strict=True):
         assert run.step == 60
         for name, tensor in other.model.state_dict().items():

@@ -47,6 +47,12 @@ def make_trainer(config: Config) -> Trainer:
     return Trainer(config, task, build_curriculum(config, task), build_model(config, task))
 
 
+def drawn(trainer: Trainer, step: int, shard: int = 0) -> Prompts:
+    """The prompts of one shard of a step."""
+    trainer.prepare(step)
+    return trainer.draw(trainer.curriculum(step), shard)
+
+
 def crash() -> NoReturn:
     """End as a bug or a power failure would: with nothing saved."""
     raise Crash

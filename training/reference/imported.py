@@ -28,32 +28,27 @@ from looplab.models.reference import Reference, read_reference
 from looplab.tasks import task_class
 
 from ..assemble import build_task, model_from
-from ..run_folder.checkpoint import newest_checkpoint, save_checkpoint
+from ..run_folder.checkpoint import save_checkpoint
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
 from .settings import fixed_settings, reference_settings
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
-_CONTAINERS = ("model", "state_dict", "module", "net")
+_CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net")
 _STEPS = ("train_step", "global_step", "step")
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
-_LOOPS = {
-    "looped": ("model.injection", "loops.b", "loops.T"),
-    "tied": ("loops.b",),
-    "standard": (),
-}
+_LOOPS = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
 _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 
 
 @dataclass(frozen=True)
 class ReferenceFile:
-    """The content of a checkpoint file: `form` describes its layout; `step`, as its code counts, is
-    None where neither the file nor its name gives it."""
+    """The content of a checkpoint file; `step`, as its code counts, is None where neither the file
+    nor its name gives it."""
 
     path: Path
     sha256: str
-    form: str
     step: int | None
     reference: Reference
 
@@ -101,14 +96,17 @@ def import_checkpoint(
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
     run = Run(Path(folder) / name, config, task, model, step)
     if run.path.exists():
-        _check_existing(run, source)
+        if changes := RunFolder(run.path).differences(config, read_config(run.path)):
+            raise RunError(
+                f"{run.path} holds this checkpoint with other settings ({', '.join(changes)}): "
+                "move it away, or import into another folder="
+            )
         print(f"{run.path}: imported already", flush=True)
     else:
         record = {
             "checkpoint": str(source.path.resolve()),
             "sha256": source.sha256,
             "code": source.reference.code,
-            "holds": source.form,
             "from_checkpoint": source.facts(),
             "from_config": file_settings,
             "from_command": dict(user_settings),
@@ -167,21 +165,6 @@ def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -
     if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
         obsolete += ("model.injection", "loops.", "curriculum.loops.")
     return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}
-
-
-def _check_existing(run: Run, source: ReferenceFile) -> None:
-    """RunError unless the existing folder holds the same import, complete."""
-    folder = RunFolder(run.path)
-    record = (folder.made_with() or {}).get("imported", {})
-    if record.get("sha256") != source.sha256:
-        raise RunError(f"{run.path} is in the way: it is no import of {source.path}")
-    if changes := folder.differences(run.config, read_config(run.path)):
-        raise RunError(
-            f"{run.path} holds this checkpoint with other settings ({', '.join(changes)}): "
-            "move it away, or import into another folder="
-        )
-    if newest_checkpoint(folder.checkpoints)[0] is None:
-        raise RunError(f"{run.path} is damaged: remove it and import again")
 
 
 def _write(run: Run, record: Mapping[str, Any]) -> None:
@@ -258,7 +241,7 @@ def _read_file(path: Path) -> ReferenceFile:
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    form, tensors = _state_dict(data)
+    tensors = _state_dict(data)
     if not isinstance(tensors, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
     ):
@@ -272,15 +255,12 @@ def _read_file(path: Path) -> ReferenceFile:
         reference = read_reference(tensors)
     except ValueError as error:
         raise RunError(f"{path} {error}") from None
-    return ReferenceFile(path, hashlib.sha256(content).hexdigest(), form, step, reference)
+    return ReferenceFile(path, hashlib.sha256(content).hexdigest(), step, reference)
 
 
-def _state_dict(data: Any) -> tuple[str, Any]:
-    """The layout of a file of either code, a fork or a trainer, and its state dict."""
-    if isinstance(data, Mapping):
-        if "model_state_dict" in data:
-            return "a training state", data["model_state_dict"]
-        for name in _CONTAINERS:
-            if isinstance(data.get(name), Mapping):
-                return f"a state dict under {name!r}", data[name]
-    return "a state dict", data
+def _state_dict(data: Any) -> Any:
+    """The state dict in a file of either code, a fork or a trainer."""
+    for name in _CONTAINERS if isinstance(data, Mapping) else ():
+        if isinstance(data.get(name), Mapping):
+            return data[name]
+    return data

@@ -42,14 +42,11 @@ class Metrics:
                 problems.append(f"line {number} cannot be read")
         return records, problems
 
-    def keep_until(self, step: int) -> list[str]:
-        """Remove the records of later steps, and lines with problems; the problems."""
-        if not self.path.exists():
-            return []
-        records, problems = self.read()
-        lines = [_line(record) for record in records if record["step"] <= step]
-        write_bytes(self.path, "".join(lines).encode())
-        return problems
+    def keep_until(self, step: int) -> None:
+        """Remove the records of later steps, and lines with problems."""
+        if self.path.exists():
+            lines = [_line(record) for record in self.read()[0] if record["step"] <= step]
+            write_bytes(self.path, "".join(lines).encode())
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add a record, which has a step."""

@@ -2,20 +2,17 @@
 
 sources_of("tasks", "models")           # {"models/model.py": "1f0c…", "tasks/linear.py": …}
 
-All files of a room count, whatever a run uses of them; a user's own files count by their name. The
-files of releases that give the same numbers (looplab.NUMBERS) count as the same.
+All files of a room count, whatever a run uses of them; a user's own files count by their name.
 """
 
 import ast
 import hashlib
 import inspect
-import json
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from looplab import NUMBERS
 from looplab.conf.checksum import key_of
 
 _HOME = Path(__file__).parents[2]
@@ -23,9 +20,6 @@ _PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
 EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
-_ALL = (*EVALUATED, KERNELS, "probing", "openml_eval", "experiments")
-_RELEASES = Path(__file__).with_name("releases.json")  # the project_digest of each, by its version
-_RELEASE = "release"  # beside the files of unedited code of a release: its NUMBERS
 
 
 def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
@@ -34,21 +28,7 @@ def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
     for module in plugins:
         files |= {path.name: path for path in _outside(module)}
-    found = _digests(files)
-    return found | {_RELEASE: str(NUMBERS)} if rooms and _is_release() else found
-
-
-def project_digest() -> str:
-    """The digest of all files on which numbers depend: a release that ends all golden runs with the
-    bits of the one before lists it in releases.json."""
-    files = {path.relative_to(_HOME).as_posix(): path for room in _ALL for path in _files(room)}
-    return key_of(_digests(files))
-
-
-@cache
-def _is_release() -> bool:
-    releases = json.loads(_RELEASES.read_text(encoding="utf-8"))
-    return bool(releases) and project_digest() in releases.values()
+    return {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
 
 
 def outside_source(cls: type) -> str | None:
@@ -63,18 +43,8 @@ def outside_source(cls: type) -> str | None:
 
 
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files whose digests differ, or that only one of the two has; of two releases of the same
-    numbers the user's own alone."""
-    same = before.get(_RELEASE) is not None and before.get(_RELEASE) == now.get(_RELEASE)
-    return sorted(
-        path
-        for path in {**before, **now}
-        if before.get(path) != now.get(path) and path != _RELEASE and not (same and "/" in path)
-    )
-
-
-def _digests(files: Mapping[str, Path]) -> dict[str, str]:
-    return {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+    """The files whose digests differ, or that only one of the two has."""
+    return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
 
 
 @cache

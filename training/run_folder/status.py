@@ -1,7 +1,7 @@
-"""Run folders in a folder, and by names and patterns; how far a run is, by its status.json, its
+"""Run folders in a folder; how far a run is, by its status.json, its
 lock and its metrics.jsonl; and the lock, which one process at a time has. No torch here.
 
-runs_in(Path("runs")); named_runs(["runs/A", "runs/linear-*"])
+runs_in(Path("runs"))
 status_of(Path("runs/NAME"))["state"]
 with holding(Path("runs/NAME")): …
 """
@@ -10,10 +10,9 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,9 @@ from filelock import FileLock, Timeout
 
 from looplab.conf.checks.folders import is_hidden
 from looplab.conf.mistakes import ConfigError, HeldElsewhere
-from looplab.conf.saved import unpacked
 
 from .files import read_record
 
-_FILES = ("config.yaml", "status.json", "metrics.jsonl", "evaluation.json", "checkpoints")
 STATES = ("running", "interrupted", "failed", "finished")  # as they are written
 _WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -47,30 +44,19 @@ def status_of(folder: Path) -> dict[str, Any]:
 
 
 def last_record(folder: Path) -> Mapping[str, Any]:
-    """The last whole line of a run's metrics.jsonl; empty where there is none."""
+    """The last whole line of a run's metrics.jsonl; empty where there is none, or it is damaged."""
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
+            record = json.loads(file.read().split(b"\n")[-2])
+    except (OSError, ValueError, IndexError):
         return {}
-    for line in reversed(lines):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            return record
-    return {}
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
 
 
 def is_run(path: Path) -> bool:
-    """Return whether a folder looks like a run's: one without a config.yaml counts if it has two
-    others of a run's files."""
-    if path.name.startswith(".") or not path.is_dir():
-        return False
-    present = [name for name in _FILES if (path / name).exists()]
-    return "config.yaml" in present or len(present) > 1
+    """Return whether a folder is a run's."""
+    return not path.name.startswith(".") and (path / "config.yaml").exists()
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -82,20 +68,6 @@ def runs_in(folder: Path) -> list[Path]:
         elif path.is_dir() and not is_hidden(path, folder):
             found += [below for below in sorted(path.iterdir()) if is_run(below)]
     return found
-
-
-def named_runs(names: Sequence[str]) -> list[Path]:
-    """The run folders of names and patterns; ConfigError for one that names none."""
-    paths: list[Path] = []
-    for name in names:
-        found = [] if Path(name).is_dir() else [Path(match) for match in sorted(glob(name))]
-        matches = found or [unpacked(name)]
-        runs = [path for path in matches if is_run(path)]
-        if not runs:
-            problem = "fits no run folder" if "*" in name else "is no run folder"
-            raise ConfigError("runs", f"cannot hold {name!r}: it {problem}")
-        paths += [path for path in runs if path not in paths]
-    return paths
 
 
 @contextmanager

@@ -41,10 +41,3 @@ def one_by_one(prompts: Asked, fit: Fit) -> Floats:
         if k:
             predictions[b, k] = queries[b, k] @ fit(xs[b, :k], ys[b, :k])
     return predictions
-
-
-def with_other_pairs_from(prompts: Asked, first: int) -> Asked:
-    """The same prompts with other pairs from the `first` on, under the same queries."""
-    xs, ys, queries = (part.copy() for part in prompts)
-    xs[:, first:], ys[:, first:] = 3 - 2 * xs[:, first:], 7.0
-    return Asked(xs, ys, queries)

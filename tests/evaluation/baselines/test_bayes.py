@@ -81,21 +81,6 @@ def test_one_example_more_than_weights_names_the_support() -> None:
     assert np.median(misses[:, 3]) > 0.1  # with three, all supports agree
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 0.3])
-def test_later_pairs_and_other_prompts_have_no_part(noise_std: float) -> None:
-    xs, clean = draw(6, 2, 9, 8)
-    ys, queries = noisy(clean, noise_std), draw(6, 2, 9, 8, seed=2)[0]
-    predictions = sparse_posterior(xs, ys, queries, 2, noise_std)
-    np.testing.assert_allclose(
-        sparse_posterior(xs[3:4], ys[3:4], queries[3:4], 2, noise_std), predictions[3:4], rtol=1e-12
-    )
-    for k in range(8):
-        later_xs, later_ys, later_queries = xs.copy(), ys.copy(), queries.copy()
-        later_xs[:, k:], later_ys[:, k:], later_queries[:, k + 1 :] = 7.0, -3.0, 5.0
-        shorter = sparse_posterior(later_xs, later_ys, later_queries, 2, noise_std)
-        np.testing.assert_array_equal(shorter[:, : k + 1], predictions[:, : k + 1])
-
-
 def test_it_is_bayes_rule_with_the_density_of_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bayes, "_NUMBERS", 100)  # several blocks
     ours = discrete_posterior(XS, YS, QUERIES, WEIGHTS, 0.5)

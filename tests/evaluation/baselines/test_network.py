@@ -48,13 +48,3 @@ def test_plain_training_with_the_same_draws() -> None:
                 adam.step()
             slow = model(asked[b, k]).item()
             np.testing.assert_allclose(predictions[b, k], slow, rtol=1e-6, atol=2e-6)
-
-
-def test_later_pairs_and_other_prompts_have_no_part() -> None:
-    xs, ys, queries = draw(4, 6)
-    predictions = network(xs, ys, queries, steps=20)
-    xs[:, 3:], ys[:, 3:], queries[:, 4:] = 7.0, -3.0, 5.0
-    np.testing.assert_array_equal(network(xs, ys, queries, steps=20)[:, :4], predictions[:, :4])
-    xs[1], ys[1], queries[1] = 7.0, -3.0, 5.0
-    others = network(xs, ys, queries, steps=20)[:, :4]
-    np.testing.assert_array_equal(others[[0, 2, 3]], predictions[[0, 2, 3], :4])

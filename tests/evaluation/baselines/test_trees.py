@@ -65,20 +65,3 @@ def test_boosted_trees_are_fits_to_each_prefix(signs: bool) -> None:
     for k in (2, 3, 12):
         slow = model.fit(xs[0, :k], ys[0, :k]).predict(queries[0, k : k + 1])
         assert predictions[0, k] == slow[0]
-
-
-@pytest.mark.parametrize("name", ["greedy", "boosted"])
-def test_later_pairs_and_other_prompts_have_no_part(name: str) -> None:
-    def solve(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-        if name == "greedy":
-            return greedy_tree(xs, ys, queries, depth=3)
-        return boosted_trees(xs, ys, queries)
-
-    batch, points = (5, 10) if name == "greedy" else (2, 5)
-    xs, ys, queries = draw(batch, points, 3)
-    predictions = solve(xs, ys, queries)
-    np.testing.assert_array_equal(solve(xs[1:2], ys[1:2], queries[1:2]), predictions[1:2])
-    k = points // 2
-    xs[:, k:], ys[:, k:], queries[:, k + 1 :] = 0.3, -9.0, 5.0
-    shorter = solve(xs, ys, queries)
-    np.testing.assert_array_equal(shorter[:, : k + 1], predictions[:, : k + 1])

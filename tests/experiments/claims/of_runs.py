@@ -1,60 +1,10 @@
-"""Results of the measures of runs with a chosen quantity."""
+"""Races of two recipes with a chosen quantity."""
 
-import math
-from collections.abc import Callable
 from typing import Any
 
-from looplab.experiments.claims import Estimate, Evidence
+from looplab.experiments.claims import Evidence
 
 from .synthetic import Made, evidence, seeds
-
-
-def number(value: float) -> dict[str, Any]:
-    return Estimate(value, value, value, 2).plain()
-
-
-def reads(result: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> Made:
-    """Runs with these settings, and the results of a measure that hold the value."""
-    return lambda value: evidence(seeds(**settings), **result(number(value)))
-
-
-def groups(name: str, **group: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A measure with one group, in which `...` stands for the value."""
-
-    def filled(part: Any, value: Any) -> Any:
-        if isinstance(part, dict):
-            return {key: filled(each, value) for key, each in part.items()}
-        return value if part is ... else part
-
-    return lambda value: {name: {"groups": [filled(group, value)]}}
-
-
-def diverse(value: float) -> Evidence:
-    """Looped and standard models of 4, 32 and 256 functions: those of 4 have the value of what is
-    memorised, those of 32 the ratio of errors."""
-    counts = (4, 32, 256)
-    other = number(math.nan)  # of what a claim must not read
-    groups = [
-        {"family": "looped", "functions": count,
-         "new": {"memorises": number(value) if count == 4 else other}}
-        for count in counts
-    ]  # fmt: skip
-    ratios = {str(count): number(value) if count == 32 else other for count in counts}
-    runs = [
-        seeds(family=each, distinct_functions=count)
-        for each in ("looped", "standard")
-        for count in counts
-    ]
-    return evidence(*runs, diversity={"groups": groups, "looped_over_standard": ratios})
-
-
-def shifted_optimizers(ratio: float) -> Evidence:
-    """Runs of Muon that err `ratio` times as much as Adam's on every shift, and as much without."""
-    shifts = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
-    return evidence(
-        seeds(optimizer="muon", shifted=dict.fromkeys(shifts, 0.2 * ratio)),
-        seeds(shifted=dict.fromkeys(shifts, 0.2)),
-    )
 
 
 def raced(key: str) -> Made:

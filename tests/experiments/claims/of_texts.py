@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.claims import Measured
+from looplab.experiments.claims import Estimate, Measured
 
-from .of_commands import verdict
-from .of_runs import number
 from .synthetic import Made, evidence, seeds
+
+
+def number(value: float) -> dict[str, Any]:
+    return Estimate(value, value, value, 2).plain()
 
 
 def language(level: float, b: int, **model: Any) -> list[Measured]:
@@ -48,7 +50,8 @@ def rates(kind: str, key: str) -> Made:
     """A movement of the best rate, or a gain."""
 
     def made(value: float) -> Any:
-        found = {"8": verdict(value)} if kind == "gain" else verdict(value)
+        of_seeds = {"verdict": "gain", "by_seed": [value, 0.99 * value, 1.01 * value]}
+        found = {"8": of_seeds} if kind == "gain" else of_seeds
         result = {"loops": [1, 8], kind: {key: found}, "best": {}}
         return evidence(language(2.0, 8), residual_scaling=result)
 

@@ -1,6 +1,6 @@
 """Runs whose errors are chosen: what claims are judged from in tests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -20,11 +20,6 @@ from looplab.experiments.claims import Evidence, Measured
 PROMPTS, DIMS = 200, 4
 # Of a quantity: the evidence in which it has about this value.
 Made = Callable[[float], Evidence]
-_SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "sparse_linear": {"sparsity": 2},
-    "decision_tree": {"depth": 2},
-    "relu_network": {"hidden": 4},
-}
 
 
 def run(
@@ -34,52 +29,36 @@ def run(
     *,
     task: str = "linear",
     label: str = "",
-    grows: float = 1.0,
-    shifted: Mapping[str, float] | None = None,
-    solvers: Mapping[str, float] | None = None,
     b: int = 8,
     T: int = 4,
     distinct_prompts: int = 0,
-    distinct_functions: int = 0,
-    optimizer: Literal["adamw", "muon"] = "adamw",
-    penalty: float = 0.0,
     steps: int = 1000,
     step: int | None = None,
     **model: Any,
 ) -> Measured:
-    """A finished run with mean errors of about `level` at every number of examples and loop.
-
-    Beyond b loops its error is `grows` times as large. Solvers and shifts have the levels given.
-    Prompts are hard or easy for all runs alike."""
+    """A finished run with mean errors of about `level` at every number of examples and loop, and
+    those of least squares; prompts are hard or easy for all runs alike."""
     points = 2 * DIMS + 1
     layers = model.pop("n_layer", 12 if family == "standard" else 1)
     config = Config(
-        task=TaskConfig(
-            task, DIMS, points, distinct_prompts, distinct_functions=distinct_functions,
-            settings=dict(_SETTINGS.get(task, {})),
-        ),
+        task=TaskConfig(task, DIMS, points, distinct_prompts, settings={}),
         model=ModelConfig(family, layers, **model),
         loops=LoopsConfig(b, T),
         curriculum=CurriculumConfig(
             loops=GrowthConfig(inc=2, intervals=(50,)) if family == "looped" else GrowthConfig()
         ),
-        training=TrainingConfig(steps=steps, optimizer=optimizer, jacobian_penalty=penalty),
+        training=TrainingConfig(steps=steps),
         seed=seed,
         scale="small",
     )  # fmt: skip
-    loops = np.where(np.arange(1, 10 * b + 1) > b, grows, 1.0)
     noise = np.random.default_rng([seed, len(family), b, T])
     hard = np.random.default_rng(0).exponential(size=PROMPTS)  # the same prompts for all runs
 
     def errors(at: float, columns: int = points) -> Floats:
         return at * hard[:, None] * np.exp(0.05 * noise.normal(size=(PROMPTS, columns)))
 
-    arrays = {"model_at_b": errors(level), "by_loop": errors(level, len(loops)) * loops}
-    for name, at in (solvers or {"least_squares": 0.5}).items():
-        arrays[name] = at * np.repeat(hard[:, None], points, axis=1)
-        arrays[name][:, 0] = hard
-    for name, at in (shifted or {}).items():
-        arrays[f"{name}/model_at_b"] = errors(at)
+    arrays = {"model_at_b": errors(level), "by_loop": errors(level, 10 * b)}
+    arrays["least_squares"] = 0.5 * np.repeat(hard[:, None], points, axis=1)
     return Measured(label or family, config, steps if step is None else step, arrays)
 
 

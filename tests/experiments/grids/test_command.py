@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
+from looplab import runs_table
 from looplab.experiments import grid
 from tests.test_cli import TINY
 
@@ -27,7 +28,7 @@ def test_members_of_a_grid_are_trained_together_into_the_same_folders(
     grid = ["-m", *TINY, "recipe=paper", rate, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
     assert run.main([*grid, "together=true"]) == 0
     out = capsys.readouterr().out
-    assert "and 1 more, together\n" in out
+    assert "and 1 more, together: done" in out
     assert "4 done, 0 failed" in out
     folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
     assert len(folders) == 2
@@ -86,13 +87,11 @@ def test_seeds_end_in_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[st
     line = next(line for line in out.splitlines() if line.startswith("looped "))
     assert line.split()[1] == "3"
     (folder,) = (tmp_path / "runs").glob("grid-*")
-    with open(folder / "members.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["seed"], row["k"]) for row in rows] == [
-        (str(seed), str(k)) for seed in range(3) for k in range(7)
-    ]
-    last = [float(row["error"]) for row in rows if row["k"] == "6"]
-    assert float(line.split()[2]) == pytest.approx(sum(last) / 3, rel=0.01)
+    (row,) = csv.DictReader((folder / "settings.csv").read_text(encoding="utf-8").splitlines())
+    assert (row["seeds"], row["k"]) == ("3", "6")
+    mean = runs_table("runs").error.mean()
+    assert float(row["last"]) == pytest.approx(mean, rel=1e-5)
+    assert float(line.split()[2]) == pytest.approx(mean, rel=0.01)
 
 
 def test_a_failing_member_is_recorded_and_does_not_end_the_rest(

@@ -46,14 +46,12 @@ def experiment_path(folder: Path, name: str = "fig02-small") -> Path:
 
 
 def experiment(run: Path) -> dict[str, Any]:
-    """An experiment's result: a claim of each verdict, and a figure with a slider."""
-    curves = [
-        _curve("looped", "looped", "looped", [0.9, 0.5, 0.1 * at], at=float(at)) for at in (1, 2, 3)
-    ]
+    """An experiment's result: a claim of each verdict, and a figure."""
+    model = _curve("looped", "looped", "looped", [0.9, 0.5, 0.1])
     solver = _curve("ls", NASTY, "least_squares", [1.0, 0.4, 1e-9])
     panel = Panel(
-        "by_examples", f"Errors of {NASTY}", "k", "error", [0, 1, 2], [*curves, solver], log="y",
-        levels={"zero": 1.0}, slider="loop", start=2.0,
+        "by_examples", f"Errors of {NASTY}", "k", "error", [0, 1, 2], [model, solver], log="y",
+        levels={"zero": 1.0},
     )  # fmt: skip
     names = ("holds", "fails", "not settled", "not measured")
     member = {
@@ -82,9 +80,9 @@ def verdict(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _curve(name: str, label: str, kind: str, mean: list[float], **more: float) -> Curve:
+def _curve(name: str, label: str, kind: str, mean: list[float]) -> Curve:
     low, high = [value * 0.9 for value in mean], [value * 1.1 for value in mean]
-    return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high, **more)  # type: ignore[arg-type]
+    return Curve(name=name, label=label, kind=kind, mean=mean, low=low, high=high)
 
 
 class Page(HTMLParser):

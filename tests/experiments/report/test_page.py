@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.experiments.report.page import write_report
 from looplab.experiments.settings import ReportSettings
 
@@ -14,9 +13,9 @@ from .measured import NASTY, Page, experiment_path
 LOADED = ("href", "src", "srcset", "action", "data", "poster", "formaction", "background")
 
 
-def write(folder: Path, **settings: object) -> tuple[str, Page]:
+def write(folder: Path) -> tuple[str, Page]:
     """The text that is printed, and the page; its folder is beside the runs'."""
-    given = ReportSettings(folder=str(folder), output=str(folder.parent / "page"), **settings)  # type: ignore[arg-type]
+    given = ReportSettings(folder=str(folder), output=str(folder.parent / "page"))
     return write_report(given), Page(folder.parent / "page" / "index.html")
 
 
@@ -69,26 +68,3 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
         assert line in said
     assert f"{first / 'evaluation.json'} cannot be read" in text
     assert "Error by number of examples" in text
-
-
-def test_one_experiment_some_runs_or_all(own: Path) -> None:
-    first, second = run_folders(own)
-    said, page = write(own, experiment="fig02")
-    assert said.startswith("results: 1, runs: 1, claims: 4")
-    assert second.name not in page.text
-    said, page = write(own, runs=(str(second),))
-    assert said.startswith("results: 0, runs: 1, claims: 0")
-    assert first.name not in page.text
-
-
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"experiment": "fig20"}, "fig02"),
-        ({"runs": ("runs/x*",)}, "runs"),
-        ({"runs": ("runs/x",), "experiment": "fig02"}, "runs"),
-    ],
-)
-def test_mistakes_name_the_key(measured: Path, settings: dict[str, object], key: str) -> None:
-    with pytest.raises(ConfigError, match=key):
-        write(measured, **settings)

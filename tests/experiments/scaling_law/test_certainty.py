@@ -100,7 +100,7 @@ def test_an_interval_is_the_percentiles_of_resampled_fits() -> None:
     assert found.high["phi"] == pytest.approx(np.percentile(phis, 95), abs=1e-4)
     assert (found.resamples, found.clusters) == (20, 116)
     for name in NAMES:
-        assert found.low[name] < getattr(found.fits["free"].law, name) < found.high[name]
+        assert found.low[name] < getattr(found.fit.law, name) < found.high[name]
     assert fitted(TABLE, {}, [], 20, seed=6).low != found.low
 
 

@@ -29,27 +29,20 @@ def test_one_command_fits_shows_and_writes(
     (folder,) = tmp_path.glob("scaling_law-mine-*")
     assert out.endswith(f"\n{folder}: scaling_law.json, figures/\n")
     result = json.loads((folder / "scaling_law.json").read_text())
-    for held, name in (({}, "free"), ({"phi": 0.0}, "phi = 0"), ({"phi": 1.0}, "phi = 1")):
-        fit = fit_law(TABLE, held)
-        entry = result["fits"][name]
-        assert entry["law"]["phi"] == pytest.approx(fit.law.phi)
-        assert entry["huber"] == pytest.approx(fit.huber)
+    fit = fit_law(TABLE, {})
+    assert result["fit"]["law"]["phi"] == pytest.approx(fit.law.phi)
+    assert result["fit"]["huber"] == pytest.approx(fit.huber)
     assert "of 20 resamples of 24 clusters of rows" in out
     low, high = result["intervals"]["low"]["phi"], result["intervals"]["high"]["phi"]
-    assert low < result["fits"]["free"]["law"]["phi"] < high
-    names = {
-        f"{name}.{form}"
-        for name in ("scaling_law", "scaling_law-by-phi")
-        for form in ("png", "csv")
-    }
+    assert low < result["fit"]["law"]["phi"] < high
+    names = {"scaling_law.png", "scaling_law.csv"}
     assert {each.name for each in (folder / "figures").iterdir()} == names
     # Other settings go beside, the same ones into the same place.
     assert main([*words, "E=1.5"]) == 0
     assert "held: E = 1.5" in capsys.readouterr().out
     assert main(words) == 0
     (other,) = set(tmp_path.glob("scaling_law-mine-*")) - {folder}
-    fits = json.loads((other / "scaling_law.json").read_text())["fits"]
-    assert [fit["law"]["E"] for fit in fits.values()] == pytest.approx([1.5] * 3)
+    assert json.loads((other / "scaling_law.json").read_text())["fit"]["law"]["E"] == 1.5
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,7 @@ from looplab.models.blocks.attention import rotation
 from looplab.models.blocks.make import make_block
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
-from tests.models.plain_blocks import (
-    ALL,
-    WINDOW,
-    draw_stream,
-    drawn_block,
-    plain_block,
-    small_spec,
-)
+from tests.models.plain_blocks import ALL, WINDOW, draw_stream, drawn_block, plain_block, small_spec
 
 LENGTH = 8
 

@@ -51,10 +51,7 @@ def in_both_precisions(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def check(
-    device: torch.device,
-    dtype: torch.dtype | None,
-    changes: dict[str, Any],
-    *sizes: Any,
+    device: torch.device, dtype: torch.dtype | None, changes: dict[str, Any], *sizes: Any
 ) -> None:
     """One step of a model on kernels, of the same in PyTorch and of the same in float64."""
     kernels, eager = make_pair(device, dtype, **changes)
@@ -86,8 +83,7 @@ def test_a_loss_on_one_loop_of_the_window_has_near_gradients(device: torch.devic
 
 
 @pytest.mark.parametrize(
-    ("dtype", "changes"),
-    [(None, {}), (torch.bfloat16, {"family": "standard"}), (None, UNNORMED)],
+    ("dtype", "changes"), [(None, {}), (torch.bfloat16, {"family": "standard"}), (None, UNNORMED)]
 )
 def test_unrolled_states_and_predictions_are_near(
     device: torch.device, dtype: torch.dtype | None, changes: dict[str, Any]

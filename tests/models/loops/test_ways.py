@@ -84,11 +84,6 @@ def test_lanes_are_mixed_without_rounding() -> None:
             assert torch.equal(loop.step(loop.start(e), e, 0).stream, exact)
 
 
-def test_an_unscaled_prompt_that_adds_up_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be linear"):
-        make_spec(norm="at_readout", injection="add", residual_scaling="sqrt")
-
-
 def linear_attention(dims: int = 3, seed: int = 0) -> Model:
     """With random parameters, so that no part of a formula is zero."""
     model = Model(ModelSpec(dims=dims, n_embd=dims, n_head=1, injection="linear_attention"))
@@ -154,16 +149,6 @@ def test_the_last_prediction_alone_has_a_gradient() -> None:
     assert all(not p.grad.any() for p in model.parameters() if p.grad is not None)
     model(prompts, 2, grad_loops=2)[..., -1].sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in model.parameters())
-
-
-def test_its_parameters_are_those_two_and_begin_at_zero() -> None:
-    model = Model(ModelSpec(dims=4, n_embd=4, n_head=1, injection="linear_attention"))
-    assert {name: p.shape for name, p in model.named_parameters()} == {
-        "loop.attention": (4, 4),
-        "loop.input_values": (4,),
-    }
-    assert not any(parameter.any() for parameter in model.parameters())
-    assert model.backbone_parameters() == 20
 
 
 def test_classes_are_refused() -> None:

@@ -85,8 +85,6 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
         each.append(asked_alone(model, xs.numpy()[:, :4], ys.numpy(), standard(NEW, X), B))
     expected = y.mean() + y.std() * np.mean(each, axis=0) / DIMS**0.5
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
-    longer = LoopedRegressor(run, n_contexts=2, max_context=POINTS + 1).fit(X, y)
-    assert list(longer._contexts.xs.shape) == [2, POINTS + 1, DIMS]
 
 
 def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:

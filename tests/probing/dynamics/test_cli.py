@@ -19,7 +19,7 @@ from looplab.training.run_folder.checkpoint import newest_checkpoint, save_check
 from looplab.training.run_folder.run import RunFolder
 from tests.conftest import times_of
 
-FIGURES = {"norm", "change", "increment_cosines", "effective_rank", "residual"}
+FIGURES = {"norm", "change", "increment_cosines", "residual"}
 
 
 def test_one_command_measures_draws_keeps_and_shows(
@@ -34,12 +34,11 @@ def test_one_command_measures_draws_keeps_and_shows(
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
         f"{name}.{kind}" for name in FIGURES for kind in ("png", "csv")
     }
-    # b is 4: angles and ranks up to 3 b, the rest as far as asked.
+    # b is 4: angles up to 3 b, the rest as far as asked.
     assert result["norm"]["loop"] == list(range(21))
     assert result["change"]["loop"] == list(range(1, 21))
     assert result["residual"]["loop"] == list(range(1, 21))
     assert result["cosines"]["loop"] == list(range(1, 13))
-    assert result["effective_rank"]["loop"] == list(range(13))
     assert result["contraction"]["loop"] == 20
     assert len(result["contraction"]["spectral_norm"]["by_prompt"]) == 20
     # The same command shows what is kept, and mistakes all the same; another seed is measured anew.
@@ -61,7 +60,7 @@ def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
     batch, at_once = prompts_on(model, prompts), Movements(6)
     at_once.add(follow(model, batch, 6))
     whole = summary(at_once, 3)
-    for part in ("norm", "change", "cosines", "residual", "effective_rank"):
+    for part in ("norm", "change", "cosines", "residual"):
         np.testing.assert_allclose(_flat(result[part]), _flat(whole[part]), rtol=1e-9)
     *_, before, last = follow(model, batch, 6).states
     moved = (last.stream - before.stream).norm(dim=-1)

@@ -1,4 +1,4 @@
-"""Maps whose dynamics are known, ranks of known spectra, and the models' own states."""
+"""Maps whose dynamics are known, and the models' own states."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,6 @@ from looplab.models.loops.loop import LoopState
 from looplab.probing.dynamics.trajectory import (
     Movements,
     Trajectory,
-    effective_rank,
     follow,
 )
 from tests.models.small import as_double, draw_prompts, make_model
@@ -35,7 +34,7 @@ def shrinking(factor: float, centre: Tensor, start: Tensor, loops: int = LOOPS) 
             y = one_loop(y)
             yield LoopState(y, 3 * y)
 
-    return Trajectory(start, start, states(), one_loop, slice(None, None, 2))
+    return Trajectory(start, start, states(), one_loop)
 
 
 def movements(trajectory: Trajectory, near: int = LOOPS) -> dict[str, np.ndarray]:
@@ -71,9 +70,7 @@ def test_a_map_with_a_fixed_point_shrinks_by_its_factor(factor: float) -> None:
 def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> None:
     states = normal(4, 2, 5, 3)  # the start, and after three loops
     steps = (LoopState(y, y) for y in states[1:])
-    found = movements(
-        Trajectory(normal(2, 5, 3, seed=1), states[0], steps, None, slice(None)), near=2
-    )
+    found = movements(Trajectory(normal(2, 5, 3, seed=1), states[0], steps, None), near=2)
     torch.testing.assert_close(
         torch.tensor(found["absolute"]), states.diff(dim=0).norm(dim=-1).mean(2).T
     )
@@ -95,16 +92,6 @@ def test_batches_add_up() -> None:
     arrays = parts.arrays()
     for name, values in whole.arrays().items():
         np.testing.assert_allclose(arrays[name], values)
-    assert parts.effective_ranks() == pytest.approx(whole.effective_ranks())
-    assert len(whole.effective_ranks()) == 4  # the read-in and three loops
-
-
-def test_effective_ranks_of_known_spectra() -> None:
-    assert effective_rank(torch.full((7,), 0.3)) == pytest.approx(7)
-    assert effective_rank(torch.tensor([2.0, 0.0, 0.0])) == pytest.approx(1)
-    # Shares 1/2, 1/4, 1/4: entropy 1.5 ln 2.
-    assert effective_rank(torch.tensor([2.0, 1.0, 1.0])) == pytest.approx(2**1.5)
-    assert np.isnan(effective_rank(torch.zeros(3)))
 
 
 @pytest.mark.parametrize("injection", ["add", "multiply", "none", "standard"])

@@ -33,9 +33,6 @@ class Measured(Movements):
     def arrays(self) -> dict[str, Any]:
         return {name: values for name, values in self._given.items() if values is not None}
 
-    def effective_ranks(self) -> list[float]:
-        return [3.0, NAN, 2.0]
-
 
 def test_prompts_that_rest_are_told_from_those_that_do_not() -> None:
     """A quarter rests at the end, of which all but one have moved before."""

@@ -155,11 +155,7 @@ def _config(folder: Path, task: str, model: str, distinct: int, **training: Any)
     settings = _SETTINGS[task]
     if "tables" in settings:
         settings = settings | {"data_dir": str(small_tables.write(folder))}
-    return replace(
-        config,
-        task=TaskConfig(task, 3, 5, distinct, settings),
-        model=_MODELS[model],
-    )
+    return replace(config, task=TaskConfig(task, 3, 5, distinct, settings), model=_MODELS[model])
 
 
 def _trained(config: Config) -> Trainer:

@@ -1,4 +1,4 @@
-"""run_jobs: a job whose folder somebody holds waits, one whose process is lost is tried again, and
+"""run_jobs: a job whose folder somebody holds waits, one whose process is lost has failed, and
 Ctrl-C ends all."""
 
 import os
@@ -35,18 +35,11 @@ class Works:
 
 @dataclass(frozen=True)
 class Dies(Works):
-    """Kills its process `times` times."""
-
-    times: int = 1
+    """Kills its process."""
 
     def __call__(self) -> dict[str, Any]:
-        self.folder.mkdir(exist_ok=True)
-        died = self.folder / "died"
-        with open(died, "a") as file:
-            file.write("x")
-        if len(died.read_text()) <= self.times:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__()
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
 
 
 def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
@@ -75,18 +68,12 @@ def test_a_job_that_is_held_elsewhere_waits_for_its_turn(
     assert "failed" not in "".join(said)
 
 
-def test_a_job_whose_process_is_killed_is_tried_once_more_on_a_device(tmp_path: Path) -> None:
-    jobs = [
-        Dies("once", tmp_path / "once"),
-        Dies("twice", tmp_path / "twice", times=2),
-        Works("other", tmp_path / "other"),
-    ]
-    once, twice, other = run_jobs(jobs, 2, tmp_path / "logs", devices=("3", "5"))
-    assert once.result
-    assert other.result
-    assert {once.result["device"], other.result["device"]} <= {"3", "5"}
-    log = tmp_path / "logs" / "twice.txt"
-    assert twice.failure == (f"tried twice: its process was ended by SIGKILL; {log} has more")
+def test_a_job_whose_process_is_killed_has_failed_and_its_device_is_free(tmp_path: Path) -> None:
+    jobs = [Dies("dies", tmp_path), Works("one", tmp_path / "1"), Works("two", tmp_path / "2")]
+    dies, one, two = run_jobs(jobs, 2, tmp_path / "logs", devices=("3", "5"))
+    assert {one.result["device"], two.result["device"]} <= {"3", "5"}
+    log = tmp_path / "logs" / "dies.txt"
+    assert dies.failure == f"its process was ended by SIGKILL; {log} has more"
 
 
 def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
     record = environment["imported"]
     assert record["checkpoint"] == str(path)
     assert re.fullmatch("[0-9a-f]{64}", record["sha256"])
-    assert (record["code"], record["holds"]) == ("Leiay/looped_transformer", "a training state")
+    assert record["code"] == "Leiay/looped_transformer"
     assert record["from_checkpoint"]["model.n_embd"] == 16
     assert record["from_config"]["training.learning_rate"] == 3e-4
     assert record["from_command"] == {"task.points": 6}
@@ -83,19 +83,10 @@ def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
 
 def test_what_stands_in_the_way_is_never_written_over(tmp_path: Path) -> None:
     path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
-    run = import_checkpoint(path, {}, str(runs))
+    import_checkpoint(path, {}, str(runs))
     before = files(runs)
     with pytest.raises(RunError, match=r"other settings \(loops\.b is 6, not 5\): move it away"):
         import_checkpoint(path, {"loops.b": 5}, str(runs))
-    assert files(runs) == before
-    (weights,) = (run.path / "checkpoints").glob("*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:-4])
-    with pytest.raises(RunError, match="is damaged: remove it and import again"):
-        import_checkpoint(path, {}, str(runs))
-    (run.path / "environment.json").write_text("{}")
-    before = files(runs)
-    with pytest.raises(RunError, match="is in the way: it is no import of "):
-        import_checkpoint(path, {}, str(runs))
     assert files(runs) == before
 
 
@@ -138,10 +129,7 @@ def saved(content: Any) -> bytes:
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
-    content: bytes,
-    problem: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    content: bytes, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model_5.pt").write_bytes(content)
@@ -154,22 +142,18 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
     ("make", "change", "given", "problem"),
     [
         (leiay_run, {}, {"task.dims": 5}, r"^task.dims cannot be 5: .*state.pt has 3$"),
-        (leiay_run, {}, {"model.n_head": 5}, "^model.n_embd must be a multiple of model.n_head=5"),
         (leiay_run, {}, {"task": "linaer"}, "^task is an unknown task .* did you mean 'linear'"),
         (leiay_run, {}, {"model": "standard", "loops.b": 3}, "^loops.b has no meaning with"),
-        (leiay_run, {}, {"model.residual_scaling": "linear"}, "^model.residual_scaling cannot be"),
         (leiay_run, {}, {"task": "tables", "task.held_out": "wind"}, "^task cannot be 'tables'"),
+        (leiay_run, {}, {"model.residual_scaling": "linear"}, "^model.residual_scaling cannot be"),
         (garg_run, {}, {"model": "looped"}, "model cannot be 'looped': .* has 'standard'"),
         (openml_run, {}, {"task": "linear"}, "^task cannot be 'linear': .*reads out two logits"),
-        (openml_run, {}, {"task.held_out": "adult"}, "^task.held_out is 'adult', none of the"),
-        (openml_run, {}, {"task.tables": ["delta_ailerons"]}, "^task.tables must hold one to"),
         (leiay_run, {"training__add_inputs_embeds": True}, {}, "add_inputs_embeds is True"),
         (leiay_run, {"training__task_name": "quadratic_regression"}, {}, "task_name is 'quadrat"),
         (leiay_run, {"training__curriculum__dims__end": 2}, {}, "curriculum.dims.end is 2"),
         (leiay_run, {"model__n_embd": 32}, {}, "says model.n_embd=32, but .*state.pt has 16"),
         (leiay_run, {"model": None}, {}, "is none of the reference codes' own"),
         (openml_run, {"training__test_idx": 10}, {}, "training.test_idx is 10"),
-        (garg_run, {"training__num_tasks": 100}, {}, "training.num_tasks is 100"),
         (garg_run, {"training__task_kwargs": {"scale": 2}}, {}, "training.task_kwargs.scale is 2"),
     ],
 )

@@ -163,10 +163,10 @@ def test_snapshot_is_the_run_as_it_was(tmp_path: Path) -> None:
     kept = snapshots_of(train(config).path)
     assert list(kept) == list(_STEPS)
     for step in (3, 20):
-        paused = train(tiny(tmp_path / str(step), ema_decay=0.9), until=step)
-        run = load_run(kept[step])
-        assert run.step == step
-        assert_same_bits(run.model.state_dict(), paused.model.state_dict())
+        interrupted(paused := tiny(tmp_path / str(step), ema_decay=0.9), step - 1)
+        run, other = load_run(kept[step]), load_run(run_folder(paused).path)
+        assert run.step == other.step == step
+        assert_same_bits(run.model.state_dict(), other.model.state_dict())
 
 
 def test_killed_run_has_all_snapshots(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_killed_run_has_all_snapshots(tmp_path: Path) -> None:
 
 
 def test_again_begins_an_unfinished_run_without_its_snapshots(tmp_path: Path) -> None:
-    train(tiny(tmp_path), until=25)
+    interrupted(tiny(tmp_path), 24)
     assert list(snapshots_of(train(_with(tmp_path), again=True).path)) == list(_STEPS)
 
 

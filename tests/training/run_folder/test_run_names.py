@@ -1,7 +1,6 @@
 """The same settings and sources find the same run: what its name depends on, what an edit changes,
 and what not."""
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,6 @@ from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.tasks.tables import TEN
 from looplab.training import train
-from looplab.training.run_folder import sources
 from looplab.training.run_folder.run import run_folder, training_sources
 from looplab.training.run_folder.sources import changed_files, sources_of
 from tests.conftest import times_of
@@ -157,24 +155,6 @@ def test_all_files_of_a_room_count_and_kernels_for_triton_alone() -> None:
     assert "models/kernels/mlp.py" in training_sources(config, "triton")
     assert "models/kernels/mlp.py" not in training_sources(config)
     assert changed_files(found, found | {"models/model.py": "other"}) == ["models/model.py"]
-
-
-def test_files_of_releases_with_the_same_numbers_count_as_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    releases = tmp_path / "releases.json"
-    releases.write_text(json.dumps({"0.1.0": sources.project_digest()}), encoding="utf-8")
-    monkeypatch.setattr(sources, "_RELEASES", releases)
-    sources._is_release.cache_clear()
-    try:
-        found = sources_of("models")
-        before = found | {"models/model.py": "other", "own.py": "mine"}
-        assert changed_files(before, found) == ["own.py"]
-        monkeypatch.setattr(sources, "NUMBERS", 2)
-        assert changed_files(before, sources_of("models")) == ["models/model.py", "own.py"]
-    finally:
-        monkeypatch.undo()
-        sources._is_release.cache_clear()
 
 
 def test_a_task_from_outside_is_in_the_name(

@@ -170,11 +170,17 @@ def disturbed(
     """The command, started and killed until it ends; half of the times it is started anew while
     those that it left behind still end."""
     started.append(command := subject.start(folder, len(started)))
-    who = chance.choice(_WHO)
-    while kill_at_some_point(command, folder, most, who, chance):
+    who, lost = chance.choice(_WHO), False  # a worker, whose run the same command does
+    while (hit := kill_at_some_point(command, folder, most, who, chance)) or (
+        lost and command.code()
+    ):
+        if not hit:
+            lost = False
+            started.append(command := subject.start(folder, len(started)))
+            continue
         subject.kills[who] += 1
-        if who == "worker":  # what is lost is tried once more, not twice
-            who = chance.choice(("parent", "group"))
+        if who == "worker":
+            who, lost = chance.choice(("parent", "group")), True
             continue
         killed, who = command, chance.choice(_WHO)
         at_once = chance.random() < 0.5

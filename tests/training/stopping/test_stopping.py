@@ -27,13 +27,7 @@ from looplab.training.assemble import build_model
 from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
 from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.training.stopping.driven import Driven
-from tests.training.tiny import (
-    assert_same_bits,
-    crashed,
-    interrupted,
-    saved_tensors,
-    tiny,
-)
+from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

@@ -1,5 +1,5 @@
-"""Turns: in each, every variant makes one measurement, one after another, in a process of its own.
-A kernel that faults takes its process's GPU along: here it is that of one variant.
+"""Paired times: in each turn every variant makes one measurement, one after another, in a process
+of its own. A kernel that faults takes its process's GPU along: here it is that of one variant.
 
 Ratios of one turn's measurements are paired: a slow phase of the machine slows both sides.
 """
@@ -120,7 +120,7 @@ class Contender:
         return answer
 
 
-class Turns:
+class PairedTimes:
     """All that has been measured of a configuration so far: the variants that have not failed, the
     errors of the others, and on a GPU its clocks before the first turn and after each."""
 
