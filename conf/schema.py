@@ -71,11 +71,6 @@ class ModelConfig:
         "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
         "pairs alone, without blocks",
     )
-    tokens: Literal["interleaved", "pairs"] = setting(
-        "interleaved",
-        "what the two tokens of a pair hold; interleaved: x, then y; pairs: x, then x and y, so "
-        "that no y has to be brought to its x",
-    )
     block: Literal["gpt2", "llama", "flt", "relu2"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
         "full", "kind of attention"
@@ -106,6 +101,11 @@ class ModelConfig:
     coda: int = setting(0, "layers after the loop", at_least=0, needs="family=looped")
     lanes: int = setting(
         0, "lanes of hyper-connections; 0: none", at_least=0, needs="family=looped"
+    )
+    tokens: Literal["interleaved", "pairs"] = setting(
+        "interleaved",
+        "what the two tokens of a pair hold; interleaved: x, then y; pairs: x, then x and y, so "
+        "that no y has to be brought to its x",
     )
     residual_scaling: Literal["none", "sqrt", "linear", "factored"] = setting(
         "none", "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U)"
@@ -208,6 +208,9 @@ class TrainingConfig:
     position_std: float = setting(0.02, "standard deviation of learned positions", above=0)
     embedding_std: float = setting(0.02, "standard deviation of a text's embedding", above=0)
     head_std: float = setting(0.02, "standard deviation of a text's head", above=0)
+    previous_token_head: bool = setting(
+        False, "whether a head of the first block attends to the token before at the start, by hand"
+    )
     ema_decay: float = setting(
         0.0, "of the moving average of the weights that is evaluated; 0: none", at_least=0, below=1
     )

@@ -26,8 +26,9 @@ from looplab.conf.schema import Config
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
 ALSO_UNFINISHED = ("residual_scaling", "fully_looped")
 RUN_MEASURES = (
-    *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "length"),
-    *("halting", "language_test_loops", "language_iso_depth", "time_to_quality", *ALSO_UNFINISHED),
+    *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
+    *("length", "halting", "language_test_loops", "language_iso_depth", "time_to_quality"),
+    *ALSO_UNFINISHED,
 )
 MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)
 PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]

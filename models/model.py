@@ -16,6 +16,7 @@ from .blocks.parameters import Role, block_roles, initialise_block
 from .loops.loop import Loop, LoopState, StepContext
 from .loops.make import make_loop
 from .operations import Cache, Operations, using
+from .previous_token import set_previous_token_head
 from .queries import Layout, Queries
 from .readers import PromptBatch, make_reader
 from .segment import Segment, Span, run_segment
@@ -52,6 +53,8 @@ class Model(nn.Module):
         self.float().to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
         initialise(self.loop, self.read_in, self.read_out, generator, spec)
+        if spec.previous_token_head:
+            set_previous_token_head(self.loop, self.read_in)
 
     def forward(
         self,

@@ -17,7 +17,8 @@ class ModelSpec(ModelConfig):
     as many tokens, with neither; `loops` is the number of loops in
     training (the R of residual scaling, and the number of lane weights); `std` and `position_std`
     are those of the initial weights of blocks and learned positions, `embedding_std` and
-    `head_std` of a text's embedding and head.
+    `head_std` of a text's embedding and head; `previous_token_head` says whether initial weights
+    have one (previous_token.py).
 
     Raises ConfigError, a ValueError, for an impossible shape."""
 
@@ -29,6 +30,7 @@ class ModelSpec(ModelConfig):
     position_std: float = 0.02
     embedding_std: float = 0.02
     head_std: float = 0.02
+    previous_token_head: bool = False
 
     def __post_init__(self) -> None:
         check_model(self)

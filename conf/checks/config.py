@@ -113,6 +113,11 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     if training.jacobian_penalty and several:
         problem = "cannot be used here: the state of this loop is more than one stream"
         yield "training.jacobian_penalty", problem
+    plain = (model.block, model.attention, model.prelude) == ("gpt2", "full", 0)
+    plain = plain and model.injection != "linear_attention" and not config.task.is_text
+    if training.previous_token_head and not plain:
+        problem = "needs pairs and plain GPT-2 blocks, with learned positions"
+        yield "training.previous_token_head", problem
     for step in (step for step in training.snapshots if step > training.steps):
         yield "training.snapshots", f"cannot hold {step}: there are {training.steps:,} steps"
 

@@ -1,0 +1,252 @@
+"""What a plateau is: training with a y that must be brought to its x, with tokens that carry both,
+and with a head that brings it from the first step, set by hand.
+
+result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation import snapshots_of
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.errors import evaluation_prompts
+from looplab.evaluation.panel import Curve, Panel
+from looplab.training.run_folder.run import Run
+
+from .claims import Estimate, Estimator, Evidence, NotMeasured, claim
+from .evidence import Group, at_b, at_loop, check_same_prompts, groups, over_examples, ratio_of
+from .measuring import SQUARED_ERROR, band, estimate, first_at_most, grouped
+from .plateau import LEAVES, QUANTITIES, trajectory
+
+HEAD = "interleaved, a head by hand"
+_SOURCE = "this suite"
+_ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
+_SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
+_COMPARED = (("pairs", "interleaved"), (HEAD, "interleaved"), (HEAD, "pairs"))
+_SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
+
+
+class Course(NamedTuple):
+    """What the snapshots of some seeds show after these `steps`, [seeds, prompts, steps, 4]; `zero`
+    and `least` are the error of predicting zero and the least of all courses of the task."""
+
+    values: Floats
+    steps: Sequence[int]
+    zero: float
+    least: float
+
+    def step_at(self, mean: Floats, share: float) -> Floats:
+        """The step at which a share of the error's fall is done in a mean [..., steps, 4]; the last
+        where it never is."""
+        place = first_at_most(mean[..., _ERROR], self.zero - share * (self.zero - self.least))
+        place = np.nan_to_num(place, nan=len(self.steps) - 1)
+        return np.asarray(np.interp(place, np.arange(len(self.steps)), self.steps))
+
+
+Courses = dict[tuple[str, str, str], dict[str, Course]]  # by task, family, optimiser; by tokens
+
+
+def tokens_of(config: Config) -> str:
+    """What the tokens of a run are, in words."""
+    return HEAD if config.training.previous_token_head else config.model.tokens
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Measure the snapshots of runs that differ in task, family, optimiser, tokens and seed, on
+    `settings.prompts` prompts of each task. RunError for runs of a task without three common steps.
+
+    Each of the `groups` has its task, family, optimizer and tokens; `tenth` and `half`, the step at
+    which so much of the error's fall is done, from that of predicting zero to the least of all runs
+    of its task; and `attention`, that at y on its own x after the last step, of the head that
+    attends most to it. `ratios` has these steps by 'TOKENS over TOKENS, SHARE', the geometric mean
+    over tasks, families and optimisers, and with ', OPTIMISER' that of one; and as `adam over muon`
+    what pairs over interleaved is at half of the fall with Adam over what it is with Muon.
+    """
+    courses = _courses(runs, settings)
+    found: list[dict[str, Any]] = []
+    for (task, family, optimizer), by_tokens in courses.items():
+        for tokens, course in by_tokens.items():
+            row: dict[str, Any] = {
+                "task": task,
+                "family": family,
+                "optimizer": optimizer,
+                "tokens": tokens,
+            }
+            for name, share in _SHARES.items():
+                row[name] = _steps([[course]], share, settings)
+            row["attention"] = estimate([course.values[..., -1, _ATTENTION]], settings)
+            found.append(row)
+    ratios = {}
+    for (one, other), (name, share) in product(_COMPARED, _SHARES.items()):
+        for optimizer in ("", *dict.fromkeys(each for _, _, each in courses)):
+            pairs = [
+                [by_tokens[one], by_tokens[other]]
+                for (_, _, own), by_tokens in courses.items()
+                if own.startswith(optimizer) and {one, other} <= by_tokens.keys()
+            ]
+            if pairs:
+                key = f"{one} over {other}, {name}" + f", {optimizer}" * bool(optimizer)
+                ratios[key] = _steps(pairs, share, settings)
+    both = [
+        [adam["pairs"], adam["interleaved"], muon["interleaved"], muon["pairs"]]
+        for (task, family, optimizer), adam in courses.items()
+        if optimizer == "adam" and (muon := courses.get((task, family, "muon")))
+        if {"pairs", "interleaved"} <= adam.keys() & muon.keys()
+    ]
+    if both:
+        ratios["adam over muon"] = _steps(both, LEAVES, settings)
+    return {"groups": found, "ratios": ratios, "panels": _panels(courses, settings)}
+
+
+def _courses(runs: Sequence[Run], settings: EvaluationConfig) -> Courses:
+    courses: Courses = {}
+    for task in dict.fromkeys(run.config.task.name for run in runs):
+        own = [run for run in runs if run.config.task.name == task]
+        steps = sorted(set.intersection(*(set(snapshots_of(run.path)) for run in own)))
+        if len(steps) < 3:
+            raise RunError(f"runs of {task} have fewer than three steps of training.snapshots")
+        points = own[0].config.task.points
+        prompts = evaluation_prompts(own[0].task, settings.prompts, points, settings.seed)
+        found = [
+            (each, np.stack([trajectory(run, steps, prompts, settings) for run in each.runs]))
+            for each in grouped(own)
+        ]
+        zero = float(found[0][1][..., _ZERO].mean())
+        least = min(float(values[..., _ERROR].mean((0, 1)).min()) for _, values in found)
+        for each, values in found:
+            optimizer = each.config.training.optimizer.removesuffix("w")
+            by_tokens = courses.setdefault((task, each.family, optimizer), {})
+            by_tokens[tokens_of(each.config)] = Course(values, steps, zero, least)
+    return courses
+
+
+def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationConfig) -> Estimate:
+    """The step at which a share of the fall is done, of rows of one course; of longer rows that of
+    the first, third, … over those of the others; the geometric mean over the rows."""
+    flat = [(course, (-1) ** place) for row in rows for place, course in enumerate(row)]
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        logs = [
+            sign * np.log(np.maximum(course.step_at(mean, share), 1))
+            for (course, sign), mean in zip(flat, means, strict=True)
+        ]
+        return np.asarray(np.exp(np.sum(logs, axis=0) / len(rows)))
+
+    return estimate([course.values for course, _ in flat], settings, statistic, log=True)
+
+
+def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
+    """The error, and the attention, by the step."""
+    panels = []
+    for (task, family, optimizer), by_tokens in courses.items():
+        title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
+        for quantity, label, log in (
+            (_ERROR, SQUARED_ERROR, "y"),
+            (_ATTENTION, "attention at y to its own x", ""),
+        ):
+            curves = [
+                Curve.of(tokens, tokens, band([course.values[..., quantity]], settings))
+                for tokens, course in by_tokens.items()
+            ]
+            name = f"binding-{QUANTITIES[quantity]}-{task}-{family}-{optimizer}"
+            steps = next(iter(by_tokens.values())).steps
+            panels.append(Panel(name, title, "training step", label, steps, curves, log=log))
+    return panels
+
+
+def _ratio(key: str) -> Estimator:
+    """The ratio of this key, which rests on all runs."""
+
+    def read(evidence: Evidence) -> Estimate:
+        evidence.where()
+        return Estimate.read(evidence.result("binding", "ratios", key))
+
+    return read
+
+
+def _twins(evidence: Evidence) -> list[tuple[Group, Group]]:
+    """Looped models on pairs, each with the one on interleaved tokens that is alike in all else."""
+    plain = groups(evidence, family="looped", previous_token_head=False)
+    found = {
+        (each.config.task.name, each.config.training.optimizer, each.config.model.tokens): each
+        for each in plain
+    }
+    twins = [
+        (each, found[task, optimizer, "interleaved"])
+        for (task, optimizer, tokens), each in found.items()
+        if tokens == "pairs" and (task, optimizer, "interleaved") in found
+    ]
+    if not twins:
+        raise NotMeasured("no looped models that differ in their tokens alone")
+    for twin in twins:
+        check_same_prompts(*twin)
+    return twins
+
+
+def _shifted(evidence: Evidence) -> Estimate:
+    """The geometric mean over shifts and twins."""
+    parts = []
+    for (pairs, interleaved), shift in product(_twins(evidence), _SHIFTS):
+        moved = f"{shift}/model_at_b"
+        parts += [over_examples(pairs, moved), over_examples(pairs)]
+        parts += [over_examples(interleaved), over_examples(interleaved, moved)]
+    return ratio_of(parts)
+
+
+def _beyond(evidence: Evidence) -> Estimate:
+    """The geometric mean over twins."""
+    parts = []
+    for pairs, interleaved in _twins(evidence):
+        parts += [at_loop(pairs, 3 * pairs.b), at_b(pairs)]
+        parts += [at_b(interleaved), at_loop(interleaved, 3 * interleaved.b)]
+    return ratio_of(parts)
+
+
+_HALF = "step at which half of the error's fall is done"
+for _name, _sentence, _quantity, _key in (
+    (
+        "pairs_leave_first",
+        "Where the token of y carries its x, the error falls after fewer steps.",
+        f"{_HALF}, pairs over interleaved",
+        "pairs over interleaved, half",
+    ),
+    (
+        "a_head_by_hand_leaves_first",
+        "Where a previous-token head is there from the first step, the error falls after fewer "
+        "steps.",
+        f"{_HALF}, with the head over without",
+        f"{HEAD} over interleaved, half",
+    ),
+    (
+        "pairs_are_worth_more_to_adam",
+        "Pairs save Adam a larger share of the steps than Muon: its lead is the binding.",
+        f"{_HALF}, pairs over interleaved, with Adam over with Muon",
+        "adam over muon",
+    ),
+):
+    claim(f"binding_{_name}", _sentence, source=_SOURCE, quantity=_quantity, below=1.0)(
+        _ratio(_key)
+    )
+
+claim(
+    "binding_pairs_suffer_no_more_from_shifts",
+    "What is learned from pairs suffers no more from shifted inputs than what is learned from "
+    "interleaved tokens.",
+    source=_SOURCE,
+    quantity="error on shifted inputs over that on inputs of training, pairs over interleaved, "
+    "geometric mean over four shifts",
+    below=1.25,
+)(_shifted)
+claim(
+    "binding_pairs_keep_beyond_b",
+    "Beyond the loops of training the error of models on pairs rises no more than that of models "
+    "on interleaved tokens.",
+    source=_SOURCE,
+    quantity="error at 3 b over that at b, pairs over interleaved",
+    below=1.25,
+)(_beyond)

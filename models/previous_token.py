@@ -1,0 +1,47 @@
+"""A previous-token head, set by hand in the initial weights: the control for what training spends
+on finding one (Olsson et al. 2022).
+
+set_previous_token_head(loop, read_in)
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .blocks.gpt2 import Block
+from .loops.loop import Loop
+
+_WIDTH = 0.5  # of a position's numbers, about those of a token
+_SCORE = 8.0  # of the token before; those of the others are near 0 in the mean
+
+
+@torch.no_grad()
+def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
+    """Set queries and keys of the first head of the first block so that each token attends to the
+    one before it; its values and all other weights stay as they are.
+
+    The last numbers of the stream, as many as the head has, are those of the position alone:
+    cosines and sines at evenly spaced frequencies, whose product with those of another position is
+    largest where both are the same. Keys are these numbers, queries are turned back by one.
+    """
+    block, size = loop.blocks[0], loop.spec.head_size
+    assert isinstance(block, Block)
+    assert loop.positions is not None
+    numbers = slice(loop.spec.n_embd - size, None)
+    frequencies = (torch.arange(size // 2) + 0.5) * (2 * math.pi / size)
+    angles = torch.arange(len(loop.positions))[:, None] * frequencies
+    loop.positions[:, numbers] = _WIDTH * torch.cat((angles.cos(), angles.sin()), dim=1)
+    read_in.weight[numbers], read_in.bias[numbers] = 0, 0
+    cos, sin = frequencies.cos().diag(), frequencies.sin().diag()
+    back = torch.cat((torch.cat((cos, sin), dim=1), torch.cat((-sin, cos), dim=1)))
+    # The norm brings a number to about 1: then the product with the same position is size / 2.
+    scale = math.sqrt(_SCORE * math.sqrt(size) / (size / 2))
+    for first, part in ((0, back), (loop.spec.n_embd, torch.eye(size))):
+        _set_rows(block.qkv, slice(first, first + size), numbers, scale * part)
+
+
+def _set_rows(layer: nn.Linear, rows: slice, columns: slice, part: Tensor) -> None:
+    """Make these outputs those of these inputs alone."""
+    layer.weight[rows], layer.bias[rows] = 0, 0
+    layer.weight[rows, columns] = part
