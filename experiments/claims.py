@@ -16,6 +16,7 @@ from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.mistakes import ConfigError, nearest
@@ -33,6 +34,7 @@ _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
 _SENTENCE = 60  # characters
+_MOST_SEEDS = 100  # that are thought of
 
 Side = Literal["above", "below"]  # of a line
 VerdictName = Literal["holds", "fails", "not settled", "not measured"]
@@ -246,6 +248,8 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
         if not math.isfinite(estimate.mean) or any(map(math.isnan, estimate[:3])):
             raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
         verdict, notes = decide(claim, estimate), [_size_note(claim, estimate, runs, steps, scale)]
+        if verdict == "not settled":
+            notes.insert(0, seeds_note(claim.line, estimate))
     except NotMeasured as reason:
         estimate, runs, steps = Estimate(math.nan, math.nan, math.nan, 0), [], 0
         verdict, notes = "not measured", [str(reason)]
@@ -274,6 +278,25 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
     if not above and not below:
         return "not settled"
     return "holds" if above == (claim.holds_if == "above") else "fails"
+
+
+def seeds_note(line: float, estimate: Estimate) -> str:
+    """Says how many seeds would settle a claim, if its mean and the spread of seeds stayed what
+    they are and were all of its interval: Student's interval of n seeds is t(n - 1) / √n times
+    that spread. Empty for one seed, which shows none, and where the interval has no end."""
+    end = estimate.low if estimate.mean > line else estimate.high
+    if estimate.seeds < 2 or not math.isfinite(end):
+        return ""
+    spread = abs(estimate.mean - end) / _student(estimate.seeds)
+    for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
+        if spread * _student(seeds) < abs(estimate.mean - line):
+            return f"about {seeds} seeds would settle it"
+    return f"more than {_MOST_SEEDS} seeds would be needed: the number lies at the line"
+
+
+def _student(seeds: int) -> float:
+    """Half the width of Student's 90 % interval of so many values of spread 1."""
+    return float(stdtrit(seeds - 1, 0.95)) / math.sqrt(seeds)
 
 
 def why_unfinished(member: Measured) -> str:

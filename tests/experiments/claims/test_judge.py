@@ -18,6 +18,7 @@ from looplab.experiments.claims import (
     find_claim,
     judge,
 )
+from looplab.experiments.statistics import over_seeds
 from tests.conftest import HOME
 
 from .synthetic import evidence, run, seeds
@@ -51,6 +52,22 @@ def test_the_interval_decides(low: float, high: float, below: str, above: str) -
     assert verdict_of(estimate)["verdict"] == below
     assert verdict_of(estimate, holds_if="above")["verdict"] == above
     assert verdict_of(estimate)["low"] == (low if math.isfinite(low) else None)
+
+
+def test_so_many_seeds_would_settle_it() -> None:
+    """As many as of the same spread have an interval beside the line; one less does not."""
+
+    def of_spread(count: int) -> Estimate:
+        values = np.linspace(-1, 1, count)
+        return over_seeds(0.9 + 0.2 * values / values.std(ddof=1))
+
+    assert of_spread(3).high > 1
+    note = verdict_of(of_spread(3))["note"]
+    count = int(note.removeprefix("about ").partition(" ")[0])
+    assert of_spread(count).high < 1 <= of_spread(count - 1).high
+    assert "more than 100 seeds" in verdict_of(Estimate(0.999, 0.5, 1.5, 3))["note"]
+    for unknown in (Estimate(0.9, 0.8, 1.1, 1), Estimate(0.9, 0.8, math.inf, 3)):
+        assert "would" not in verdict_of(unknown)["note"]
 
 
 def test_an_unfinished_seed_is_left_out_and_named() -> None:
