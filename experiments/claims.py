@@ -283,13 +283,16 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
 def seeds_note(line: float, estimate: Estimate) -> str:
     """Says how many seeds would settle a claim, if its mean and the spread of seeds stayed what
     they are and were all of its interval: Student's interval of n seeds is t(n - 1) / √n times
-    that spread. Empty for one seed, which shows none, and where the interval has no end."""
-    end = estimate.low if estimate.mean > line else estimate.high
-    if estimate.seeds < 2 or not math.isfinite(end):
+    that spread, for a ratio in logarithms. Empty for one seed, which shows none, and where the
+    interval has no end."""
+    mean, low, high = estimate[:3]
+    if estimate.seeds < 2 or not math.isfinite(low + high):
         return ""
-    spread = abs(estimate.mean - end) / _student(estimate.seeds)
+    if low > 0 and high - mean > mean - low:
+        mean, low, high, line = map(math.log, (mean, low, high, line))
+    spread = max(high - mean, mean - low) / _student(estimate.seeds)
     for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
-        if spread * _student(seeds) < abs(estimate.mean - line):
+        if spread * _student(seeds) < abs(mean - line):
             return f"about {seeds} seeds would settle it"
     return f"more than {_MOST_SEEDS} seeds would be needed: the number lies at the line"
 
