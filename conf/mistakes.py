@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
+_ELSEWHERE = {"lr": "learning_rate", "epochs": "steps", "iters": "steps", "hidden_size": "n_embd"}
 MOST = 2**62  # seeds and counts must be below it
 
 
@@ -60,10 +61,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
     """'; did you mean …?' with the setting among `names` that is nearest by its last part; else a
-    list of them, or where there is one."""
-    options = list(names)
+    list of them, or where there is one. A few names that other codes have are known."""
+    options, last = list(names), key.rpartition(".")[2]
     lasts = {name.rpartition(".")[2] for name in options}
-    if found := get_close_matches(key.rpartition(".")[2], lasts, n=1, cutoff=0.7):
+    if found := get_close_matches(_ELSEWHERE.get(last, last), lasts, n=1, cutoff=0.7):
         same = [name for name in options if name.rpartition(".")[2] == found[0]]
         return f"; did you mean {get_close_matches(key, same, n=1, cutoff=0)[0]!r}?"
     many = "; --help and docs/reference.md list them"
