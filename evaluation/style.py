@@ -73,6 +73,10 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "fast": ("#0072B2", _SOLID),
     "adam": ("#D55E00", _LONG),
     "muon": ("#0072B2", _SOLID),
+    # Tokens.
+    "interleaved": ("#D55E00", _LONG),
+    "pairs": ("#0072B2", _SOLID),
+    "head": ("#009E73", _LONG_DOT),
     # Parts of a probing.
     "probe": ("#0072B2", _SOLID),
     "linear_probe": ("#44AA99", _LONG),

@@ -15,7 +15,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import evaluation_prompts
-from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Estimator, Evidence, NotMeasured, claim
@@ -25,6 +25,7 @@ from .plateau import LEAVES, QUANTITIES, trajectory
 
 HEAD = "interleaved, a head by hand"
 _SOURCE = "this suite"
+_KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves
 _ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
 _COMPARED = (("pairs", "interleaved"), (HEAD, "interleaved"), (HEAD, "pairs"))
@@ -141,21 +142,22 @@ def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationC
 
 
 def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
-    """The error, and the attention, by the step."""
+    """The error, and the attention, by the step: one picture of each for each task."""
     panels = []
-    for (task, family, optimizer), by_tokens in courses.items():
-        title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
-        for quantity, label, log in (
-            (_ERROR, SQUARED_ERROR, "y"),
-            (_ATTENTION, "attention at y to its own x", ""),
-        ):
+    for quantity, label, log in (
+        (_ERROR, SQUARED_ERROR, "y"),
+        (_ATTENTION, "attention at y to its own x", ""),
+    ):
+        for (task, family, optimizer), by_tokens in courses.items():
             curves = [
-                Curve.of(tokens, tokens, band([course.values[..., quantity]], settings))
+                Curve.of(tokens, _KINDS[tokens], band([course.values[..., quantity]], settings))
                 for tokens, course in by_tokens.items()
             ]
-            name = f"binding-{QUANTITIES[quantity]}-{task}-{family}-{optimizer}"
+            picture = f"binding-{QUANTITIES[quantity]}-{file_name(task)}"
+            title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
             steps = next(iter(by_tokens.values())).steps
-            panels.append(Panel(name, title, "training step", label, steps, curves, log=log))
+            name, axes = f"{picture}-{family}-{optimizer}", ("training step", label)
+            panels.append(Panel(name, title, *axes, steps, curves, log=log, picture=picture))
     return panels
 
 
