@@ -1,4 +1,4 @@
-"""Twelve small trainings that between them have each family, way to loop, block, attention,
+"""Small trainings that between them have each family, way to loop, block, attention,
 optimiser, schedule and kind of loss; every schedule turns within their four steps.
 
 Of each: the loss of every step, and of the last and the averaged weights each tensor's norm and 32
@@ -83,6 +83,7 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("task=conditioned_linear", "model=linear_attention", "model.n_embd=4"),
         *("model.n_head=1", *_LOOPS),
     ),
+    "pairs": ("task=linear", "recipe=fast", "model.tokens=pairs", *_LOOPS),
 }
 
 
