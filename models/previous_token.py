@@ -29,7 +29,7 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     assert isinstance(block, Block)
     assert loop.positions is not None
     numbers = slice(loop.spec.n_embd - size, None)
-    frequencies = (torch.arange(size // 2) + 0.5) * (2 * math.pi / size)
+    frequencies = (torch.arange(size // 2, dtype=torch.float64) + 0.5) * (2 * math.pi / size)
     angles = torch.arange(len(loop.positions))[:, None] * frequencies
     loop.positions[:, numbers] = _WIDTH * torch.cat((angles.cos(), angles.sin()), dim=1)
     read_in.weight[numbers], read_in.bias[numbers] = 0, 0
@@ -37,7 +37,8 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     back = torch.cat((torch.cat((cos, sin), dim=1), torch.cat((-sin, cos), dim=1)))
     # The norm brings a number to about 1: then the product with the same position is size / 2.
     scale = math.sqrt(_SCORE * math.sqrt(size) / (size / 2))
-    for first, part in ((0, back), (loop.spec.n_embd, torch.eye(size))):
+    same = torch.eye(size, dtype=torch.float64)
+    for first, part in ((0, back), (loop.spec.n_embd, same)):
         _set_rows(block.qkv, slice(first, first + size), numbers, scale * part)
 
 

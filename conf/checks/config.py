@@ -114,10 +114,12 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         problem = "cannot be used here: the state of this loop is more than one stream"
         yield "training.jacobian_penalty", problem
     plain = (model.block, model.attention, model.prelude) == ("gpt2", "full", 0)
-    plain = plain and model.injection != "linear_attention" and not config.task.is_text
-    if training.previous_token_head and not plain:
-        problem = "needs pairs and plain GPT-2 blocks, with learned positions"
+    plain = plain and not several and not config.task.is_text
+    if training.previous_token_head and not (plain and model.n_head > 1):
+        problem = "needs pairs, plain GPT-2 blocks and two heads or more"
         yield "training.previous_token_head", problem
+    elif training.previous_token_head and model.n_embd // model.n_head % 2:
+        yield "training.previous_token_head", "needs heads of an even number of numbers"
     for step in (step for step in training.snapshots if step > training.steps):
         yield "training.snapshots", f"cannot hold {step}: there are {training.steps:,} steps"
 
