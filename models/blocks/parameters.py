@@ -9,7 +9,6 @@ from torch import Generator, nn
 from .spec import BlockSpec
 
 _OUTPUTS = ("projection", "contract")  # the layers whose outputs are added to the stream
-_NORMS = {"gpt2": 2, "llama": 1, "flt": 0, "relu2": 1}  # parameters of a norm, per number
 _BLOCK = 64  # a vocabulary is rounded up to a multiple of it
 
 
@@ -53,21 +52,6 @@ def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
         kind = "norm" if "norm" in name else "bias" if name.endswith("bias") else "matrix"
         roles[name] = Role(kind, fused.get(last_two, (len(parameter),)))
     return roles
-
-
-def count_block(spec: BlockSpec) -> int:
-    """The number of parameters of `make_block(spec)`, without making it."""
-    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
-    norm = _NORMS[spec.kind]
-    gates = 2 if spec.kind == "llama" else 1
-    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
-    if spec.attention == "latent":
-        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
-    else:
-        products += [(d, d + 2 * keys)]
-    normed = 2 * d + (spec.rank if spec.attention == "latent" else 0)
-    weights = sum(inner * outer for inner, outer in products)
-    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
 
 
 def padded_vocabulary(vocabulary: int) -> int:

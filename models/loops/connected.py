@@ -8,8 +8,6 @@ from ..blocks.spec import BlockSpec
 from ..queries import ALL_TOKENS, Layout
 from .loop import PLAIN, Loop, LoopState, StepContext, run_blocks
 
-CONNECTIVITIES = ("LT", "LT_i", "LT_ai", "FLT", "FLT_res")
-
 
 class ConnectedLoop(Loop):
     """With h the normed output of the loop before and x₀ the read-in with its positions, a loop's

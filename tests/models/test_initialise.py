@@ -14,12 +14,13 @@ from looplab.models.blocks.make import make_block
 from looplab.models.blocks.parameters import (
     Role,
     block_roles,
-    count_block,
     initialise_block,
     padded_vocabulary,
 )
 from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, small_spec
+
+_NORMS = {"gpt2": 2, "llama": 1, "flt": 0, "relu2": 1}  # parameters of a norm, per number
 
 
 def generator(seed: int) -> torch.Generator:
@@ -158,6 +159,21 @@ def test_fused_matrices_tell_their_parts() -> None:
     assert grouped["mlp.expand.weight"] == Role("matrix", (64, 64))
     assert latent["attention.up.weight"] == Role("matrix", (24, 24))
     assert latent["mlp.expand.weight"] == Role("matrix", (96,))
+
+
+def count_block(spec: BlockSpec) -> int:
+    """The number of parameters of `make_block(spec)`, without making it."""
+    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
+    norm = _NORMS[spec.kind]
+    gates = 2 if spec.kind == "llama" else 1
+    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
+    if spec.attention == "latent":
+        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
+    else:
+        products += [(d, d + 2 * keys)]
+    normed = 2 * d + (spec.rank if spec.attention == "latent" else 0)
+    weights = sum(inner * outer for inner, outer in products)
+    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
 
 
 @pytest.mark.parametrize("pair", ALL, ids="-".join)
