@@ -23,7 +23,13 @@ from .setting import all_settings
 from .words import alternatives, check_words, nested, read_value
 
 GROUPS = ("task", "model", "scale", "recipe")
-_DEFAULTS = {"task": "sparse_linear", "model": "looped", "scale": "small"}
+_TOKENS = "model.tokens"
+_DEFAULTS = {
+    "task": "sparse_linear",
+    "model": "looped",
+    "scale": "small",
+    _TOKENS: "interleaved",
+}
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
 _HIDDEN = ("schema_version", "task.name", "model.family")
@@ -178,9 +184,9 @@ def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
     A scale says how large everything is, a recipe how it is trained there. A model comes last: what
     its paper's loss is, it is at every scale. A section below a file's `where` holds for the groups
-    that it names.
+    and the tokens that it names.
     """
-    names = _DEFAULTS | {key: given[key] for key in GROUPS if key in given}
+    names = _DEFAULTS | {key: given[key] for key in (*GROUPS, _TOKENS) if key in given}
     names.setdefault("recipe", _RECIPES.get(names["scale"], "fast"))
     task = names["task"]
     command = {"action": "train", "again": False, "together": False, _PROPORTIONAL: False}

@@ -113,11 +113,14 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     supports `candidates` [C, s], all equally likely.
 
     A Kalman filter for each support, in float64; supports are weighted by their evidence. Outputs
-    are assumed to have float32's rounding error beside the noise. xs [B, n, d], ys [B, n]; returns
+    are assumed to have float32's rounding error beside the noise. Without noise s + 1 pairs tell
+    the function, and all further means are the outputs themselves. xs [B, n, d], ys [B, n]; returns
     [B, n] of their type, on their device and without waiting for it: targets of training.
     Evaluation has its own code in NumPy (evaluation/baselines/bayes.py); tests compare the two.
     """
     size, dims = candidates.shape[1], xs.shape[2]
+    unknown = ys.shape[1] if noise_std else size + 1
+    xs, ys, known = xs[:, :unknown], ys[:, :unknown], ys[:, unknown:]
     inputs, outputs = xs.double()[:, :, candidates], ys.double()  # [B, n, C, s]
     rounding = size / dims * xs.double().square().sum(-1) * _ROUNDING**2
     variance = (noise_std**2 + rounding).clamp(min=_ROUNDING**2)[:, :, None]
@@ -140,4 +143,4 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
         gain = cross_covariance / innovation_variance[..., None]
         weights = weights + gain * innovation[..., None]
         covariance = covariance - gain[..., None] * cross_covariance[..., None, :]
-    return torch.stack(means, dim=1).to(ys.dtype)
+    return torch.cat((torch.stack(means, dim=1).to(ys.dtype), known), dim=1)
