@@ -49,6 +49,15 @@ def test_the_paper_scale_holds_the_reference_values(task: str) -> None:
     assert paper.evaluation.loops == (200 if task == "decision_tree" else 500)
 
 
+def test_a_recipe_s_section_may_be_for_tokens() -> None:
+    words = ["task=sparse_linear", "scale=small"]
+    assert config(*words, "model.tokens=interleaved") == config(*words)
+    pairs = config(*words, "model.tokens=pairs")
+    assert pairs.training.learning_rate > config(*words).training.learning_rate
+    assert pairs.training.targets == "posterior_mean"
+    assert pairs.training.muon_rate == config(*words).training.muon_rate
+
+
 def test_posterior_means_of_a_recipe_give_way_to_finitely_many_prompts() -> None:
     """No task knows theirs; those that were asked for are refused when the task is built."""
     words = ["task=noisy_linear", "scale=small"]
