@@ -1,10 +1,10 @@
 # make run     set up, then train and evaluate the main job; ARGS="task=linear seed=1" passes settings on
 # make test    set up, then style, types and tests
-# make figures draws the README's first picture anew, as make run would
+# make figures draws the picture of README's first result anew, as make run would
 # make setup   .venv only
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-ARGS ?= task=sparse_linear
+ARGS ?= task=sparse_linear model.tokens=pairs
 # PyTorch's build: cuda where there is an NVIDIA driver, else cpu; make setup TORCH=cpu overrides.
 TORCH ?= $(if $(wildcard /proc/driver/nvidia/version),cuda,cpu)
 TORCH_VERSION := 2.13.0
@@ -28,8 +28,8 @@ test-all: .venv/.dev-ready
 	$(BIN)/pytest -n 2 -m ""
 
 figures: setup
-	$(BIN)/python run.py task=sparse_linear folder=runs
-	cp runs/sparse_linear-looped-seed0-1626b3e1/figures/error_by_examples.png docs/sparse_linear.png
+	$(BIN)/python run.py task=sparse_linear model.tokens=pairs folder=runs
+	cp runs/sparse_linear-looped-seed0-7c3a003d/figures/error_by_examples.png docs/sparse_linear.png
 
 setup: .venv/.ready .links/looplab
 
