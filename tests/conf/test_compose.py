@@ -55,7 +55,6 @@ def test_a_recipe_s_section_may_be_for_tokens() -> None:
     pairs = config(*words, "model.tokens=pairs")
     assert pairs.training.learning_rate > config(*words).training.learning_rate
     assert pairs.training.targets == "posterior_mean"
-    assert pairs.training.muon_rate == config(*words).training.muon_rate
 
 
 def test_posterior_means_of_a_recipe_give_way_to_finitely_many_prompts() -> None:
