@@ -7,12 +7,14 @@ config = commands(["task=linear", "training.steps=500"])[0].config
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
+from math import comb
 from os.path import normpath
 from pathlib import Path
 from typing import Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from .checks.config import MOST_SUPPORTS
 from .command import as_word
 from .files import choices, own_settings, read_values
 from .mistakes import ConfigError, check_choice, nearest, nearest_key
@@ -272,12 +274,16 @@ def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) 
 def _fit_recipe(values: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser,
     that of a head which is the embedding, a curriculum that would start beyond its end, one of
-    sampled loops, and posterior means of finitely many prompts or functions, which no task has."""
+    sampled loops, and posterior means of finitely many prompts or functions, which no task has, or
+    of more supports than are summed over."""
     finite = values["task.distinct_prompts"] or values["task.distinct_functions"]
+    dims, sparsity = values["task.dims"], values.get("task.sparsity", 0)
+    sizes = isinstance(dims, int) and isinstance(sparsity, int) and 0 < sparsity <= dims
+    many = sizes and comb(dims, sparsity) > MOST_SUPPORTS
     for name, contradicts in (
         ("muon_rate", values["training.optimizer"] != "muon"),
         ("head_rate", values["model.tied_head"] is True),
-        ("targets", finite),
+        ("targets", finite or many),
     ):
         if contradicts and f"training.{name}" not in given:
             values[f"training.{name}"] = getattr(TrainingConfig, name)

@@ -66,6 +66,12 @@ def test_posterior_means_of_a_recipe_give_way_to_finitely_many_prompts() -> None
     assert given.training.targets == "posterior_mean"
 
 
+def test_posterior_means_of_a_recipe_give_way_to_many_supports() -> None:
+    words = ["task=sparse_linear", "model.tokens=pairs", "task.dims=40"]
+    assert config(*words, "task.sparsity=3").training.targets == "posterior_mean"
+    assert config(*words, "task.sparsity=6").training.targets == "outputs"
+
+
 LAST_LOOP = ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
 
 
