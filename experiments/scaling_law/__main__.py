@@ -26,14 +26,17 @@ loops r and amounts of data D; with intervals and a figure.
   python -m experiments.scaling_law table=runs.csv
   python -m experiments.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
   python -m experiments.scaling_law table=minima            # the 24 minima of arXiv 2604.21106
+  python -m experiments.scaling_law table=minima size=410e6 budget=1e19
+  python -m experiments.scaling_law table=plain.csv changed=lanes.csv      # phi with less without
 
 A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
 run r times), r, D (tokens, prompts) and loss; one called budget divides the curves of the figure.
 
 Settings, with their defaults:
 {settings}
-In context E is known, the Bayes error. With no clusters each row is resampled by itself. What the
-losses do not determine is in brackets and named, with the reason.
+With `changed` both tables are resampled together; where its models have no r = 1 they share the
+table's. In context E is known, the Bayes error. With no clusters each row is resampled by itself.
+What the losses do not determine is in brackets and named, with the reason.
 """
 # Of each the paper's project page prints N (without embedding and head) and the loss: the width
 # with as many parameters gives N_once and N_rec, and the budget over a token's FLOPs gives D.
@@ -68,19 +71,32 @@ def main(words: list[str]) -> int:
 def _fit(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
     from looplab.evaluation.tables import document
-    from looplab.experiments.scaling_law.law import fitted
-    from looplab.experiments.scaling_law.report import text_of, write
+    from looplab.experiments.scaling_law.law import difference, fitted
+    from looplab.experiments.scaling_law.report import text_of, text_of_difference, write
+    from looplab.experiments.scaling_law.worth import best_sizes, equivalents
 
     path = MINIMA if settings.table == "minima" else Path(settings.table)
-    table = read_csv(path)
+    table, found = read_csv(path), None
+    rows = [table.to_dict("list")]
     fixed = {} if settings.E is None else {"E": settings.E}
-    result = fitted(table, fixed, settings.clusters, settings.resamples, settings.seed)
-    names = ("table", "E", "clusters", "resamples", "seed")
+    of = (settings.clusters, settings.resamples, settings.seed)
+    if settings.changed:
+        changed = read_csv(Path(settings.changed))
+        rows.append(changed.to_dict("list"))
+        found = difference(table, changed, fixed, *of)
+    result = found.baseline if found else fitted(table, fixed, *of)
+    names = ("table", "changed", "E", "clusters", "resamples", "seed")
     given = {each: value for each in names if (value := getattr(settings, each)) not in ("", ())}
-    key = key_of([table.to_dict("list"), given], 8)
-    folder = Path(settings.folder) / f"scaling_law-{path.stem}-{key}"
-    write(result, folder, given, settings.figures)
-    text = document(text_of(result), settings.tables.format)
+    folder = Path(settings.folder) / f"scaling_law-{path.stem}-{key_of([*rows, given], 8)}"
+    write(result, folder, given, settings.figures, found)
+    parts = text_of(result)
+    if found:
+        parts += ["", *text_of(found.changed), text_of_difference(found)]
+    if settings.size is not None:
+        parts += equivalents(result, settings.size)
+    if settings.budget is not None:
+        parts += best_sizes(result, settings.budget)
+    text = document(parts, settings.tables.format)
     return f"{text}\n\n{folder}: scaling_law.json, figures/"
 
 

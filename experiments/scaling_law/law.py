@@ -6,6 +6,7 @@ A table has a row for each trained model and the columns N_once (parameters that
 
 result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
 result.phi(), result.fit.law, result.not_determined
+difference(table, changed, {}, ["r", "budget"], resamples=200, seed=0).delta
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pandas import DataFrame
+from pandas import DataFrame, Series, concat
 from scipy.optimize import least_squares
 
 from looplab.conf.mistakes import RunError, nearest
@@ -230,33 +231,119 @@ def fitted(
     Raises RunError for a table that cannot determine the law, an invalid number, a column that
     there is not, a single cluster, and if no more than half of the resamples can be fitted.
     """
-    if missing := [name for name in columns if name not in table]:
-        raise RunError(f"the table has no column {missing[0]}{nearest(missing[0], table.columns)}")
-    for name, values in zip(COLUMNS, columns_of(table), strict=True):
-        # N_once may be 0, for a model with nothing outside its loop.
-        valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
-        if not valid.all():
-            row, bound = int(valid.argmin()), "at least 0" if name == "N_once" else "above 0"
-            raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
-    fit = fit_law(table, fixed)
-    clusters = np.arange(len(table))
+    fit, count, samples = _resampled([table], fixed, columns, resamples, seed)[0]
+    return _certain(table, fixed, fit, count, samples)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The laws without and with one change, fitted to the same `shared` rows of r = 1; `delta`, the
+    phi with it less that without; and the ends of its 90 % interval, None where one is open."""
+
+    baseline: Fitted
+    changed: Fitted
+    shared: int
+    delta: float
+    low: float | None
+    high: float | None
+
+    def settled(self) -> bool:
+        """Says whether the interval is closed and does not hold 0."""
+        return None not in (self.low, self.high) and (self.low > 0 or self.high < 0)  # type: ignore[operator]
+
+    def runs_needed(self) -> int | None:
+        """How many runs with the change would settle the sign of delta, if it and the scatter of
+        the losses stayed what they are; None where the interval is open, or for the sign that is
+        settled."""
+        if self.low is None or self.high is None or self.settled():
+            return None
+        half = max(self.high - self.delta, self.delta - self.low)
+        rows = len(self.changed.table) - self.shared
+        return math.ceil(rows * (half / abs(self.delta)) ** 2) if self.delta else None
+
+
+def difference(
+    table: DataFrame,
+    changed: DataFrame,
+    fixed: Mapping[str, float],
+    columns: Sequence[str],
+    resamples: int,
+    seed: int,
+) -> Difference:
+    """What one change does to phi (arXiv 2604.21106, Section 5): the laws of two tables, and the
+    difference of their phi in resamples of both at once, in which rows that agree in all `columns`
+    go together, those of both tables too. A model that runs its block once has nothing to change:
+    where `changed` has no row of r = 1 it gets the `table`'s.
+
+    Raises RunError as `fitted` does, for either table."""
+    changed = changed.set_axis(range(len(table), len(table) + len(changed)))
+    once = table[table.r == 1] if not (changed.r == 1).any() else table[:0]
+    tables = [table, concat([changed, once])]
+    found = _resampled(tables, fixed, columns, resamples, seed)
+    laws = [_certain(each, fixed, *of) for each, of in zip(tables, found, strict=True)]
+    phi = NAMES.index("phi")
+    deltas = [two[phi] - one[phi] for one, two in zip(found[0][2], found[1][2], strict=True)]
+    ends: list[float | None] = np.percentile(deltas, [5, 95]).tolist()
+    if any(None in law.phi().values() for law in laws):
+        ends = [None, None]
+    delta = laws[1].fit.law.phi - laws[0].fit.law.phi
+    return Difference(laws[0], laws[1], len(once), delta, *ends)
+
+
+def _resampled(
+    tables: Sequence[DataFrame],
+    fixed: Mapping[str, float],
+    columns: Sequence[str],
+    resamples: int,
+    seed: int,
+) -> list[tuple[Fit, int, list[tuple[float, ...]]]]:
+    """For each table its law, the number of clusters, and the parameters of the laws of those
+    resamples that can be fitted in all tables. Rows of one index are one row in several tables."""
+    for table in tables:
+        if missing := [name for name in columns if name not in table]:
+            known = nearest(missing[0], table.columns)
+            raise RunError(f"the table has no column {missing[0]}{known}")
+        for name, values in zip(COLUMNS, columns_of(table), strict=True):
+            # N_once may be 0, for a model with nothing outside its loop.
+            valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
+            if not valid.all():
+                row, bound = int(valid.argmin()), "at least 0" if name == "N_once" else "above 0"
+                raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
+    fits = [fit_law(table, fixed) for table in tables]
+    rows = concat(tables)
+    rows = rows[~rows.index.duplicated()]
+    clusters = Series(np.arange(len(rows)), rows.index)
     if columns:
-        clusters = table.groupby(list(columns), dropna=False).ngroup().to_numpy()
-    count, samples = int(clusters.max()) + 1, list[tuple[float, ...]]()
+        clusters = rows.groupby(list(columns), dropna=False).ngroup()
+    count, samples = int(clusters.max()) + 1, list[list[tuple[float, ...]]]()
     if count < 2:
         raise RunError("the table has one cluster only, of which there is nothing to resample")
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
-    for times in drawn[:, clusters]:
+    for times in drawn:
         with suppress(RunError):
-            resample = table.loc[np.repeat(table.index, times)]
-            samples.append(astuple(fit_law(resample, fixed, fit.law).law))
+            laws = []
+            for table, fit in zip(tables, fits, strict=True):
+                again = np.repeat(table.index, times[clusters[table.index]])
+                laws.append(astuple(fit_law(table.loc[again], fixed, fit.law).law))
+            samples.append(laws)
     if 2 * len(samples) <= resamples:
         raise RunError(
             f"only {len(samples)} of {resamples} resamples of the {count} clusters can be fitted"
         )
+    return [(fit, count, [laws[i] for laws in samples]) for i, fit in enumerate(fits)]
+
+
+def _certain(
+    table: DataFrame,
+    fixed: Mapping[str, float],
+    fit: Fit,
+    clusters: int,
+    samples: Sequence[tuple[float, ...]],
+) -> Fitted:
+    """The law of a table with the intervals of its parameters, from those of resamples."""
     low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
     unknown = _not_determined(table, fixed, low, high, fit.law)
-    return Fitted(table, fixed, fit, count, len(samples), low, high, unknown)
+    return Fitted(table, fixed, fit, clusters, len(samples), low, high, unknown)
 
 
 def ends_of(

@@ -20,17 +20,21 @@ from looplab.evaluation.kept import shown
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
 
-from .law import NAMES, Fitted
+from .law import NAMES, Difference, Fitted
 
 FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
 def write(
-    result: Fitted, folder: Path, settings: Mapping[str, Any], figures: FigureSettings
+    result: Fitted,
+    folder: Path,
+    settings: Mapping[str, Any],
+    figures: FigureSettings,
+    difference: Difference | None = None,
 ) -> None:
     """Write scaling_law.json, with the command's `settings` and the panels, and figures/ into a
-    folder, unless they are there."""
+    folder, unless they are there; with a `difference` of which the result is the baseline."""
     drawn, unknown = panels(result), ", ".join(result.not_determined)
     phi, r2 = result.phi(), result.fit.r2
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
@@ -47,6 +51,7 @@ def write(
         "command": shlex.join(["python", "-m", "experiments.scaling_law", *words]),
         "verdict": f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}{ends}, "
         f"R² {r2:.4f}" + (f"; not determined by these losses: {unknown}" if unknown else ""),
+        **({"difference": _plain(difference)} if difference else {}),
         "panels": [panel.plain() for panel in drawn],
         "figures": figures.plain(),
     }
@@ -57,6 +62,33 @@ def write(
         content,
         lambda: save_panels(folder / "figures", drawn, figures, remarks=notes),
     )
+
+
+def _plain(difference: Difference) -> dict[str, Any]:
+    """A difference of phi as JSON: of the changed models the law and phi's interval."""
+    names = ("shared", "delta", "low", "high")
+    return {
+        **{name: getattr(difference, name) for name in names},
+        "changed": {"fit": asdict(difference.changed.fit), "phi": difference.changed.phi()},
+        "verdict": text_of_difference(difference),
+    }
+
+
+def text_of_difference(difference: Difference) -> str:
+    """The difference of phi with its interval, what it says of the change, and how many runs would
+    tell where it says nothing."""
+    ends = [
+        f"{end:.3g}" if end is not None else "open" for end in (difference.low, difference.high)
+    ]
+    value = f"phi with the change less phi without it: {difference.delta:.3g}"
+    if difference.settled():
+        says = "a recurrence is worth " + ("more" if difference.delta > 0 else "less") + " with it"
+    else:
+        says = "not settled"
+        if runs := difference.runs_needed():
+            says += f": about {runs:,} runs with the change would settle it, in place of "
+            says += f"{len(difference.changed.table) - difference.shared}"
+    return f"{value} ({' to '.join(ends)}): {says}"
 
 
 def panels(result: Fitted) -> list[Panel]:

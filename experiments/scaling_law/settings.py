@@ -14,6 +14,13 @@ class ScalingSettings:
     """The table, the fixed parameter E, and the bootstrap of the intervals."""
 
     table: str = setting("", "a CSV file, or the name of the published table")
+    changed: str = setting("", "a CSV file of models with one change: what it does to phi")
+    size: float | None = setting(
+        None, "parameters N: what so large a looped model is worth and costs", above=0
+    )
+    budget: float | None = setting(
+        None, "FLOPs of training: the best size and loss for each r", above=0
+    )
     E: float | None = setting(None, "the irreducible loss; null: fitted", at_least=0)
     clusters: tuple[str, ...] = setting((), "columns: rows alike in all are resampled together")
     resamples: int = setting(200, "of the bootstrap", at_least=20, at_most=1_000_000)
@@ -26,5 +33,7 @@ class ScalingSettings:
         """Raises ConfigError for the first invalid setting."""
         if self.table != "minima" and not Path(self.table).is_file():
             raise ConfigError("table", f"must be a CSV file or minima, got {self.table!r}")
+        if self.changed and not Path(self.changed).is_file():
+            raise ConfigError("changed", f"must be a CSV file, got {self.changed!r}")
         check_settings("", self)
         check_folder("folder", self.folder)
