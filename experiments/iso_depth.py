@@ -27,8 +27,9 @@ from looplab.training.assemble import build_task
 from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
 from .measuring import Measurement, Request
 from .plateau import has_left_plateau
-from .scaling_law.law import fitted, row_of
+from .scaling_law.law import fitted
 from .scaling_law.report import panels
+from .scaling_law.runs import row_of
 from .statistics import over_seeds
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts

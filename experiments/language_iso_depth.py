@@ -14,14 +14,13 @@ from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.text.measure import last_stage
-from looplab.models.flops import pass_costs
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .iso_depth import CLUSTERS, NOTE, claim_worth, of_phi, panel_by_r
-from .scaling_law.law import fitted, row_of
+from .scaling_law.law import fitted
+from .scaling_law.runs import row_of_run
 from .statistics import over_seeds
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
@@ -66,20 +65,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     """The row of a run in the law's table, with what tells runs apart."""
     config, stage = run.config, last_stage(run)
-    _, arrays = measured(run, settings)
-    loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)
-    sequences, length = run.step * config.training.batch_size, config.task.points
-    costs = pass_costs(run.model, length)
-    flops = sequences * costs.of_step(stage.loops, stage.grad_loops, stage.window)
     kind = PLAIN if stage.grad_loops >= stage.loops else TRUNCATED
+    row = row_of_run(run, settings)
     return {
-        **row_of(run, loss),
-        "D": sequences * length,
-        "run": run.path.name,
+        **row,
         "kind": LANES if config.model.lanes else kind,
         "width": config.model.n_embd,
-        "flops": flops,
-        "budget": round(math.log10(flops) / _STEP) * _STEP,
+        "flops": row["budget"],
+        "budget": round(math.log10(row["budget"]) / _STEP) * _STEP,
     }
 
 

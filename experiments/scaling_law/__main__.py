@@ -28,6 +28,7 @@ loops r and amounts of data D; with intervals and a figure.
   python -m experiments.scaling_law table=minima            # the 24 minima of arXiv 2604.21106
   python -m experiments.scaling_law table=minima size=410e6 budget=1e19
   python -m experiments.scaling_law table=plain.csv changed=lanes.csv      # phi with less without
+  python -m experiments.scaling_law 'table=runs/grid-*'     # finished runs of looped models
 
 A CSV file has a row a model and the columns N_once (parameters that run once), N_rec (those that
 run r times), r, D (tokens, prompts) and loss; one called budget divides the curves of the figure.
@@ -62,6 +63,15 @@ def read_csv(path: Path) -> DataFrame:
         raise RunError(f"{path} cannot be read: {one_line(error)}") from None
 
 
+def _read(source: str) -> DataFrame:
+    """The table of a CSV file, of the published minima, or of runs."""
+    from looplab.experiments.scaling_law.runs import table_of
+
+    if source == "minima":
+        return read_csv(MINIMA)
+    return read_csv(Path(source)) if Path(source).is_file() else table_of(source)
+
+
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
     help_text = _HELP.format(settings=described(ScalingSettings))
@@ -70,24 +80,25 @@ def main(words: list[str]) -> int:
 
 def _fit(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
+    from looplab.evaluation.panel import file_name
     from looplab.evaluation.tables import document
     from looplab.experiments.scaling_law.law import difference, fitted
     from looplab.experiments.scaling_law.report import text_of, text_of_difference, write
     from looplab.experiments.scaling_law.worth import best_sizes, equivalents
 
-    path = MINIMA if settings.table == "minima" else Path(settings.table)
-    table, found = read_csv(path), None
+    table, found = _read(settings.table), None
     rows = [table.to_dict("list")]
     fixed = {} if settings.E is None else {"E": settings.E}
     of = (settings.clusters, settings.resamples, settings.seed)
     if settings.changed:
-        changed = read_csv(Path(settings.changed))
+        changed = _read(settings.changed)
         rows.append(changed.to_dict("list"))
         found = difference(table, changed, fixed, *of)
     result = found.baseline if found else fitted(table, fixed, *of)
     names = ("table", "changed", "E", "clusters", "resamples", "seed")
     given = {each: value for each in names if (value := getattr(settings, each)) not in ("", ())}
-    folder = Path(settings.folder) / f"scaling_law-{path.stem}-{key_of([*rows, given], 8)}"
+    name = file_name(Path(settings.table).stem)
+    folder = Path(settings.folder) / f"scaling_law-{name}-{key_of([*rows, given], 8)}"
     write(result, folder, given, settings.figures, found)
     parts = text_of(result)
     if found:
@@ -97,7 +108,7 @@ def _fit(settings: ScalingSettings) -> str:
     if settings.budget is not None:
         parts += best_sizes(result, settings.budget)
     text = document(parts, settings.tables.format)
-    return f"{text}\n\n{folder}: scaling_law.json, figures/"
+    return f"{text}\n\n{folder}: scaling_law.json, page.html, figures/"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pandas import DataFrame, Series, concat
@@ -25,10 +25,7 @@ from scipy.optimize import least_squares
 from looplab.conf.mistakes import RunError, nearest
 from looplab.evaluation.bootstrap import Floats
 
-if TYPE_CHECKING:
-    from looplab.evaluation.load import LoadedModel
-    from looplab.training.run_folder.run import Run
-
+FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
 COLUMNS = ("N_once", "N_rec", "r", "D", "loss")
 NAMES = ("E", "A", "B", "alpha", "beta", "phi")
 DELTA = 1e-3  # of the Huber loss on log L (Hoffmann et al., arXiv 2203.15556, approach 3)
@@ -37,20 +34,6 @@ RANGES = {"alpha": (0.005, 6.0), "beta": (0.005, 6.0), "phi": (-3.0, 4.0)}
 _STARTS = (0.06, 0.3, 1.5)
 _NO_E = 0.05  # of the lowest loss: an E of at most this counts as determined, close to 0
 _NOTHING = 1e-9  # of the largest singular value, and of a direction: rounding
-
-
-def row_of(of: Run | LoadedModel, loss: float) -> dict[str, float]:
-    """The row of a trained looped model: r is loops.b, D counts the prompts it was trained on.
-    N_once counts prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in
-    the loop), and the parameters of lanes; neither N counts read-in, read-out and positions."""
-    rec = sum(parameter.numel() for parameter in of.model.loop.blocks.parameters())
-    return {
-        "N_once": of.model.backbone_parameters() - rec,
-        "N_rec": rec,
-        "r": of.config.loops.b,
-        "D": of.step * of.config.training.batch_size,
-        "loss": loss,
-    }
 
 
 @dataclass(frozen=True)

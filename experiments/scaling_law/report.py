@@ -19,10 +19,11 @@ from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import shown
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.tables import Part, Table
+from looplab.training.run_folder.files import write_bytes
 
-from .law import NAMES, Difference, Fitted
+from .law import FORMULA, NAMES, Difference, Fitted
+from .worth import page
 
-FORMULA = "L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta"
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
@@ -33,8 +34,9 @@ def write(
     figures: FigureSettings,
     difference: Difference | None = None,
 ) -> None:
-    """Write scaling_law.json, with the command's `settings` and the panels, and figures/ into a
-    folder, unless they are there; with a `difference` of which the result is the baseline."""
+    """Write scaling_law.json, with the command's `settings` and the panels, figures/ and page.html
+    into a folder, unless they are there; with a `difference` of which the result is the
+    baseline."""
     drawn, unknown = panels(result), ", ".join(result.not_determined)
     phi, r2 = result.phi(), result.fit.r2
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
@@ -56,12 +58,13 @@ def write(
         "figures": figures.plain(),
     }
     notes = [f"not determined: {unknown}"] if unknown else []
-    shown(
-        folder / "scaling_law.json",
-        "scaling_law",
-        content,
-        lambda: save_panels(folder / "figures", drawn, figures, remarks=notes),
-    )
+
+    def make() -> list[Path]:
+        write_bytes(folder / "page.html", page(result).encode())
+        pictures = save_panels(folder / "figures", drawn, figures, remarks=notes)
+        return [*pictures, folder / "page.html"]
+
+    shown(folder / "scaling_law.json", "scaling_law", content, make)
 
 
 def _plain(difference: Difference) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The settings of `python -m experiments.scaling_law`. No torch here."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from glob import glob
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
@@ -13,8 +13,8 @@ from looplab.conf.setting import check_settings, setting
 class ScalingSettings:
     """The table, the fixed parameter E, and the bootstrap of the intervals."""
 
-    table: str = setting("", "a CSV file, or the name of the published table")
-    changed: str = setting("", "a CSV file of models with one change: what it does to phi")
+    table: str = setting("", "a CSV file, a pattern of run folders, or minima")
+    changed: str = setting("", "models with one change, as a table: what it does to phi")
     size: float | None = setting(
         None, "parameters N: what so large a looped model is worth and costs", above=0
     )
@@ -31,9 +31,9 @@ class ScalingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        if self.table != "minima" and not Path(self.table).is_file():
-            raise ConfigError("table", f"must be a CSV file or minima, got {self.table!r}")
-        if self.changed and not Path(self.changed).is_file():
-            raise ConfigError("changed", f"must be a CSV file, got {self.changed!r}")
+        given = {"table": self.table} | ({"changed": self.changed} if self.changed else {})
+        for key, value in given.items():
+            if value != "minima" and not glob(value):
+                raise ConfigError(key, f"must be a CSV file, run folders or minima, got {value!r}")
         check_settings("", self)
         check_folder("folder", self.folder)

@@ -1,20 +1,27 @@
-"""What a fitted law says of looped models of a size, and for a budget of training, as tables.
+"""What a fitted law says of looped models of a size, and for a budget of training: as tables, and
+as a page on which the budget and phi are chosen.
 
-equivalents(result, 410e6), best_sizes(result, 1e19)
+equivalents(result, 410e6), best_sizes(result, 1e19), page(result)
 
 How a model's parameters divide into those that run once and those that run r times is taken from
 the law's own rows: their mean share for each r. A training takes 6 FLOPs for each parameter, run
 and token, times what attention and the head add in the rows of this r, if they have a budget.
 """
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pandas import DataFrame
 
+from looplab.evaluation.drawing import curve_styles
+from looplab.evaluation.panel import Curve
 from looplab.evaluation.tables import Part, Table
 
-from .law import Fitted
+from .law import FORMULA, Fitted, fit_law
 
 
 class Design(NamedTuple):
@@ -30,13 +37,19 @@ class Design(NamedTuple):
         return 1 - self.share + self.r**power * self.share
 
 
+def _rows(result: Fitted) -> DataFrame:
+    """The law's rows with N, the share of it in the loop, and the budget of training."""
+    rows = result.table.assign(N=result.table.N_once + result.table.N_rec)
+    rows["share"] = rows.N_rec / rows.N
+    if "budget" not in rows:
+        rows["budget"] = 6 * (rows.N_once + rows.r * rows.N_rec) * rows.D
+    return rows
+
+
 def _designs(result: Fitted) -> Iterator[Design]:
-    rows = result.table.assign(share=lambda of: of.N_rec / (of.N_once + of.N_rec), flops=6.0)
-    rows["flops"] *= 1 + (rows.r - 1) * rows.share
-    if "budget" in rows:
-        rows["flops"] = rows.budget / (rows.D * (rows.N_once + rows.N_rec))
-    for r, of_r in rows.groupby("r"):
-        yield Design(float(r), of_r.share.mean(), np.exp(np.log(of_r.flops).mean()))
+    for r, rows in _rows(result).groupby("r"):
+        flops = np.exp(np.log(rows.budget / (rows.D * rows.N)).mean())
+        yield Design(float(r), float(rows.share.mean()), float(flops))
 
 
 def equivalents(result: Fitted, size: float) -> list[Part]:
@@ -75,6 +88,37 @@ def best_sizes(result: Fitted, budget: float) -> list[Part]:
         f"\n{budget:.3g} FLOPs of training: r = {best:g} has the least loss",
         Table(["r", "parameters", "data", "loss"], rows),
     ]
+
+
+def page(result: Fitted) -> str:
+    """An HTML page that loads nothing from elsewhere, with the paper's two panels: losses by size
+    at a budget, and the least loss by budget, for each r; budget and phi are chosen there. For
+    another phi the law is fitted anew, or its other parameters are held."""
+    fitted = result.fit.law
+    others = [
+        fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law
+        for phi in np.linspace(0, 1, 21).round(2).tolist()
+    ]
+    laws = sorted([*others, fitted], key=lambda law: law.phi)
+    designs = list(_designs(result))
+    curves = [
+        Curve(label=f"{each.r:g}", kind="loops", name=f"{each.r:g}", mean=[], number=each.r)
+        for each in designs
+    ]
+    colours = [style["color"] for style in curve_styles(curves)]
+    data = {
+        "fitted": asdict(fitted),
+        "laws": [asdict(law) for law in laws],
+        "designs": [
+            each._asdict() | {"colour": colour}
+            for each, colour in zip(designs, colours, strict=True)
+        ],
+        "colours": {f"{each.r:g}": colour for each, colour in zip(designs, colours, strict=True)},
+        "rows": _rows(result)[["N", "r", "loss", "budget"]].to_dict("records"),
+        "said": f"{FORMULA}, {len(result.table)} models, phi = {fitted.phi:.3g}",
+    }
+    text = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    return text.replace("__DATA__", json.dumps(data))
 
 
 def _number(value: float) -> str:

@@ -15,7 +15,8 @@ from looplab.experiments.definition import load, members_of
 from looplab.experiments.iso_depth import measure
 from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.plateau import bayes_error
-from looplab.experiments.scaling_law.law import Law, row_of
+from looplab.experiments.scaling_law.law import Law
+from looplab.experiments.scaling_law.runs import row_of
 from looplab.training.assemble import build_model, build_task
 from tests.experiments.checks import check_panels
 

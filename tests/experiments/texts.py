@@ -17,6 +17,7 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments import fully_looped as common
+from looplab.experiments.scaling_law import runs as rows
 from looplab.training import Run
 
 _TASK = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})
@@ -58,6 +59,6 @@ def give(
         return (logs or {}).get(run.path.name) or [{"step": int(s), "loss": 1.0} for s in steps]
 
     for name, replacement in (("measured", measured), ("logged", logged)):
-        for place in (module, common):
+        for place in (module, common, rows):
             if hasattr(place, name):
                 monkeypatch.setattr(place, name, replacement)

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.load import LoadedModel
-from looplab.experiments.scaling_law.law import row_of
+from looplab.experiments.scaling_law.runs import row_of, table_of
 from looplab.models import Model, ModelSpec
+from looplab.training import Run
 
 SHAPES = [
     {},
@@ -29,3 +31,14 @@ def test_parameters_are_counted_by_where_they_stand(shape: dict[str, Any]) -> No
     row = row_of(LoadedModel(Path(), Config(), model, 0), 1.0)
     assert (row["N_once"], row["N_rec"]) == (once, rec)
     assert rec > 0
+
+
+def test_a_table_is_made_of_runs(tiny_run: Run) -> None:
+    folder = tiny_run.path.parent
+    (row,) = table_of(f"{folder}/*").to_dict("records")
+    assert row["run"] == tiny_run.path.name
+    assert row["D"] == tiny_run.step * tiny_run.config.training.batch_size
+    assert row["budget"] > 0
+    assert 0 < row["loss"] < 2
+    with pytest.raises(RunError, match="matches no finished run"):
+        table_of(f"{folder}/none-*")

@@ -27,7 +27,7 @@ def test_one_command_fits_shows_and_writes(
     assert main(words) == 0
     out = capsys.readouterr().out
     (folder,) = tmp_path.glob("scaling_law-mine-*")
-    assert out.endswith(f"\n{folder}: scaling_law.json, figures/\n")
+    assert out.endswith(f"\n{folder}: scaling_law.json, page.html, figures/\n")
     result = json.loads((folder / "scaling_law.json").read_text())
     fit = fit_law(TABLE, {})
     assert result["fit"]["law"]["phi"] == pytest.approx(fit.law.phi)
@@ -48,7 +48,7 @@ def test_one_command_fits_shows_and_writes(
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        ("", 2, "table must be a CSV file or minima, got ''"),
+        ("", 2, "table must be a CSV file, run folders or minima, got ''"),
         ("table=minima E=-1", 2, "E must be at least 0, got -1.0"),
         ("table=minima cluster=r", 2, "cluster is not a setting; did you mean 'clusters'"),
         ("table=minima clusters=[rr]", 1, "has no column rr"),

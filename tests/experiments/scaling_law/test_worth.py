@@ -1,5 +1,7 @@
 """What a law says of a size and of a budget."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 
 from looplab.evaluation.tables import Table
 from looplab.experiments.scaling_law.__main__ import main
-from looplab.experiments.scaling_law.law import fitted
-from looplab.experiments.scaling_law.worth import best_sizes
+from looplab.experiments.scaling_law.law import Law, fitted
+from looplab.experiments.scaling_law.worth import best_sizes, page
 from tests.experiments.scaling_law.design import crossed, noisy, published_law
 
 SIZES, DATA, LOOPS = [1e7, 1e8, 1e9], [1e9, 1e10, 1e11], [1.0, 2.0, 4.0]
@@ -37,3 +39,19 @@ def test_the_best_size_of_a_budget_is_the_law_s() -> None:
         others = crossed(sizes.tolist(), [1.0], [r])
         others["D"] = budget / (6 * (others.N_once + r * others.N_rec))
         assert float(row[-1]) == pytest.approx(law.loss(others).min(), abs=2e-4)
+
+
+def test_the_page_holds_the_law_and_its_refits() -> None:
+    """It loads nothing; for another phi the law that is fitted anew loses less than a slice."""
+    law = published_law()
+    table = noisy(crossed(SIZES, DATA, LOOPS), law)
+    text = page(fitted(table, {}, [], 20, seed=0))
+    assert "http" not in text
+    data = json.loads(text.split("const data = ")[1].split(";\n")[0])
+    assert data["fitted"]["phi"] == pytest.approx(law.phi, abs=1e-3)
+    refit = Law(**next(each for each in data["laws"] if each["phi"] == 1.0))
+    held = replace(law, phi=1.0)
+    missed = [
+        float(np.square(np.log(each.loss(table) / table.loss)).sum()) for each in (refit, held)
+    ]
+    assert missed[0] < missed[1]
