@@ -265,6 +265,9 @@ class EvaluationConfig:
     halt_by: int | None = setting(
         None, "early exit: the loop at which the rest is read; null: b", at_least=1
     )
+    every: int | None = setting(
+        None, "training: steps between errors on these prompts in its log; null: none", at_least=1
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor
+from torch import Tensor
 
 from looplab.models import Model, Queries
 from looplab.models.queries import read_at
@@ -31,12 +31,6 @@ class ErrorSettings:
     at: tuple[int, ...]
     loops: int
     halting: Halting | None = None
-
-
-def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
-    """The prompts that every model of this task is evaluated on: drawn on the CPU, so that a seed
-    gives the same prompts on every device."""
-    return task.for_evaluation().sample(Generator().manual_seed(seed), prompts, points)
 
 
 def model_errors(

@@ -130,6 +130,7 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     standard model is limited to its layers, one with lanes to the loops that it has lane weights
     for."""
     b, limit = trained_loops(run.config), run.model.loop.most_loops
+    settings = replace(settings, every=None)  # of training alone
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)
     loops = settings.loops or b

@@ -226,6 +226,15 @@ def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Pan
             log="y" if losses.min() > 0 else "", picture="training",
         )
     ]  # fmt: skip
+    for name in ("error", "bits_per_byte"):
+        if measured := [row for row in rows if _number(row.get(name)) is not None]:
+            what, steps = name.replace("_", " "), [float(row["step"]) for row in measured]
+            title = f"{what.capitalize()} on the prompts of evaluation"
+            means = [row[name] for row in measured]
+            curve = Curve(label=what, kind=kind, name=name, mean=means)
+            panels.append(
+                Panel(name, title, "step", what, steps, [curve], log="y", picture="training")
+            )
     growing = [
         Curve(label=name, kind=name, name=name, mean=[_number(rows[end].get(name)) for end in ends])
         for name in ("loops", "dims", "points")

@@ -16,6 +16,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.validation import evaluation_prompts
 
 from .baselines import (
     SLOW,
@@ -28,7 +29,7 @@ from .baselines import (
     solver_module,
 )
 from .bootstrap import Floats
-from .errors import ErrorSettings, Halting, evaluation_prompts, model_errors
+from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation

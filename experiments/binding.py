@@ -14,9 +14,9 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import snapshots_of
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Estimator, Evidence, NotMeasured, claim
 from .evidence import Group, at_b, at_loop, check_same_prompts, groups, over_examples, ratio_of

@@ -21,10 +21,10 @@ from scipy.special import stdtrit
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.tables import Part, Table
 from looplab.training.assemble import build_task
+from looplab.training.validation import evaluation_prompts
 
 from .definition import RUN_MEASURES
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import of_group

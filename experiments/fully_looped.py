@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import logged, measured
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
@@ -25,6 +24,7 @@ from looplab.training.inside_loops import NORMS
 from looplab.training.objective import loss
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, errors, groups, ratio

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import changes, evaluation_prompts, halted_at
+from looplab.evaluation.errors import changes, halted_at
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups

@@ -19,10 +19,10 @@ import numpy as np
 from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.load import load_model
 from looplab.evaluation.panel import Curve, Panel, without_interval
 from looplab.training.assemble import build_task
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
 from .measuring import Measurement, Request

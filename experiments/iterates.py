@@ -13,12 +13,12 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import of_group

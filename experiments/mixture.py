@@ -13,11 +13,11 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import both_families, measured_groups

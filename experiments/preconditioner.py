@@ -18,13 +18,13 @@ from looplab.evaluation.baselines.iterates import (
     predictions,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Panel
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups

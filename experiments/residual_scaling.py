@@ -22,7 +22,6 @@ from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
 from looplab.evaluation.remarks import unfinished as missing_of
@@ -31,6 +30,7 @@ from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
 from . import near_init
 from .claims import Estimate, Evidence, NotMeasured, Paper

@@ -119,6 +119,11 @@ class Task(ABC):
         model that was trained on finitely many prompts or functions."""
         return replace(self, distinct_prompts=0, distinct_functions=0)
 
+    def summary(self, errors: Tensor, ys: Tensor) -> dict[str, float]:
+        """The errors [B, n] of predictions of ys as one number, by its name: here the last query's,
+        over the divisor."""
+        return {"error": float(errors[:, -1].mean()) / self.divisor}
+
     def functions(self) -> Any:
         """The parameters of all of its `distinct_functions` functions, as `parameters` returns
         them."""

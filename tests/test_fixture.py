@@ -9,10 +9,11 @@ import pytest
 
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.errors import ErrorSettings, evaluation_prompts, model_errors
+from looplab.evaluation.errors import ErrorSettings, model_errors
 from looplab.evaluation.report import report
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
+from looplab.training.validation import evaluation_prompts
 
 (FIXTURE,) = (Path(__file__).parent / "fixtures").iterdir()
 

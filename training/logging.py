@@ -170,23 +170,32 @@ class Screen:
         """Count one step (the device may still compute it)."""
         self.bar.update()
 
-    def write(self, step: int, stage: Stage, losses: Sequence[float]) -> None:
-        """Show the losses since the last call, one per run, at `step` of this stage."""
+    def write(self, step: int, stage: Stage, totals: Sequence[Totals]) -> None:
+        """Show the losses since the last call, and errors where they were measured, from the totals
+        of each run at `step` of this stage."""
         if not self.shown:
             return
         (last_time, last_step), self.last = self.last, (time.monotonic(), step)
         rate = (step - last_step) / max(self.last[0] - last_time, 1e-9)
-        loss = " to ".join(dict.fromkeys(f"{f(losses):.4g}" for f in (min, max)))
+        shown = {"loss": [each.loss for each in totals]}
+        for name in ("error", "bits_per_byte"):
+            if values := [each.others[name] for each in totals if name in each.others]:
+                shown[name.replace("_", " ")] = values
+        ranges = {
+            name: " to ".join(dict.fromkeys(f"{end(values):.4g}" for end in (min, max)))
+            for name, values in shown.items()
+        }
         done = self.work(step) - self.work(self.start[1])
         seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
         left = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            self.bar.set_postfix({"loss": loss, **sizes, "left": left})
+            self.bar.set_postfix({**ranges, **sizes, "left": left})
             return
-        runs = f"{len(losses)} runs  " if len(losses) > 1 else ""
+        runs = f"{len(totals)} runs  " if len(totals) > 1 else ""
+        numbers = "  ".join(f"{name} {text}" for name, text in ranges.items())
         print(
-            f"step {step}/{self.steps}  {runs}loss {loss}  loops {stage.loops}  dims {stage.dims}  "
+            f"step {step}/{self.steps}  {runs}{numbers}  loops {stage.loops}  dims {stage.dims}  "
             f"points {stage.points}  {rate:.1f} steps/s  {left} left",
             flush=True,
         )

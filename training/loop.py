@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from looplab.conf.checks.config import check_config
 from looplab.conf.mistakes import EndedElsewhere, RunError, out_of_memory
 from looplab.conf.schema import Config
+from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
 from .device import place
@@ -31,6 +33,7 @@ from .run_folder.files import write_bytes
 from .run_folder.run import Run, run_folder
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
+from .validation import evaluation_prompts, validate
 
 
 def train(config: Config, again: bool = False) -> Run:
@@ -67,9 +70,9 @@ def _make_steps(session: Session) -> None:
             signal = session.signal(signals)  # read once: a later one counts for the next step
             pause = signal != 0 or session.step == training.steps
             save = pause or session.step % training.checkpoint_every == 0
-            if save or session.step % training.log_every == 0 or session.step in training.snapshots:
+            if save or session.logs_now():
                 totals = session.record(save, pause)
-                screen.write(session.step, trainer.curriculum(session.step - 1), [totals.loss])
+                screen.write(session.step, trainer.curriculum(session.step - 1), [totals])
             if signal:
                 raise Interrupted(signal, session.step)
 
@@ -99,6 +102,12 @@ class Session:
         self.step = 0
         self.clock = Clock()
         self.log: RunLog | None = None
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """The evaluation's prompts, for the errors of the log."""
+        settings, points = self.config.evaluation, self.config.task.points
+        return evaluation_prompts(self.trainer.task, settings.prompts, points, settings.seed)
 
     def restore(self) -> None:
         """Load the newest checkpoint, or write that of step 0; the folder's lock must be held."""
@@ -140,15 +149,28 @@ class Session:
         number = noted[0] if noted else 0
         return self.processes.agree_on(number) if self.processes else number
 
+    def logs_now(self) -> bool:
+        """Says whether a record is due after this step."""
+        training = self.config.training
+        is_due = self.step % training.log_every == 0 or self.step in training.snapshots
+        return is_due or self._validates_now()
+
+    def _validates_now(self) -> bool:
+        every = self.config.evaluation.every
+        return every is not None and self.step % every == 0
+
     def record(self, save: bool, pause: bool) -> Totals:
-        """Log and return the totals since the last record; keep a snapshot if one is asked for, and
-        `save` a checkpoint. `pause`: training ends here, for now. Raises Diverged where a loss or
-        gradient was not finite."""
+        """Log and return the totals since the last record, with the error on the evaluation's
+        prompts if it is due; keep a snapshot if one is asked for, and `save` a checkpoint. `pause`:
+        training ends here, for now. Raises Diverged where a loss or gradient was not finite."""
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
             raise self._diverged(totals.bad_step)
         if self.log is None:  # another process writes
             return totals
+        if self._validates_now():
+            stage = self.trainer.curriculum(self.step - 1)
+            totals.others.update(validate(self.trainer, self.prompts, stage))
         cpu_seconds = self.clock.read()["cpu_seconds"]
         self.log.write(self.step, totals, self.trainer.curriculum(self.step - 1), cpu_seconds)
         if self.step in self.config.training.snapshots:

@@ -84,7 +84,6 @@ def _make_steps(
     are returned."""
     trainers, training = [session.trainer for session in group], group[0].config.training
     trainer = trainers[0] if len(group) == 1 else Ensemble(trainers)
-    snapshots = {step for session in group for step in session.config.training.snapshots}
     step, curriculum = group[0].step, trainers[0].curriculum
     failures: dict[Session, Diverged] = {}
     for session in group:
@@ -99,15 +98,15 @@ def _make_steps(
             signal = signals[0] if signals else 0
             pause = signal != 0 or step == training.steps
             save = pause or step % training.checkpoint_every == 0
-            if save or step % training.log_every == 0 or step in snapshots:
-                losses = []
+            if save or any(session.logs_now() for session in group):
+                found = []
                 for session in group:
                     try:
-                        losses.append(session.record(save, pause).loss)
+                        found.append(session.record(save, pause))
                     except Diverged as failure:
                         failures[session] = failure
-                if losses:
-                    screen.write(step, curriculum(step - 1), losses)
+                if found:
+                    screen.write(step, curriculum(step - 1), found)
             if signal:
                 raise Interrupted(signal, step)
     for session in group:

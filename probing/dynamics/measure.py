@@ -17,7 +17,6 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableFormat
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Table, document
@@ -26,6 +25,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run, RunError
+from looplab.training.validation import evaluation_prompts
 
 from ..results import Result, kept_and_shown, request_of
 from ..settings import DynamicsSettings

@@ -1,5 +1,6 @@
 """Prompts from a text: every token is a question, answered from the tokens before it."""
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -90,6 +91,11 @@ class Language(Task):
         ys = stream[index].long()
         start = torch.full_like(ys[:, :1], self.tokenizer.start)
         return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
+
+    def summary(self, errors: Tensor, ys: Tensor) -> dict[str, float]:
+        sizes = torch.from_numpy(self.tokenizer.lengths())[ys]  # bytes; 0: not of the text
+        bits = float((errors.double() * (sizes > 0)).sum()) / math.log(2)
+        return {"bits_per_byte": bits / max(int(sizes.sum()), 1)}
 
     def no_posterior_mean(self) -> str:
         return "the next token of a text has none"

@@ -10,8 +10,8 @@ import pytest
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.training import Run, train
+from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
 from tests.tasks import small_tables
 

@@ -13,10 +13,11 @@ import torch
 from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.bootstrap import bootstrap, numbers
-from looplab.evaluation.errors import evaluation_prompts, halted_at
+from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import measured
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
+from looplab.training.validation import evaluation_prompts
 from tests.conftest import batches_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")

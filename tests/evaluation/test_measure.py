@@ -16,7 +16,6 @@ from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import (
     ErrorSettings,
     Halting,
-    evaluation_prompts,
     halted_at,
     model_errors,
 )
@@ -25,6 +24,7 @@ from looplab.evaluation.measure import Measure
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from looplab.training.run_folder.run import RunFolder
+from looplab.training.validation import evaluation_prompts
 from tests.evaluation.conftest import restless
 
 pytestmark = pytest.mark.usefixtures("undrawn")

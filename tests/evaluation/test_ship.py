@@ -11,13 +11,13 @@ from looplab.conf.build import config_to_mapping
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.ship import ShipSettings, main, ship_run
 from looplab.training import Run, train
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
 from tests.training.tiny import interrupted
 

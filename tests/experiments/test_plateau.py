@@ -11,7 +11,6 @@ import torch
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.plateau import (
     bayes_error,
     compare,
@@ -19,6 +18,7 @@ from looplab.experiments.plateau import (
 )
 from looplab.probing.attention import recorded_shares
 from looplab.training import train
+from looplab.training.validation import evaluation_prompts
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(prompts=16, resamples=40)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.baselines.iterates import best_rate, normal_equations
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.preconditioner import measure
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
+from looplab.training.validation import evaluation_prompts
 
 _SETTINGS = EvaluationConfig(prompts=300, resamples=50)
 _CONFIG = Config(

@@ -9,9 +9,9 @@ import torch
 
 from looplab.conf.schema import LoopsConfig
 from looplab.evaluation import load_run
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.experiments.residual_scaling import trained
 from looplab.training import Run, train
+from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
 from tests.experiments.checks import check_panels
 

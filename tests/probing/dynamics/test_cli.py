@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.evaluation.errors import evaluation_prompts
 from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.__main__ import main
 from looplab.probing.dynamics.measure import dynamics, summary
@@ -17,6 +16,7 @@ from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run
 from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
 from looplab.training.run_folder.run import RunFolder
+from looplab.training.validation import evaluation_prompts
 from tests.conftest import times_of
 
 FIGURES = {"norm", "change", "increment_cosines", "residual"}
