@@ -4,7 +4,7 @@ by figure, as far as they are numbers of runs.
 Published numbers are those printed in the paper's notebooks (evaluation/published.json).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from .evidence import (
     Group,
     at_b,
     at_loop,
+    check_same_prompts,
     differing,
     errors,
     group,
@@ -71,6 +72,64 @@ for _figure, _shift, _what in (  # where several figures show a shift, its name 
         below=NO_WORSE,
         published="better or equal",
     )(partial(_over_standard, task="linear", of=_of))
+
+
+def _standard_by_layers(evidence: Evidence) -> list[Group]:
+    """The standard models of linear functions, by layers, at least two."""
+    found = groups(evidence, family="standard", name="linear", distinct_prompts=0)
+    if len({each.config.model.n_layer for each in found}) < 2:
+        raise NotMeasured("standard models of one number of layers only")
+    return found
+
+
+of_paper(
+    "fig16_scaled_x_2_like_shallow",
+    "On inputs twice as long a looped model errs no more than the standard model of fewest layers.",
+    figure="Figure 16",
+    quantity="mean error over all numbers of examples, looped over the shallowest standard model",
+    below=NO_WORSE,
+)(
+    lambda e: ratio(
+        [(group(e, family="looped", name="linear"), _standard_by_layers(e)[0])],
+        partial(over_examples, name="scaled_x_2/model_at_b"),
+    )
+)
+
+
+def _peak(of: Group) -> Floats:
+    """With noise, the errors at k = d, at d/2 and at the last query, 2 d, [seeds, prompts, 3]."""
+    d = of.config.task.dims
+    return errors(of, "noise/model_at_b")[..., [d, d // 2, -1]]
+
+
+def _peak_over_deepest(evidence: Evidence, which: Callable[[Evidence], Group]) -> Estimate:
+    """The peak of double descent of a model over that of the deepest standard one."""
+    pair = which(evidence), _standard_by_layers(evidence)[-1]
+    check_same_prompts(*pair)
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        peaks = [np.log(m[..., 0]) - np.log(m[..., 1] * m[..., 2]) / 2 for m in means]
+        return np.exp(peaks[0] - peaks[1])
+
+    return hierarchical_bootstrap([_peak(each) for each in pair], statistic, log=True)
+
+
+_PEAK = (
+    "error at k = d over the geometric mean of those at d/2 and 2 d, {} over the deepest standard "
+    "model"
+)
+for _name, _what, _which in (
+    ("looped", "a looped model", lambda e: group(e, family="looped", name="linear")),
+    ("shallow", "a standard model of few layers", lambda e: _standard_by_layers(e)[0]),
+):
+    of_paper(
+        f"fig15_noise_peak_{_name}",
+        f"With noisy outputs the error of {_what} peaks less, at as many examples as dimensions, "
+        "than that of a standard model of many layers.",
+        figure="Figure 15",
+        quantity=_PEAK.format(_name),
+        below=1.0,
+    )(partial(_peak_over_deepest, which=_which))
 
 
 def _over_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
@@ -189,6 +248,10 @@ _DIFFER: Mapping[str, tuple[Callable[[Config], object], Callable[[Group], int]]]
     "n_layer": (
         lambda c: (c.task, c.model.n_embd, c.model.n_head, c.loops),
         lambda g: g.config.model.n_layer,
+    ),
+    "n_head": (
+        lambda c: (c.task, c.model.n_layer, c.model.n_embd, c.loops),
+        lambda g: g.config.model.n_head,
     ),
     "n_embd": (
         lambda c: (c.task, c.model.n_layer, c.model.n_head, c.loops),
@@ -344,6 +407,42 @@ of_paper(
     above=1.0,
 )(lambda e: within([(f[0], f[-1]) for f in _by(e, "T")], _after(_FAR), at_b))
 
+of_paper(
+    "fig04_small_T_is_worse",
+    "After the loops of training, too, a small window of the loss is worse than a large one.",
+    figure="Figures 4 and 12",
+    quantity="error of the last query after b loops, at each b's smallest T over its largest",
+    above=1.0,
+)(lambda e: ratio([(f[0], f[-1]) for f in _by(e, "T")], at_b))
+
+
+def _by_b(evidence: Evidence, least: int) -> list[Group]:
+    """Looped models of linear functions that differ in b alone, at the largest T that so many have,
+    in rising order of b."""
+    found = [each for each in _by(evidence, "b", least) if each[0].config.task.name == "linear"]
+    if not found:
+        raise NotMeasured(f"fewer than {least} models of linear functions that differ in b alone")
+    return max(found, key=lambda each: each[0].config.loops.T)
+
+
+of_paper(
+    "fig04_few_loops_fall_short",
+    "Trained with too few loops a model does not reach the error of one trained with more.",
+    figure="Figures 4 and 12",
+    quantity="error of the last query after b loops, at the smallest b over the next, largest T",
+    published_size="b = 12 and 20, d = 20",
+    above=1.0,
+)(lambda e: ratio([(_by_b(e, 2)[0], _by_b(e, 2)[1])], at_b))
+
+of_paper(
+    "fig04_enough_loops_are_alike",
+    "Trained with enough loops, models of more loops converge to the same error.",
+    figure="Figures 4 and 12",
+    quantity="error of the last query after b loops, at the largest b over the next, largest T",
+    published_size="b = 40 and 50, d = 20",
+    above=_FLAT,
+)(lambda e: ratio([(_by_b(e, 3)[-1], _by_b(e, 3)[-2])], at_b))
+
 # Errors of two seeds of one model differ by a fourth.
 of_paper(
     "fig07_one_layer_is_enough",
@@ -353,6 +452,37 @@ of_paper(
     published_size="d = 20, 256 wide",
     below=1.25,
 )(lambda e: ratio([(found[0], found[-1]) for found in _by(e, "n_layer")], at_b))
+
+
+def _loops_to_converge(rows: Sequence[Sequence[Group]]) -> Estimate:
+    """The loops in which a looped block's error first comes within half of what it is after b, of
+    the block of most layers over that of one layer: the geometric mean over the rows."""
+    pairs = [(row[-1], row[0]) for row in rows]
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        loops = [np.log(1 + np.argmax(m <= STAYS * m[..., -1:], axis=-1)) for m in means]
+        return np.exp(np.mean([a - b for a, b in zip(loops[::2], loops[1::2], strict=True)], 0))
+
+    curves = [errors(each, "by_loop")[..., : each.b] for pair in pairs for each in pair]
+    return hierarchical_bootstrap(curves, statistic, log=True)
+
+
+of_paper(
+    "fig07_deeper_blocks_converge_sooner",
+    "A looped block of more layers converges in fewer loops.",
+    figure="Figure 7",
+    quantity="loops until the error is within half of that after b, most layers over one",
+    below=1.0,
+)(lambda e: _loops_to_converge(_by(e, "n_layer")))
+
+of_paper(
+    "fig07_narrow_heads_are_worse",
+    "Heads that are narrower than the inputs have dimensions are worse.",
+    figure="Figure 7",
+    quantity="error of the last query after b loops, the most heads over the next to it",
+    published_size="32 and 8 heads, d = 20, 256 wide",
+    above=1.0,
+)(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_head", 3)], at_b))
 
 of_paper(
     "fig07_width_helps",

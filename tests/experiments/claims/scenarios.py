@@ -2,6 +2,7 @@
 that each holds on, and evidence made to contradict it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from looplab.experiments.definition import load, members_of
 
 from .of_runs import raced
 from .of_texts import iso_flop, loops_of, rates, shared, useful
-from .synthetic import Made
+from .synthetic import DIMS, Made, evidence, seeds
 
 
 def drawn_loops(ratio: float) -> Evidence:
@@ -26,8 +27,64 @@ def drawn_loops(ratio: float) -> Evidence:
     return Evidence(runs)
 
 
+def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
+    """A looped model and standard ones of 3 and 12 layers, of which the looped one, or else the
+    shallow one, has errors `ratio` times as large in these columns of an array."""
+
+    def made(ratio: float) -> Evidence:
+        changed = ("standard", 3) if shallow else ("looped", 1)
+        runs = []
+        for member in (*seeds(), *seeds(family="standard", n_layer=3), *seeds(family="standard")):
+            errors = member.arrays["model_at_b"].copy()
+            if (member.config.model.family, member.config.model.n_layer) == changed:
+                errors[:, columns] *= ratio
+            runs.append(replace(member, arrays={**member.arrays, name: errors}))
+        return Evidence(runs)
+
+    return made
+
+
+def by_loops(changed: int) -> Made:
+    """Looped models of 6, 12 and 16 loops, of which one has errors `ratio` times as large."""
+
+    def made(ratio: float) -> Evidence:
+        levels = {b: 0.1 * (ratio if b == changed else 1) for b in (6, 12, 16)}
+        return evidence(*(seeds(level=level, b=b) for b, level in levels.items()))
+
+    return made
+
+
+def two_windows(ratio: float) -> Evidence:
+    """Models of two T, of which the smaller has errors `ratio` times as large."""
+    return evidence(seeds(level=0.1 * ratio, T=2), seeds(T=4))
+
+
+def heads(ratio: float) -> Evidence:
+    """Models of 1, 4 and 8 heads, of which the last has errors `ratio` times as large."""
+    levels = {1: 0.1, 4: 0.1, 8: 0.1 * ratio}
+    return evidence(*(seeds(level=level, n_head=n) for n, level in levels.items()))
+
+
+def converging(ratio: float) -> Evidence:
+    """Blocks of one and of two layers, whose errors fall to their last value at loop 4, and at
+    `ratio` times that."""
+    found = [*seeds(n_layer=1), *seeds(n_layer=2)]
+    for member in found:
+        fall = round(4 * (ratio if member.config.model.n_layer == 2 else 1))
+        member.arrays["by_loop"][:, : fall - 1] *= 10
+    return Evidence(found)
+
+
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
+    "fig04_small_T_is_worse": (two_windows, 1.5, 0.7),
+    "fig04_few_loops_fall_short": (by_loops(6), 1.5, 0.7),
+    "fig04_enough_loops_are_alike": (by_loops(16), 1.0, 0.5),
+    "fig07_deeper_blocks_converge_sooner": (converging, 0.5, 1.5),
+    "fig07_narrow_heads_are_worse": (heads, 1.5, 0.7),
+    "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
+    "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
+    "fig16_scaled_x_2_like_shallow": (by_layers("scaled_x_2/model_at_b", slice(None)), 0.8, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
