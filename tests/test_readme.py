@@ -5,11 +5,14 @@ import json
 import re
 import shlex
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from looplab.conf.compose import commands
 from looplab.evaluation import load_run
+from looplab.experiments.definition import load
 from looplab.probing.probe import probe
 from looplab.probing.settings import ProbingSettings
 from looplab.probing.targets import TARGETS
@@ -121,6 +124,25 @@ def test_every_file_that_a_text_links_to_is_there(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (path.parent / target).exists(), target
+
+
+def test_every_command_of_the_papers_page_exists() -> None:
+    """Settings compose, experiments and modules are there."""
+    found = 0
+    for code in re.findall(r"`([^`]+)`", (HOME / "docs" / "papers.md").read_text("utf-8")):
+        match shlex.split(code):
+            case ["python", "-m", module, *_]:
+                assert find_spec(f"looplab.{module}"), code
+            case ["python", "run.py", *words] | words if all("=" in word for word in words):
+                given = dict(word.split("=", 1) for word in words)
+                if "experiment" in given:
+                    load(given["experiment"])
+                elif not given.keys() & {"action", "table", "scale"}:
+                    commands(["task=linear", *words] if "task" not in given else words)
+            case _:
+                continue
+        found += 1
+    assert found > 60
 
 
 def test_the_target_of_the_guide_is_probed(tiny_run: Run) -> None:
