@@ -196,6 +196,9 @@ class TrainingConfig:
     beta2: float = setting(0.999, "Adam's β₂", at_least=0, below=1)
     epsilon: float = setting(1e-8, "Adam's ε", above=0)
     weight_decay: float = setting(0.0, "decoupled from the gradient but for adam", at_least=0)
+    decay_by_rate: bool = setting(
+        False, "whether weight_decay is the product of decay and peak rate (arXiv 2606.18524)"
+    )
     clip: float = setting(0.0, "largest norm of the gradient; 0: no limit", at_least=0)
     warmup: int = setting(0, "steps in which the rate rises to its value", at_least=0)
     decay: float = setting(

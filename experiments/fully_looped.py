@@ -27,7 +27,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .evidence import Group, errors, groups, ratio
+from .evidence import Group, at_loop, errors, groups, over_examples, ratio
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -355,6 +355,63 @@ _PAIRS.claim(
     quantity="final error, LT at the most loops over one loop",
     above=1.0,
 )(partial(_error_ratio, variant="LT", over="one loop"))
+
+_PAIRS.claim(
+    "LT_ai_like_LT_i",
+    "Asking with the last loop's output in the first layer (LT_ai) takes the role of adding the "
+    "prompt to it (LT_i).",
+    figure="Table 1",
+    quantity="final error at the most loops, LT_ai over LT_i",
+    published="1.003 (1.047 / 1.044 bits per byte, 9 loops)",
+    below=1.1,
+)(partial(_error_ratio, variant="LT_ai", over="LT_i"))
+
+_PAIRS.claim(
+    "FLT_res_above_FLT",
+    "Adding the last loop's output at every layer (FLT_res) is worse than asking with it (FLT).",
+    figure="Figure 4",
+    quantity="final error at the most loops, FLT_res over FLT",
+    published="FLT_res collapses",
+    above=1.0,
+)(partial(_error_ratio, variant="FLT_res", over="FLT"))
+
+
+def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
+    """Mean errors over all numbers of examples of the model of most loops."""
+    found = [
+        groups(evidence, connectivity="FLT", attention=each)[-1] for each in (attention, "full")
+    ]
+    return ratio([(found[0], found[1])], over_examples)
+
+
+for _attention, _published_bits in (
+    ("grouped", "1.002 (0.897 / 0.895 bits per byte, 12 layers)"),
+    ("latent", "1.010 (0.904 / 0.895)"),
+    ("sliding", "1.000 (0.895 / 0.895)"),
+):
+    _PAIRS.claim(
+        f"{_attention}_keeps",
+        f"With {_attention} attention FLT of twelve loops errs no more than with full attention.",
+        figure="Table 2",
+        quantity=f"mean error over all numbers of examples, {_attention} over full attention",
+        published=_published_bits,
+        below=1.1,
+    )(partial(_over_full_attention, attention=_attention))
+
+
+@_PAIRS.claim(
+    "drawn_loops_go_further",
+    "At twice the loops of its training FLT errs less if these were drawn anew at each step.",
+    figure="Figure 5",
+    quantity="error of the last query after 16 loops, trained with drawn numbers over 8 fixed",
+    below=1.0,
+)
+def drawn_loops_go_further(evidence: Evidence) -> Estimate:
+    """The models of as many loops in the mean, after twice as many."""
+    (drawn,) = groups(evidence, connectivity="FLT", sampling="uniform")
+    (fixed,) = groups(evidence, connectivity="FLT", sampling="none", b=drawn.b)
+    return ratio([(drawn, fixed)], lambda of: at_loop(of, 2 * of.b))
+
 
 _TEXTS.claim(
     "FLT_res_above_FLT",

@@ -112,11 +112,12 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for (on_muon, without_decay, factor, rate), names in sorted(names_by_group.items()):
         peak = rate * factor
+        decay = training.weight_decay / (peak if training.decay_by_rate else 1.0)
         group: dict[str, Any] = {
             "params": [model.get_parameter(name) for name in names],
             "lr": torch.tensor(peak, device=device, dtype=torch.float32),
             "peak": peak,
-            "weight_decay": 0.0 if without_decay else training.weight_decay,
+            "weight_decay": 0.0 if without_decay else decay,
         }
         if on_muon:
             group["parts"] = [roles[name].parts for name in names]

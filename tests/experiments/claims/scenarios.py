@@ -44,6 +44,31 @@ def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
     return made
 
 
+def attentions(kind: str) -> Made:
+    """Models of two kinds of attention, of which one has errors `ratio` times as large."""
+
+    def made(ratio: float) -> Evidence:
+        full = seeds(connectivity="FLT", attention="full")
+        other = seeds(level=0.1 * ratio, connectivity="FLT", attention=kind)
+        return evidence(full, other)
+
+    return made
+
+
+def beyond_drawn(ratio: float) -> Evidence:
+    """Fixed and drawn numbers of loops, of which the latter have errors `ratio` times as large."""
+    fixed = seeds(connectivity="FLT")
+    drawn = [
+        replace(
+            each,
+            config=replace(each.config, loops=replace(each.config.loops, sampling="uniform")),
+            arrays={name: ratio * values for name, values in each.arrays.items()},
+        )
+        for each in fixed
+    ]
+    return evidence(fixed, drawn)
+
+
 def by_loops(changed: int) -> Made:
     """Looped models of 6, 12 and 16 loops, of which one has errors `ratio` times as large."""
 
@@ -77,6 +102,10 @@ def converging(ratio: float) -> Evidence:
 
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
+    "fully_looped_grouped_keeps": (attentions("grouped"), 1.0, 1.4),
+    "fully_looped_latent_keeps": (attentions("latent"), 1.0, 1.4),
+    "fully_looped_sliding_keeps": (attentions("sliding"), 1.0, 1.4),
+    "fully_looped_drawn_loops_go_further": (beyond_drawn, 0.7, 1.4),
     "fig04_small_T_is_worse": (two_windows, 1.5, 0.7),
     "fig04_few_loops_fall_short": (by_loops(6), 1.5, 0.7),
     "fig04_enough_loops_are_alike": (by_loops(16), 1.0, 0.5),

@@ -91,6 +91,15 @@ def test_a_factored_stack_has_its_multipliers(optimizer: str) -> None:
         assert settings == (rate * factor, decay, epsilon), name
 
 
+def test_decay_by_rate_is_one_product_whatever_the_rate() -> None:
+    model = _model()
+    made = _make(model, optimizer="muon", muon_rate=0.5, weight_decay=0.01, decay_by_rate=True)
+    found = _settings(model, made)
+    for name in _MATRICES | {"read_in.weight", "read_out.weight"}:
+        assert found[name].rate * found[name].decay == pytest.approx(0.01)
+    assert found["read_in.weight"].decay > found["loop.blocks.0.qkv.weight"].decay
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_it_is_adam(optimizer: str, decay: float) -> None:
