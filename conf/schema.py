@@ -234,7 +234,7 @@ class TrainingConfig:
     )
     log_every: int = setting(100, "steps between records of metrics.jsonl", at_least=1)
     log_norms: bool = setting(
-        False, "also log norms of the residual stream and of the first MLP's gradient"
+        False, "also log norms of the residual stream and of the gradients of first block and head"
     )
 
 

@@ -20,7 +20,6 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged, measured
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
-from looplab.training.inside_loops import NORMS
 from looplab.training.objective import loss
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
@@ -45,8 +44,11 @@ _METRICS = {  # of metrics.jsonl, and what they are
     "first_residual": "residual norm, first loop",
     "mlp_grad_norm_clipped": "gradient norm of the first MLP, clipped",
     "mlp_grad_norm": "gradient norm of the first MLP, before clipping",
+    "attention_grad_norm": "gradient norm of the first attention, before clipping",
+    "head_grad_norm": "gradient norm of the head, before clipping",
 }
-_OF_RUN = ("error", "initial", "left", "collapse", *NORMS)
+_NORMS = tuple(name for name in _METRICS if name != "loss")
+_OF_RUN = ("error", "initial", "left", "collapse", *_NORMS)
 
 
 def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
@@ -168,7 +170,7 @@ def _of_run(
         "initial": initial,
         "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
         "collapse": collapse(log["loss"], error, plain),
-        **{name: float(log[name][at_end].mean()) for name in NORMS},
+        **{name: float(log[name][at_end].mean()) for name in _NORMS},
     }
 
 
@@ -199,7 +201,7 @@ def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
     add("variants", "error", axis, above_one, log="x", levels=levels)
     below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
     add("variants-plateau", "left", below, above_one, log="x")
-    for name in NORMS:
+    for name in _NORMS:
         file = f"norms-{name.replace('_', '-')}"
         add(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
     return panels

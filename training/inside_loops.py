@@ -20,13 +20,17 @@ from looplab.models import Model
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.segment import Span
 
-# The names in metrics.jsonl: of the norms of a ResidualNorms, of those of the first MLP's gradient,
-# and of the gain of a JacobianGain.
+# The names in metrics.jsonl: of the norms of a ResidualNorms, of those of gradients, and of the
+# gain of a JacobianGain.
 RESIDUAL_NORMS = ("first_residual", "last_residual")
-MLP_NORMS = ("mlp_grad_norm", "mlp_grad_norm_clipped")
-NORMS = (*RESIDUAL_NORMS, *MLP_NORMS)
+_PARTS = {  # of a model, by the beginnings of their parameters' names
+    "mlp": ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract."),
+    "attention": ("loop.blocks.0.attention.", "loop.blocks.0.qkv.", "loop.blocks.0.projection."),
+    "head": ("read_out.",),
+}
+CLIPPED = "mlp_grad_norm_clipped"
+GRADIENT_NORMS = (*(f"{part}_grad_norm" for part in _PARTS), CLIPPED)
 GAIN = "jacobian_gain"
-_FIRST_MLP = ("loop.blocks.0.mlp.", "loop.blocks.0.expand.", "loop.blocks.0.contract.")
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
 
@@ -85,9 +89,11 @@ class ResidualNorms(SegmentHook):
         return state, torch.cat((*streams, rest)) if streams else rest
 
 
-def first_mlp(model: Model) -> list[torch.nn.Parameter]:
-    """The parameters of the first block's MLP."""
-    return [p for name, p in model.named_parameters() if name.startswith(_FIRST_MLP)]
+def parts_of(model: Model) -> list[list[torch.nn.Parameter]]:
+    """The parameters of the first block's MLP, of its attention, and of the head: those whose
+    gradients have the `GRADIENT_NORMS`, of which the last is the first one's once more, clipped."""
+    named = list(model.named_parameters())
+    return [[p for name, p in named if name.startswith(part)] for part in _PARTS.values()]
 
 
 def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor:

@@ -26,12 +26,12 @@ from .assemble import seed_step
 from .graph import CudaRecorder, GraphRunner
 from .inside_loops import (
     GAIN,
-    MLP_NORMS,
+    GRADIENT_NORMS,
     RESIDUAL_NORMS,
     JacobianGain,
     ResidualNorms,
-    first_mlp,
     gradient_norm,
+    parts_of,
 )
 from .objective import loss, targets
 from .optim.optimizers import WeightAverage, make_optimizer
@@ -92,14 +92,14 @@ class Trainer:
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
         self.log_norms, self.penalty = config.training.log_norms, config.training.jacobian_penalty
-        self.first_mlp = first_mlp(model) if self.log_norms else []
+        self.parts = parts_of(model) if self.log_norms else []
         # The names of what `losses` returns beside the objective, and of all that is summed up.
         self.values = (
             "loss",
             *(RESIDUAL_NORMS if self.log_norms else ()),
             *((GAIN,) if self.penalty else ()),
         )
-        self.summed = (*self.values, "grad_norm", *(MLP_NORMS if self.log_norms else ()))
+        self.summed = (*self.values, "grad_norm", *(GRADIENT_NORMS if self.log_norms else ()))
         self.totals = torch.zeros(_SUMS + len(self.summed), dtype=torch.float64, device=self.device)
         # What the host sets before a step, in memory that a graph reads. The number counts from 1,
         # as in metrics.
@@ -208,11 +208,11 @@ class Trainer:
         """Clip the parameters' gradients and update the weights; `values` are those of the losses
         of these gradients. Nothing is updated where loss or gradient is not finite."""
         norm = gradient_norm(self.parameters)
-        norms = [norm, gradient_norm(self.first_mlp)] if self.log_norms else [norm]
+        norms = [norm, *map(gradient_norm, self.parts)]
         if clip := self.config.training.clip:
             clip_grads_with_norm_(self.parameters, clip, norm)
         if self.log_norms:
-            norms.append(gradient_norm(self.first_mlp))
+            norms.append(gradient_norm(self.parts[0]))
         bad = ~(torch.isfinite(values[0]) & torch.isfinite(norm))
         self.optimizer.step(bad)
         if self.average:

@@ -11,6 +11,7 @@ from looplab.experiments.fully_looped import (
     measure,
     plateau_exit,
 )
+from looplab.training.inside_loops import GRADIENT_NORMS
 from tests.experiments.texts import give, run
 
 STEPS, NAMES = 12, ("LT", "FLT")
@@ -42,7 +43,7 @@ def test_plateau_is_left_where_the_smoothed_loss_falls() -> None:
 
 
 def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
+    names = ("first_residual", "last_residual", *GRADIENT_NORMS)
     runs = [
         run(
             f"{b}-{seed}",
@@ -79,7 +80,7 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert "above its best" in many["collapse"][1]
     assert few["initial"] == few["left"] == [None, None]
     panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
-    assert [panel.x for panel in panels] == [[1, 2, 4]] * 4
+    assert [panel.x for panel in panels] == [[1, 2, 4]] * 6
     give(monkeypatch, fully_looped, bits)
     with pytest.raises(RunError, match=r"log_norms=true"):
         measure(runs, runs[0].config.evaluation)

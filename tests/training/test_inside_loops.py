@@ -16,7 +16,7 @@ from looplab.models import Model, ModelSpec
 from looplab.tasks import Prompts
 from looplab.training import train, train_together
 from looplab.training.assemble import build_model, build_task, step_generator
-from looplab.training.inside_loops import JacobianGain
+from looplab.training.inside_loops import GRADIENT_NORMS, JacobianGain
 from looplab.training.objective import loss
 from tests.training.tiny import make_trainer, saved_tensors, tiny
 
@@ -155,11 +155,16 @@ def by_hand(config: Config) -> list[dict[str, float]]:
         adam.zero_grad()
         loss_.backward()
         before = torch.cat([p.grad.flatten() for p in mlp]).norm()
+        attention = getattr(block, "attention", None)
+        parts = [attention] if attention is not None else [block.qkv, block.projection]
+        first = [p for part in parts for p in part.parameters()]
+        head: list[Any] = list(model.read_out.parameters())
+        others = [torch.cat([p.grad.flatten() for p in of]).norm() for of in (first, head)]
         clip_grad_norm_(model.parameters(), config.training.clip or 1e9)
         after = torch.cat([p.grad.flatten() for p in mlp]).norm()
         adam.step()
-        names = ("first_residual", "last_residual", "mlp_grad_norm", "mlp_grad_norm_clipped")
-        values = (norms[1], norms[3], before, after)
+        values = (norms[1], norms[3], before, *others, after)
+        names = ("first_residual", "last_residual", *GRADIENT_NORMS)
         found.append({name: value.item() for name, value in zip(names, values, strict=True)})
     return found
 
