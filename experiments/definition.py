@@ -27,7 +27,14 @@ from looplab.conf.schema import Config
 ALSO_UNFINISHED = ("residual_scaling", "fully_looped")
 RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
-    *("length", "halting", "language_test_loops", "language_iso_depth", "time_to_quality"),
+    *(
+        "length",
+        "difficulty",
+        "halting",
+        "language_test_loops",
+        "language_iso_depth",
+        "time_to_quality",
+    ),
     *ALSO_UNFINISHED,
 )
 MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)

@@ -1,0 +1,132 @@
+"""The least number of loops b, and window T, that training needs for its best error, as a measure
+of how difficult a function class is (arXiv 2311.12424, Section 6).
+
+result = measure(runs, EvaluationConfig())      # looped runs: tasks by loops.b by loops.T
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.panel import Curve, Panel
+from looplab.tasks import Task
+from looplab.training.run_folder.run import Run
+
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .measuring import SQUARED_ERROR, band, estimate, first_at_most
+
+_HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
+_ALLOWED = 1.25  # times the least error of a task: what counts as as good
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Compare runs of one class by its difficulty: the dimensions of linear functions, the
+    sparsity of sparse ones, the depth of trees.
+
+    Each of the `classes`, by name, has its `values` of difficulty, `least`: by T the least b of
+    each value whose error, mean over all numbers of examples, is at most a fourth above the least
+    of all b and T there (None: none is; between two b of the grid by lines), and `growth`: at the
+    largest T, the least b of the hardest over that of the easiest.
+    """
+    errors: dict[str, dict[int, dict[int, dict[int, list[Floats]]]]] = {}
+    for run in sorted(runs, key=lambda run: run.config.seed):
+        of = errors.setdefault(run.task.name, {}).setdefault(difficulty(run.task), {})
+        by_b = of.setdefault(run.config.loops.T, {})
+        found = measured(run, settings)[1]["model_at_b"].mean(-1, dtype=np.float64)
+        by_b.setdefault(run.config.loops.b, []).append(found)
+    classes, panels = dict[str, dict[str, Any]](), list[Panel]()
+    for name, tasks in errors.items():
+        values, windows = sorted(tasks), sorted(next(iter(tasks.values())))
+        loops = sorted(tasks[values[0]][windows[0]])
+        # Of each value, [seeds, prompts, T, b].
+        arrays = [
+            np.stack([np.stack([tasks[v][T][b] for b in loops], axis=-1) for T in windows], axis=-2)
+            for v in values
+        ]
+        classes[name] = {
+            "values": values,
+            "loops": loops,
+            "windows": windows,
+            "least": [_known(_least(array.mean((0, 1)), loops)) for array in arrays],
+            "growth": estimate(
+                [arrays[-1], arrays[0]], settings, partial(_over, loops=loops), log=True
+            ),
+        }
+        panels += _panels(name, classes[name], arrays, settings)
+    return {"classes": classes, "panels": panels}
+
+
+def difficulty(task: Task) -> int:
+    """What makes a task of its class harder."""
+    return int(getattr(task, _HARDER[task.name]))
+
+
+def _least(means: Floats, loops: Sequence[int]) -> Floats:
+    """For errors [..., T, b] the least b that is as good as the best of all, [..., T]."""
+    level = _ALLOWED * means.min((-2, -1))
+    places = first_at_most(means, np.broadcast_to(level[..., None], means.shape[:-1]))
+    return np.interp(places, range(len(loops)), loops)
+
+
+def _over(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
+    """The least b of the first group of errors over that of the second, at the largest T."""
+    hard, easy = (_least(each, loops)[..., -1] for each in means)
+    return np.asarray(hard / easy)
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _panels(
+    name: str, found: Mapping[str, Any], arrays: Sequence[Floats], settings: EvaluationConfig
+) -> list[Panel]:
+    """Errors by b at the largest T, and the least b by difficulty for each T."""
+    what, file, title = _HARDER[name], name.replace("_", "-"), name.replace("_", " ")
+    values, windows, loops = found["values"], found["windows"], found["loops"]
+    by_b, least = list[Curve](), list[Curve]()
+    for place, (value, array) in enumerate(zip(values, arrays, strict=True)):
+        own = band([array[..., -1, :]], settings)
+        by_b.append(Curve.of(f"{what} = {value}", "loops", own, number=2.0 ** (place + 1)))
+    for place, T in enumerate(windows):
+        means = [of[place] for of in found["least"]]
+        least.append(Curve(label=f"T = {T}", kind="loops", mean=means, name=f"T-{T}", number=T))
+    axes = ("loops b in training", f"{SQUARED_ERROR}, mean over k")
+    picture = f"difficulty-{file}"
+    return [
+        Panel(
+            f"errors-{file}", f"{title}, T = {windows[-1]}", *axes, loops, by_b, log="xy",
+            picture=picture,
+        ),
+        Panel(
+            f"least-{file}", f"{title}: loops that training needs", what, "least b", values, least,
+            picture=picture,
+        ),
+    ]  # fmt: skip
+
+
+def _growth(evidence: Evidence, name: str) -> Estimate:
+    found = evidence.result("difficulty", "classes")
+    if name not in found:
+        raise NotMeasured(f"difficulty: no finished runs of {name}")
+    evidence.where(name=name)
+    return Estimate.read(found[name]["growth"])
+
+
+for _name, _what in (
+    ("linear", "Linear functions of more dimensions"),
+    ("sparse_linear", "Sparse functions of which more inputs count"),
+    ("decision_tree", "Deeper trees"),
+):
+    claim(
+        f"difficulty_{_name}",
+        f"{_what} need more loops in training.",
+        source="arXiv 2311.12424, Section 6",
+        quantity="least b for an error at most a fourth above the best, hardest over easiest",
+        above=1.0,
+    )(partial(_growth, name=_name))
