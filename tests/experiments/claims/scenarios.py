@@ -44,6 +44,43 @@ def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
     return made
 
 
+def last_increment(value: float) -> Evidence:
+    """Two trained runs whose last increment has a cosine with the others that is higher by
+    `value`."""
+    runs = []
+    for loops, shift in ((4, 0.01), (8, -0.01)):
+        cosine = np.full((loops, loops), 0.4)
+        cosine[-1] = cosine[:, -1] = 0.4 + value + shift
+        about = {"what": f"R = {loops}", "unfinished": [], "step": 600, "scaling": "linear"}
+        runs.append({**about, "loops": loops, "cosine": cosine.tolist()})
+    return evidence(residual_scaling={"runs": runs})
+
+
+def damped(ratio: float) -> Evidence:
+    """The norms of two seeds with few and with many loops, after ten steps."""
+    by_seed = [[[1.0], [ratio * factor]] for factor in (0.99, 1.01)]
+    norm = {"non_shared": {"linear": {"by_seed": by_seed}}}
+    init = {"layers": 1, "width": 64}
+    return evidence(residual_scaling={"norm": norm, "init": init, "steps": 10})
+
+
+def connected(variant: str, over: str) -> Made:
+    """Final errors of two connectivities at two numbers of loops, three seeds each."""
+
+    def made(ratio: float) -> Evidence:
+        def cells(level: float) -> dict[str, dict[str, list[float]]]:
+            errors = [level * factor for factor in (0.99, 1.0, 1.01)]
+            return {K: {"error": errors, "initial": [1.0] * 3} for K in ("2", "4")}
+
+        variants = {"LT": cells(0.1), over: cells(0.1), variant: cells(0.1 * ratio)}
+        about = {"loops": [2, 4], "plain": [0.1] * 3, "left_below": 0.7, "steps": 800}
+        noise = [0.099, 0.1, 0.1005]  # so that a ratio has a spread
+        variants[over]["4"]["error"] = noise
+        return evidence(fully_looped={**about, "variants": variants})
+
+    return made
+
+
 def attentions(kind: str) -> Made:
     """Models of two kinds of attention, of which one has errors `ratio` times as large."""
 
@@ -102,6 +139,10 @@ def converging(ratio: float) -> Evidence:
 
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
+    "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
+    "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
+    "fully_looped_LT_ai_like_LT_i": (connected("LT_ai", "LT_i"), 1.0, 1.4),
+    "fully_looped_FLT_res_above_FLT": (connected("FLT_res", "FLT"), 1.2, 0.8),
     "fully_looped_grouped_keeps": (attentions("grouped"), 1.0, 1.4),
     "fully_looped_latent_keeps": (attentions("latent"), 1.0, 1.4),
     "fully_looped_sliding_keeps": (attentions("sliding"), 1.0, 1.4),
