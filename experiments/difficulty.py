@@ -1,21 +1,26 @@
 """The least number of loops b, and window T, that training needs for its best error, as a measure
-of how difficult a function class is (arXiv 2311.12424, Section 6).
+of how difficult a function class is (arXiv 2311.12424, Section 6); and the memory of a step.
 
 result = measure(runs, EvaluationConfig())      # looped runs: tasks by loops.b by loops.T
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.panel import Curve, Panel
 from looplab.tasks import Task
+from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
+from looplab.training.step import Trainer
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
@@ -31,14 +36,18 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `classes`, by name, has its `values` of difficulty, `least`: by T the least b of
     each value whose error, mean over all numbers of examples, is at most a fourth above the least
     of all b and T there (None: none is; between two b of the grid by lines), and `growth`: at the
-    largest T, the least b of the hardest over that of the easiest.
+    largest T, the least b of the hardest over that of the easiest; and `memory`, by T and b, the
+    bytes that a step of the hardest keeps.
     """
     errors: dict[str, dict[int, dict[int, dict[int, list[Floats]]]]] = {}
+    memory: dict[tuple[str, int, int, int], int] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):
         of = errors.setdefault(run.task.name, {}).setdefault(difficulty(run.task), {})
         by_b = of.setdefault(run.config.loops.T, {})
         found = measured(run, settings)[1]["model_at_b"].mean(-1, dtype=np.float64)
         by_b.setdefault(run.config.loops.b, []).append(found)
+        place = run.task.name, difficulty(run.task), run.config.loops.T, run.config.loops.b
+        memory.setdefault(place, kept_bytes(run))
     classes, panels = dict[str, dict[str, Any]](), list[Panel]()
     for name, tasks in errors.items():
         values, windows = sorted(tasks), sorted(next(iter(tasks.values())))
@@ -53,12 +62,36 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             "loops": loops,
             "windows": windows,
             "least": [_known(_least(array.mean((0, 1)), loops)) for array in arrays],
+            # [T, b], of the hardest.
+            "memory": [[memory[name, values[-1], T, b] for b in loops] for T in windows],
             "growth": estimate(
                 [arrays[-1], arrays[0]], settings, partial(_over, loops=loops), log=True
             ),
         }
         panels += _panels(name, classes[name], arrays, settings)
     return {"classes": classes, "panels": panels}
+
+
+def kept_bytes(run: Run) -> int:
+    """The bytes that a step at the end of training keeps for its backward pass, the weights
+    apart: what grows with T. On a GPU it is nearly all of the allocator's peak."""
+    model, sizes = deepcopy(run.model).requires_grad_(True), dict[int, int]()
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    curriculum = build_curriculum(run.config, run.task)
+    trainer = Trainer(run.config, run.task, curriculum, model, capture=False)
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    trainer.prepare(run.step - 1)
+    stage = curriculum(run.step - 1)
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        objective, _ = trainer.losses(stage, trainer.batch(stage, 0))
+    del objective  # until here nothing that it keeps is freed
+    return sum(sizes.values())
 
 
 def difficulty(task: Task) -> int:
@@ -96,7 +129,20 @@ def _panels(
     for place, T in enumerate(windows):
         means = [of[place] for of in found["least"]]
         least.append(Curve(label=f"T = {T}", kind="loops", mean=means, name=f"T-{T}", number=T))
-    axes = ("loops b in training", f"{SQUARED_ERROR}, mean over k")
+    error = f"{SQUARED_ERROR}, mean over k"
+    axes = ("loops b in training", error)
+    hardest = band([arrays[-1]], settings)  # [T, b]
+    memory = np.array(found["memory"]) / 2**20
+    by_memory = [
+        Curve.of(
+            f"b = {b}",
+            "loops",
+            Interval(*(values[:, place] for values in hardest)),
+            number=b,
+            x=memory[:, place].tolist(),
+        )
+        for place, b in enumerate(loops)
+    ]
     picture = f"difficulty-{file}"
     return [
         Panel(
@@ -106,6 +152,11 @@ def _panels(
         Panel(
             f"least-{file}", f"{title}: loops that training needs", what, "least b", values, least,
             picture=picture,
+        ),
+        Panel(
+            f"memory-{file}", f"{title}, {what} = {values[-1]}, T = {windows[0]} to {windows[-1]}",
+            "MiB that a step keeps for its backward pass", error, memory[:, -1].tolist(), by_memory,
+            log="y", picture=picture,
         ),
     ]  # fmt: skip
 

@@ -1,18 +1,27 @@
 """The least loops that training needs, from errors that are chosen."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, TaskConfig
+from looplab.conf.schema import (
+    Config,
+    CurriculumConfig,
+    EvaluationConfig,
+    GrowthConfig,
+    LoopsConfig,
+    TaskConfig,
+)
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments import difficulty
 from looplab.experiments.claims import Evidence, Measured, find_claim, judge
 from looplab.experiments.measuring import _plain
 from looplab.tasks import make_task
-from looplab.training import Run
+from looplab.training import Run, train
+from tests.conftest import tiny_config
 
 _LOOPS = (1, 2, 4, 8)
 # By dimensions and T, the error at each number of loops.
@@ -40,10 +49,12 @@ def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch
         return None, {"model_at_b": level * noise}
 
     monkeypatch.setattr(difficulty, "measured", measured)
+    monkeypatch.setattr(difficulty, "kept_bytes", lambda run: 2**20 * run.config.loops.T)
     runs = [_run(*of, b, seed) for of in _LEVELS for b in _LOOPS for seed in (0, 1)]
     result = _plain(difficulty.measure(runs, EvaluationConfig(resamples=100)))
     found = result["classes"]["linear"]
     assert found["values"] == [2, 4]
+    assert found["memory"] == [[2**20] * 4, [2**22] * 4]
     # A quarter above the best: 0.125 between b = 1 and 2, and 0.25 between 4 and 8.
     (unreached, easy), (never, hard) = found["least"]
     assert unreached is never is None
@@ -54,3 +65,17 @@ def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch
     evidence = Evidence(members, {"difficulty": result})
     verdict = judge(find_claim("difficulty_linear"), evidence, scale="small", command="")
     assert verdict["mean"] == pytest.approx(hard / easy, rel=1e-6)
+
+
+def test_a_step_keeps_as_much_as_its_window(tmp_path: Path) -> None:
+    kept = {}
+    for b, T in ((4, 1), (4, 2), (4, 4), (6, 2)):
+        config = replace(tiny_config(tmp_path), loops=LoopsConfig(b, T))
+        start = CurriculumConfig(loops=GrowthConfig(start=b))
+        training = replace(config.training, steps=1)
+        run = train(replace(config, curriculum=start, training=training))
+        kept[b, T] = difficulty.kept_bytes(run)
+    assert kept[6, 2] == kept[4, 2]
+    one = kept[4, 2] - kept[4, 1]
+    assert kept[4, 4] == pytest.approx(kept[4, 2] + 2 * one, rel=0.02)
+    assert one > 0
