@@ -23,7 +23,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded
+from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.style import kind_of
 from looplab.models.model import residual_scale
@@ -215,13 +215,15 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     None if there are none. `unfinished` says what its training lacks, `collapsed` the reason why it
     collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
     nothing was logged. `panels`, whose curves are of the seeds of one model: the norms by loop, the
-    cosines of each model's increments, and these by the distance between two loops. RunError if
-    states are not finite.
+    cosines of each model's increments, these by the distance between two loops, and the parts of
+    the squared norm with the inner products of increments (`energy`, `products` of each run).
+    RunError if states are not finite.
     """
     found = {str(run.path): _followed(run) for run in runs}
     longest = 1 + max(run["loops"] for run in found.values())
     groups = grouped(runs)
     norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
+    energies = list[Panel]()
     for group in groups:
         of, kind = [found[str(run.path)] for run in group.runs], kind_of(group.config.model)
         b = len({each.b for each in groups}) == len(groups) > 1  # else it tells no two apart
@@ -238,14 +240,39 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
             title = f"{group.label}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
             matrices.append(near_init.matrix_panel(name, title, _mean(cosines).tolist()))
+            energies += _energy_panels(len(energies) // 2 + 1, title, of)
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {PROMPTS} prompts"
     panels = [
         Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
         *matrices,
         *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
+        *energies,
     ]
     return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
+
+
+def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -> list[Panel]:
+    """The parts of the energy by loop, and the inner products of increments over the largest: the
+    means over seeds."""
+    parts = {
+        name: np.mean([run["energy"][name] for run in runs], axis=0) for name in runs[0]["energy"]
+    }
+    parts = {"whole": np.sum([*parts.values()], axis=0)} | parts
+    curves = [
+        Curve.of(
+            name, "loops", without_interval(values), number=2.0**place, name=name.replace(" ", "_")
+        )
+        for place, (name, values) in enumerate(parts.items())
+    ]
+    axes = ("loop (0: the read-in)", "squared norm of a token's state, and its parts")
+    products = np.mean([run["products"] for run in runs], axis=0)
+    matrix = (products / np.abs(products).max()).tolist()
+    named = f"{title}: inner products over the largest"
+    return [
+        Panel(f"trained-energy-{number}", title, *axes, range(len(parts["whole"])), curves),
+        near_init.matrix_panel(f"trained-products-{number}", named, matrix),
+    ]
 
 
 def _followed(run: Run) -> dict[str, Any]:
@@ -257,7 +284,7 @@ def _followed(run: Run) -> dict[str, Any]:
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
     raw, cosine = arrays["raw"], _mean(arrays["cosines"])
-    apart = cosine[~np.eye(b, dtype=bool)].mean()
+    apart, products = cosine[~np.eye(b, dtype=bool)].mean(), arrays["products"].mean(0)
     curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
     first, end = curriculum(0), curriculum(max(run.step - 1, 0))
     moved = (first.dims, first.points) != (end.dims, end.points)
@@ -273,8 +300,23 @@ def _followed(run: Run) -> dict[str, Any]:
             "standard_error": (raw.std(0, ddof=1) / np.sqrt(len(raw))).tolist(),
         },
         "cosine": cosine.tolist(),
+        "products": products.tolist(),
+        "energy": _energy(products, arrays),
         "apart": None if apart is np.ma.masked else float(apart),
         "collapsed": None if moved or not losses else collapse(losses),
+    }
+
+
+def _energy(products: Floats, arrays: Mapping[str, Floats]) -> dict[str, list[float]]:
+    """The parts of ‖Yₜ‖², the mean over prompts and tokens, by loop from 0 on: ‖Y₀‖², twice the
+    inner products of Y₀ with the increments until then, and those of the increments with each
+    other (arXiv 2606.18524, the energy's decomposition)."""
+    start, with_start = float(arrays["start"].mean()), arrays["with_start"].mean(0)
+    ends = range(len(products) + 1)
+    return {
+        "start": [start for _ in ends],
+        "start with increments": [2 * float(with_start[:t].sum()) for t in ends],
+        "increments": [float(products[:t, :t].sum()) for t in ends],
     }
 
 

@@ -81,14 +81,17 @@ class Movements:
     @torch.no_grad()
     def add(self, trajectory: Trajectory) -> Tensor:
         """Measure a batch up to its last loop; returns the last stream [B, S, n_embd]."""
-        previous, norms = trajectory.start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
+        start = trajectory.start
+        previous, norms = start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
         raw_norms, moves, directions = norms[:], list[Tensor](), list[Tensor]()
+        increments = list[Tensor]()
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             increment = stream - previous
             norms.append(torch.linalg.vector_norm(stream, dim=-1))
             raw_norms.append(torch.linalg.vector_norm(raw, dim=-1))
             moves.append(torch.linalg.vector_norm(increment, dim=-1))
             if loop <= self._window:
+                increments.append(increment)
                 moved = (moves[-1] > _ROUNDING * norms[-1])[..., None]
                 directions.append(torch.where(moved, increment / moves[-1][..., None], 0.0))
             previous = stream
@@ -102,15 +105,20 @@ class Movements:
             found |= {"residual": gaps, "relative_residual": gaps / norm[:, 1:]}
         found = {name: values.mean(-1) for name, values in found.items()}
         found["cosines"] = cosines(directions)
+        steps = torch.stack(increments, dim=1)
+        found["start"] = start.square().sum(-1).mean(1)
+        found["with_start"] = torch.einsum("btsd,bsd->bt", steps, start) / start.shape[1]
+        found["products"] = torch.einsum("btsd,busd->btu", steps, steps) / start.shape[1]
         self._batches.append({name: values.cpu().numpy() for name, values in found.items()})
         return previous
 
     def arrays(self) -> Arrays:
         """Prompt by prompt, with T loops: `raw` and `stream` [P, T + 1], the norms from index 0,
         the read-in; `absolute` and `relative` [P, T], ‖Yₜ − Yₜ₋₁‖ and the same over ‖Yₜ‖ from
-        loop 1; `cosines` [P, window, window] between increments, by loop; and if all loops are the
-        same `residual` and `relative_residual` [P, T], ‖M(Yₜ) − Yₜ‖ and the same over ‖Yₜ‖ from
-        loop 1."""
+        loop 1; `cosines` [P, window, window] between increments, by loop, and means over tokens of
+        their inner `products`, of those `with_start` Y₀ [P, window] and of ‖Y₀‖², `start` [P]; and
+        if all loops are the same `residual` and `relative_residual` [P, T], ‖M(Yₜ) − Yₜ‖ and the
+        same over ‖Yₜ‖ from loop 1."""
         names = self._batches[0]
         return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
 

@@ -28,7 +28,8 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
     runs = [load_run(run.path) for run in (linear_run, unnormed_run)]
     result = trained(runs)
     names = ["trained-norms", "trained-cosines-1", "trained-cosines-2"]
-    assert check_panels(result["panels"]) == [*names, "trained-cosines-by-distance"]
+    parts = ["trained-energy-1", "trained-products-1", "trained-energy-2", "trained-products-2"]
+    assert check_panels(result["panels"]) == [*names, "trained-cosines-by-distance", *parts]
     panels = {panel.name: panel for panel in result["panels"]}
     for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
         b = run.config.loops.b
@@ -43,6 +44,10 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         np.testing.assert_allclose(np.array(found["cosine"])[1:, 1:], cosine, atol=1e-4)
         matrix = panels[f"trained-cosines-{at}"].matrix
         np.testing.assert_array_equal(np.array(matrix), found["cosine"])
+        # The parts of the energy are those of the stream's square, of every loop.
+        squares = [s.stream[:, :-1].square().sum(-1).mean().item() for s in states[1:]]
+        sums = np.sum([*found["energy"].values()], axis=0)
+        np.testing.assert_allclose(sums[1:], squares, rtol=1e-4)
         norm = panels["trained-norms"].curves[at - 1]
         assert f"b = {b}" in norm.label
         assert norm.mean[: b + 1] == found["norm"]["mean"]
