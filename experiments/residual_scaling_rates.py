@@ -19,6 +19,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper, finite
+from .evidence import groups, over_examples
 from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
@@ -289,3 +290,28 @@ _claims(
     "0.025 nats a token at R = 8",
     ", most loops against one",
 )
+
+
+@_PAPER._replace(prefix="scaling_fig5_", size="U = 12 to 48, d = 768").claim(
+    "one_rate_serves_all",
+    "With λ/(R √U) one base rate is near the best for every number of layers and of loops.",
+    figure="Figure 5",
+    quantity="error at the one rate that is best for all over the least of any rate, the largest "
+    "over U and R",
+    published="near the best for all three depths",
+    below=1.1,
+)
+def one_rate_serves_all(evidence: Evidence) -> Estimate:
+    """Seed by seed; the one rate is that of the least geometric mean over U and R."""
+    cells: dict[tuple[int, int], dict[float, Floats]] = {}
+    for each in groups(evidence, residual_scaling="factored"):
+        by_rate = cells.setdefault((each.config.model.n_layer, each.b), {})
+        by_rate[each.config.training.learning_rate] = over_examples(each).mean(1)
+    tried = sorted(set.intersection(*map(set, cells.values())))
+    if len(cells) < 3 or len(tried) < 3:
+        raise NotMeasured("too few layers, loops or rates whose runs all came through")
+    errors = np.array([[of[rate] for rate in tried] for of in cells.values()])  # [cells, rates, s]
+    shared = int(np.log(errors).mean((0, 2)).argmin())
+    if shared in (0, len(tried) - 1):
+        raise NotMeasured("the best rate for all is the outermost that was tried")
+    return over_seeds((errors[:, shared] / errors.min(1)).max(0), log=True)

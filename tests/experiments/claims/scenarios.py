@@ -44,6 +44,22 @@ def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
     return made
 
 
+def one_rate(ratio: float) -> Evidence:
+    """Errors by rate of three depths, of which the deepest errs `ratio` times as much at the rate
+    that is best for the others as at the rate that is best for itself."""
+    runs = []
+    for layers in (1, 2, 4):
+        levels = {1e-3: 0.2 * ratio, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}
+        if layers == 4:
+            levels = {1e-3: 0.1, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}
+        for rate, level in levels.items():
+            found = seeds(level=level, n_layer=layers, residual_scaling="factored")
+            for each in found:
+                training = replace(each.config.training, learning_rate=rate)
+                runs.append(replace(each, config=replace(each.config, training=training)))
+    return Evidence(runs)
+
+
 def last_increment(value: float) -> Evidence:
     """Two trained runs whose last increment has a cosine with the others that is higher by
     `value`."""
@@ -139,6 +155,7 @@ def converging(ratio: float) -> Evidence:
 
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
+    "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
     "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
     "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
     "fully_looped_LT_ai_like_LT_i": (connected("LT_ai", "LT_i"), 1.0, 1.4),
