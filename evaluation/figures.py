@@ -92,10 +92,13 @@ def title(result: Mapping[str, Any]) -> str:
 
 def evaluation_panels(result: Evaluation) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
-    what early exit saves."""
+    what early exit saves. Beside ours stand the published models; a solver's published curve only
+    where it is not ours, on which it would lie."""
     error, k = result["error"], result["by_examples"]["k"]
-    published = map(published_curve, result["published"])
-    panels = [_by_examples(error, k, [*curves(result), *published]), _by_loop(result)]
+    drawn = curves(result)
+    known = {curve.name for curve in drawn if curve.solver}
+    others = [each for each in result["published"] if each["name"] not in known]
+    panels = [_by_examples(error, k, [*drawn, *map(published_curve, others)]), _by_loop(result)]
     if above := result.get("above_optimal"):
         optimum = result["labels"][above["over"]]
         panels.append(
