@@ -64,12 +64,13 @@ def read_csv(path: Path) -> DataFrame:
 
 
 def _read(source: str) -> DataFrame:
-    """The table of a CSV file, of the published minima, or of runs."""
+    """The table of a CSV file, of the published minima, or of runs, which takes torch."""
+    path = MINIMA if source == "minima" else Path(source)
+    if path.is_file():
+        return read_csv(path)
     from looplab.experiments.scaling_law.runs import table_of
 
-    if source == "minima":
-        return read_csv(MINIMA)
-    return read_csv(Path(source)) if Path(source).is_file() else table_of(source)
+    return table_of(source)
 
 
 def main(words: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from glob import glob
+from pathlib import Path
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
@@ -33,7 +34,9 @@ class ScalingSettings:
         """Raises ConfigError for the first invalid setting."""
         given = {"table": self.table} | ({"changed": self.changed} if self.changed else {})
         for key, value in given.items():
-            if value != "minima" and not glob(value):
+            places = map(Path, glob(value))
+            found = any(each.is_file() or (each / "config.yaml").is_file() for each in places)
+            if value != "minima" and not found:
                 raise ConfigError(key, f"must be a CSV file, run folders or minima, got {value!r}")
         check_settings("", self)
         check_folder("folder", self.folder)
