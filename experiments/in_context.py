@@ -482,7 +482,7 @@ of_paper(
     quantity="error of the last query after b loops, the most heads over the next to it",
     published_size="32 and 8 heads, d = 20, 256 wide",
     above=1.0,
-)(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_head", 3)], at_b))
+)(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_head")], at_b))
 
 of_paper(
     "fig07_width_helps",
