@@ -34,17 +34,17 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     sparsity of sparse ones, the depth of trees.
 
     Each of the `classes`, by name, has its `values` of difficulty, `least`: by T the least b of
-    each value whose error, mean over all numbers of examples, is at most a fourth above the least
-    of all b and T there (None: none is; between two b of the grid by lines), and `growth`: at the
-    largest T, the least b of the hardest over that of the easiest; and `memory`, by T and b, the
-    bytes that a step of the hardest keeps.
+    each value whose last query's error is at most a fourth above the least of all b and T there
+    (None: none is; between two b of the grid by lines), `growth`: at the largest T, the least b of
+    the hardest over that of the easiest; and `memory`, by T and b, the bytes that a step of the
+    hardest keeps.
     """
     errors: dict[str, dict[int, dict[int, dict[int, list[Floats]]]]] = {}
     memory: dict[tuple[str, int, int, int], int] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):
         of = errors.setdefault(run.task.name, {}).setdefault(difficulty(run.task), {})
         by_b = of.setdefault(run.config.loops.T, {})
-        found = measured(run, settings)[1]["model_at_b"].mean(-1, dtype=np.float64)
+        found = measured(run, settings)[1]["model_at_b"][:, -1].astype(np.float64)
         by_b.setdefault(run.config.loops.b, []).append(found)
         place = run.task.name, difficulty(run.task), run.config.loops.T, run.config.loops.b
         memory.setdefault(place, kept_bytes(run))
@@ -129,7 +129,7 @@ def _panels(
     for place, T in enumerate(windows):
         means = [of[place] for of in found["least"]]
         least.append(Curve(label=f"T = {T}", kind="loops", mean=means, name=f"T-{T}", number=T))
-    error = f"{SQUARED_ERROR}, mean over k"
+    error = f"{SQUARED_ERROR}, the last query's"
     axes = ("loops b in training", error)
     hardest = band([arrays[-1]], settings)  # [T, b]
     memory = np.array(found["memory"]) / 2**20
@@ -178,6 +178,7 @@ for _name, _what in (
         f"difficulty_{_name}",
         f"{_what} need more loops in training.",
         source="arXiv 2311.12424, Section 6",
-        quantity="least b for an error at most a fourth above the best, hardest over easiest",
+        quantity="least b for a last query's error at most a fourth above the best, hardest over "
+        "easiest",
         above=1.0,
     )(partial(_growth, name=_name))
