@@ -170,6 +170,8 @@ class Session:
             return totals
         if self._validates_now():
             stage = self.trainer.curriculum(self.step - 1)
+            if self.config.loops.sampling != "none":  # else errors would follow the draws
+                stage = replace(stage, loops=self.config.loops.b)
             totals.others.update(validate(self.trainer, self.prompts, stage))
         cpu_seconds = self.clock.read()["cpu_seconds"]
         self.log.write(self.step, totals, self.trainer.curriculum(self.step - 1), cpu_seconds)

@@ -4,6 +4,7 @@ table = table_of("runs/linear-*")       # N_once, N_rec, r, D, loss, budget, run
 """
 
 import math
+import sys
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,18 @@ def row_of_run(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
 def table_of(pattern: str) -> DataFrame:
     """The table of the finished looped runs in the folders that match a pattern, as they are
     evaluated (computed for those that are not). Raises RunError where there is none."""
-    runs = [load_run(path) for path in sorted(glob(pattern)) if is_run(Path(path))]
-    finished = [
-        run
-        for run in runs
-        if run.config.model.family != "standard" and run.step >= run.config.training.steps
-    ]
+    finished, left_out = list[Run](), list[str]()
+    for path in sorted(glob(pattern)):
+        if is_run(Path(path)):
+            run = load_run(path)
+            looped = run.config.model.family != "standard"
+            if looped and run.step >= run.config.training.steps:
+                finished.append(run)
+            else:
+                left_out.append(run.path.name)
+    if left_out:
+        said = f"left out, not finished or without a loop: {', '.join(left_out)}"
+        print(f"{pattern}: {said}", file=sys.stderr, flush=True)
     if not finished:
         raise RunError(f"{pattern} matches no finished run of a looped model")
     return DataFrame([row_of_run(run, run.config.evaluation) for run in finished])

@@ -44,6 +44,14 @@ def test_the_last_error_is_the_evaluation_s_and_training_is_the_same(tmp_path: P
     assert errors_of(last)[40] == pytest.approx(result["by_loop"]["model"]["mean"][b - 1], rel=1e-5)
 
 
+def test_with_drawn_loops_it_is_read_after_their_mean(tmp_path: Path) -> None:
+    config = validated(tiny_config(tmp_path), 40)
+    loops = replace(config.loops, sampling="uniform")
+    run = train(replace(config, loops=loops, curriculum=CurriculumConfig()))
+    error = evaluate(run)["by_loop"]["model"]["mean"][run.config.loops.b - 1]
+    assert errors_of(run)[40] == pytest.approx(error, rel=1e-5)
+
+
 def test_runs_together_have_each_its_own(tmp_path: Path) -> None:
     config = validated(tiny_config(tmp_path), 20)
     runs = train_together([replace(config, seed=seed) for seed in (0, 1)])
