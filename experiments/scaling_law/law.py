@@ -232,7 +232,8 @@ class Difference:
 
     def settled(self) -> bool:
         """Says whether the interval is closed and does not hold 0."""
-        return None not in (self.low, self.high) and (self.low > 0 or self.high < 0)  # type: ignore[operator]
+        low, high = self.low, self.high
+        return low is not None and high is not None and (low > 0 or high < 0)
 
     def runs_needed(self) -> int | None:
         """How many runs with the change would settle the sign of delta, if it and the scatter of
