@@ -28,8 +28,7 @@ _PARTS = {  # of a model, by the beginnings of their parameters' names
     "attention": ("loop.blocks.0.attention.", "loop.blocks.0.qkv.", "loop.blocks.0.projection."),
     "head": ("read_out.",),
 }
-CLIPPED = "mlp_grad_norm_clipped"
-GRADIENT_NORMS = (*(f"{part}_grad_norm" for part in _PARTS), CLIPPED)
+GRADIENT_NORMS = (*(f"{part}_grad_norm" for part in _PARTS), "mlp_grad_norm_clipped")
 GAIN = "jacobian_gain"
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
