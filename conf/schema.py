@@ -107,8 +107,15 @@ class ModelConfig:
         "what the two tokens of a pair hold; interleaved: x, then y; pairs: x, then x and y, so "
         "that no y has to be brought to its x",
     )
-    residual_scaling: Literal["none", "sqrt", "linear", "factored"] = setting(
-        "none", "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U)"
+    block_norm: Literal["pre", "post"] = setting(
+        "pre", "what a block norms: what its branches read, or the stream after each is added"
+    )
+    residual_scaling: Literal["none", "sqrt", "linear", "factored", "deepnorm", "deeploop"] = (
+        setting(
+            "none",
+            "what residual branches are multiplied by: 1, 1/√R, 1/R, λ/(R√U); with "
+            "block_norm=post 1/(2RU)^¼ or 1/√(2RU)",
+        )
     )
     residual_factor: float = setting(
         1.0, "the λ of residual_scaling=factored", above=0, needs="residual_scaling=factored"
@@ -139,6 +146,21 @@ class LoopsConfig:
     )
     least: int = setting(
         1, "the fewest loops that sampling=uniform draws", at_least=1, needs="sampling=uniform"
+    )
+    halt: Literal["act", "ponder"] | None = setting(
+        None,
+        "training: each prediction halts by a read-out of its state, which is trained: by adaptive "
+        "computation time or as PonderNet, over the loops that count in the loss",
+    )
+    halt_cost: float = setting(
+        0.01, "weight of act's loops, or of ponder's distance from its prior", at_least=0
+    )
+    halt_prior: float = setting(
+        0.2,
+        "ponder: probability of halting at each loop, of its prior",
+        above=0,
+        below=1,
+        needs="halt=ponder",
     )
     stop_at: float = setting(
         0.0,

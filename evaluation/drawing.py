@@ -288,7 +288,7 @@ def _scales(panel: Panel, axes: Axes) -> None:
             axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
             axes.xaxis.set_minor_locator(NullLocator())
     elif all(value is not None and float(value).is_integer() for value in panel.x):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=2))
     if "y" in panel.log:
         _log_above_rounding(panel, axes)
     low, high = panel.limits

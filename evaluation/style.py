@@ -83,6 +83,9 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "control": ("#000000", _SHORT),
     "published": ("#D55E00", _DOTS),
     "median": ("#000000", _DOTS),
+    # Trained to halt.
+    "act": ("#CC79A7", _LONG_DOT),
+    "ponder": ("#D55E00", _LONG),
     # Whose change over a loop it is, or what early exit goes by.
     "state": ("#882255", _SHORT),
     "prediction": ("#E69F00", _SHORT_DOT),

@@ -29,7 +29,16 @@ from looplab.training.validation import evaluation_prompts
 from .definition import RUN_MEASURES
 
 # Files of this folder with claims.
-_MODULES = ("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", *RUN_MEASURES)
+_MODULES = (
+    "in_context",
+    "probes",
+    "tables",
+    "iso_depth",
+    "jacobian",
+    "stopping",
+    "post_norm",
+    *RUN_MEASURES,
+)
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")

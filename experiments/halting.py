@@ -1,10 +1,13 @@
-"""Halting prediction by prediction: measured, once the state hardly changes over a loop, and
-learned, once a readout of the state says that the prediction will hardly change any more.
+"""Halting prediction by prediction: measured, once the state hardly changes over a loop; learned,
+once a readout of the state says that the prediction will hardly change any more; and trained with
+the model (`loops.halt`).
 
 result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one or several tasks
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
+from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -27,6 +31,10 @@ _RULES = {  # each one's label and kind of curve
     "fixed": ("as many loops for all", "control"),
     "measured": ("until the state hardly changes", "looped"),
     "learned": ("until a readout of the state says so", "linear_probe"),
+}
+_TRAINED = {  # by loops.halt, the same
+    "act": ("trained to halt by adaptive computation time", "act"),
+    "ponder": ("trained to halt as PonderNet", "ponder"),
 }
 _HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
 _AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
@@ -41,51 +49,65 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
     Each of the `groups`, one of each task, has `measured_over_fixed` and `learned_over_measured`,
     ratios of two rules' mean numbers of loops with which the error, mean over prompts and numbers
-    of examples, is at most 5 % above that after b loops.
+    of examples, is at most 5 % above that after b loops; and, of models that were trained to halt
+    on the same task, `act_over_measured` and `ponder_over_measured`, with which it is at most 5 %
+    above the larger of the two models' errors after b loops.
     """
-    groups, panels = [], []
-    for group in grouped(runs):
-        # The rules one after another in one array, so that they are compared on the same seeds.
-        values, b = np.stack([_of_run(run, settings) for run in group.runs]), group.b
+    groups, panels, found = [], [], grouped(runs)
+    # The rules one after another in one array, so that they are compared on the same seeds.
+    values = [np.stack([_of_run(run, settings) for run in group.runs]) for group in found]
+    for group, own in zip(found, values, strict=True):
+        if group.config.loops.halt:
+            continue
+        trained = {
+            str(each.config.loops.halt): of
+            for each, of in zip(found, values, strict=True)
+            if each.config.loops.halt and each.config.task == group.config.task
+        }
+        ratio = partial(_ratio, b=group.b, settings=settings)
         groups.append(
             {
                 "task": group.task.name,
-                "learned_over_measured": _ratio(values, b, "learned", "measured", settings),
-                "measured_over_fixed": _ratio(values, b, "measured", "fixed", settings),
+                "learned_over_measured": ratio([own], "learned", "measured"),
+                "measured_over_fixed": ratio([own], "measured", "fixed"),
+                **{
+                    f"{kind}_over_measured": ratio([own, of], "trained", "measured")
+                    for kind, of in trained.items()
+                },
             }
         )
-        panels.append(_panel(group.task.name.replace("_", " "), b, values, settings))
+        panels.append(_panel(group.task.name.replace("_", " "), group.b, own, trained, settings))
     return {"groups": groups, "panels": panels}
 
 
-def _ratio(values: Floats, b: int, rule: str, other: str, settings: EvaluationConfig) -> Estimate:
-    """The mean loops of a rule at the allowed error over those of another."""
-
-    def loops(means: Floats, rule: str) -> Floats:
-        allowed = _ALLOWED * _rule(means, "fixed", b)[..., -1, 0]
-        own = _rule(means, rule, b)
-        return value_at(own[..., 1], first_at_most(own[..., 0], allowed))
+def _ratio(
+    parts: Sequence[Floats], rule: str, other: str, b: int, settings: EvaluationConfig
+) -> Estimate:
+    """The mean loops at the allowed error by a rule of the last part over those by another of the
+    first."""
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        return loops(means[0], rule) / loops(means[0], other)
+        ends = [_rule(each, "fixed", b)[..., -1, 0] for each in means]
+        allowed = _ALLOWED * np.maximum(ends[0], ends[-1])
+        both = _rule(means[-1], rule, b), _rule(means[0], other, b)
+        loops = [value_at(of[..., 1], first_at_most(of[..., 0], allowed)) for of in both]
+        return loops[0] / loops[1]
 
-    return estimate([values], settings, statistic, log=True)
+    return estimate(parts, settings, statistic, log=True)
 
 
 def _rule(values: Floats, rule: str, b: int) -> Floats:
     """The part of a rule, [..., thresholds, 2]."""
     ends = np.cumsum([0, b, _THRESHOLDS, _THRESHOLDS])
-    place = list(_RULES).index(rule)
+    place = 1 if rule == "trained" else list(_RULES).index(rule)
     return values[..., ends[place] : ends[place + 1], :]
 
 
 def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
     """The error over the task's divisor and the loops used at each threshold of each rule, from
-    loose to strict, the rules one after another, [prompts, b + 2 thresholds, 2]."""
-    readouts, parts = _readouts(run, settings), []
-    for ys, predictions, moved, features in _followed(run, settings.seed, settings):
-        squares = (predictions - ys.flatten()[:, None]).square() / run.task.divisor
-        parts.append((squares, moved, (features @ readouts[..., None])[..., 0].T))
+    loose to strict, the rules one after another, [prompts, b + 2 thresholds, 2]; of a model that
+    was trained to halt this is its one rule beside that of as many loops for all."""
+    parts = _trained(run, settings) if run.config.loops.halt else _untrained(run, settings)
     errors, *signals = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     b = errors.shape[1]
     columns = [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]
@@ -96,6 +118,31 @@ def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
         columns += [halted_at(errors, signal, level, b) for level in levels]
     both = np.stack([np.stack(column, axis=-1) for column in columns], axis=1)
     return both.reshape(settings.prompts, -1, *both.shape[1:]).mean(1)
+
+
+def _untrained(run: Run, settings: EvaluationConfig) -> Iterator[tuple[Tensor, ...]]:
+    """A batch at a time, the queries' errors, the changes of their states and the readout of how
+    far they are from their end, [queries, b] each."""
+    readouts = _readouts(run, settings)
+    for ys, predictions, moved, features in _followed(run, settings.seed, settings):
+        squares = (predictions - ys.flatten()[:, None]).square() / run.task.divisor
+        yield squares, moved, (features @ readouts[..., None])[..., 0].T
+
+
+def _trained(run: Run, settings: EvaluationConfig) -> Iterator[tuple[Tensor, ...]]:
+    """A batch at a time, the queries' errors and the share that has not halted, [queries, b]."""
+    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, settings.seed)
+    kind, b = run.config.loops.halt, trained_loops(run.config)
+    for batch in batches(prompts, settings.batch_size):
+        with Halting(run.model, run.config.loops) as halting:
+            loops = islice(run.model.unroll(batch, b), 1, None)  # the read-in precedes the first
+            pairs = [(prediction, halting.logits) for _, prediction in loops]
+        predictions, logits = (torch.stack(each).double() for each in zip(*pairs, strict=True))
+        if kind == "act":
+            predictions = halted_means(predictions, logits)
+        squares = (predictions - batch.ys).square() / run.task.divisor
+        left = 1 - halted_shares(str(kind), logits)
+        yield squares.flatten(1).T, left.flatten(1).T
 
 
 def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
@@ -140,7 +187,9 @@ def _followed(
         yield batch.ys, by_loop, change, torch.stack(features)
 
 
-def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Panel:
+def _panel(
+    title: str, b: int, values: Floats, trained: Mapping[str, Floats], settings: EvaluationConfig
+) -> Panel:
     """The error by the mean number of loops."""
     x = np.linspace(1, b, 4 * (b - 1) + 1)
 
@@ -150,12 +199,22 @@ def _panel(title: str, b: int, values: Floats, settings: EvaluationConfig) -> Pa
         places = [first_at_most(-loops, -number) for number in x]
         return np.stack([value_at(error, place) for place in places], axis=-1)
 
+    rules = {rule: _rule(values, rule, b) for rule in _RULES}
+    rules |= {kind: _rule(of, "trained", b) for kind, of in trained.items()}
     curves = [
-        Curve.of(label, kind, band([_rule(values, rule, b)], settings, at_loops))
-        for rule, (label, kind) in _RULES.items()
+        Curve.of(label, kind, band([rules[rule]], settings, at_loops))
+        for rule, (label, kind) in (_RULES | _TRAINED).items()
+        if rule in rules
     ]
     axes = ("mean number of loops", SQUARED_ERROR)
     return Panel(file_name(f"halting {title}"), title, *axes, x.tolist(), curves)
+
+
+def _of_linear(evidence: Evidence, key: str) -> Estimate:
+    """A ratio of the looped model of linear functions."""
+    group = measured_groups(evidence, "halting", task="linear")[0]
+    evidence.where(family="looped", name="linear")
+    return Estimate.read(group[key])
 
 
 claim(
@@ -165,7 +224,7 @@ claim(
     source=_HALTING,
     quantity=_AT.format("measured halting over a fixed number"),
     below=1.0,
-)(lambda evidence: _of_linear(evidence, "measured_over_fixed"))
+)(partial(_of_linear, key="measured_over_fixed"))
 
 claim(
     "learned_halting_beats_measured",
@@ -174,11 +233,18 @@ claim(
     source=_HALTING,
     quantity=_AT.format("learned halting over measured"),
     below=1.0,
-)(lambda evidence: _of_linear(evidence, "learned_over_measured"))
+)(partial(_of_linear, key="learned_over_measured"))
 
-
-def _of_linear(evidence: Evidence, key: str) -> Estimate:
-    """A ratio of the looped model of linear functions."""
-    group = measured_groups(evidence, "halting", task="linear")[0]
-    evidence.where(family="looped", name="linear")
-    return Estimate.read(group[key])
+for _kind, _named, _source in (
+    ("act", "by adaptive computation time", "arXiv 1603.08983"),
+    ("ponder", "as PonderNet", "arXiv 2107.05407"),
+):
+    claim(
+        f"{_kind}_beats_measured_halting",
+        f"A model that is trained to halt {_named} takes fewer loops than a plain one that is "
+        "halted once its state hardly changes, at the same error.",
+        source=_source,
+        quantity="mean loops for an error at most 5 % above the larger of the two after b loops, "
+        "linear functions, trained halting over measured",
+        below=1.0,
+    )(partial(_of_linear, key=f"{_kind}_over_measured"))

@@ -161,7 +161,7 @@ class Model(nn.Module):
         spec = self.spec
         R, U = spec.loops if loops is None else loops, spec.n_layer
         if spec.family == "standard":  # R counts its layers, unless U does
-            R = 1 if spec.residual_scaling == "factored" else spec.n_layer
+            R = spec.n_layer if spec.residual_scaling in ("none", "sqrt", "linear") else 1
         return residual_scale(spec.residual_scaling, R, U, spec.residual_factor)
 
     def backbone_parameters(self) -> int:
@@ -178,6 +178,7 @@ class Model(nn.Module):
         parts += ["tokens of pairs"] if spec.tokens == "pairs" else []
         parts += [f"{spec.block} blocks"] if spec.block != "gpt2" else []
         parts += [f"{spec.attention} attention"] if spec.attention != "full" else []
+        parts += ["post-norm"] if spec.block_norm == "post" else []
         parts += ["no norm in the loop"] if spec.norm == "at_readout" else []
         for name in ("prelude", "coda", "lanes"):
             parts += [f"{name} of {count}"] if (count := getattr(spec, name)) else []
@@ -238,8 +239,9 @@ class Model(nn.Module):
 
 def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -> float:
     """The factor ε of each residual branch for R `loops` of U `layers` (arXiv 2606.18524): none 1,
-    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`. Raises ValueError for counts under
-    1."""
+    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`; of post-norm blocks, whose norm does
+    not tell α x + f(x) from x + f(x)/α, 1/α = (2RU)^-¼ (deepnorm, arXiv 2203.00555) or (2RU)^-½
+    (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
     if min(loops, layers) < 1:
         raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
     return {
@@ -247,6 +249,8 @@ def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -
         "sqrt": 1 / math.sqrt(loops),
         "linear": 1 / loops,
         "factored": factor / (loops * math.sqrt(layers)),
+        "deepnorm": (2 * loops * layers) ** -0.25,
+        "deeploop": (2 * loops * layers) ** -0.5,
     }[scaling]
 
 

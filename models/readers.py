@@ -74,7 +74,7 @@ class PairReader(Reader):
         return nn.Linear(self.spec.dims + (self.spec.tokens == "pairs"), self.spec.n_embd)
 
     def read_out(self, read_in: nn.Module) -> nn.Module:
-        return nn.Linear(self.spec.n_embd, self.spec.classes or 1)
+        return nn.Linear(self.spec.n_embd, (self.spec.classes or 1) + self.spec.halts)
 
     def tokens(self, prompts: PromptBatch, queries: Queries | None) -> Tensor:
         """[B, 2n, d], of pairs [B, 2n, d + 1]: that of x_i at 2i, of y_i at 2i + 1; after them the
@@ -95,7 +95,7 @@ class PairReader(Reader):
 
     def predictions(self, outputs: Tensor) -> Tensor:
         outputs = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-        return outputs if self.spec.classes else outputs.squeeze(-1)
+        return outputs if self.spec.classes else outputs[..., 0]
 
     def check(self, prompts: PromptBatch) -> None:
         points, dims = prompts.xs.shape[1:]

@@ -18,7 +18,8 @@ class ModelSpec(ModelConfig):
     training (the R of residual scaling, and the number of lane weights); `std` and `position_std`
     are those of the initial weights of blocks and learned positions, `embedding_std` and
     `head_std` of a text's embedding and head; `previous_token_head` says whether initial weights
-    have one (previous_token.py).
+    have one (previous_token.py), `halts` whether the read-out has a number more
+    for each prediction, the logit of halting after this loop.
 
     Raises ConfigError, a ValueError, for an impossible shape."""
 
@@ -31,6 +32,7 @@ class ModelSpec(ModelConfig):
     embedding_std: float = 0.02
     head_std: float = 0.02
     previous_token_head: bool = False
+    halts: bool = False
 
     def __post_init__(self) -> None:
         check_model(self)
@@ -38,6 +40,8 @@ class ModelSpec(ModelConfig):
             raise ConfigError(
                 "model.injection", "cannot be linear_attention for a task with classes"
             )
+        if self.halts and (self.classes or self.vocabulary or self.injection == "linear_attention"):
+            raise ConfigError("loops.halt", "is for blocks that predict numbers")
         for name, least in (("dims", 1), ("classes", 0), ("vocabulary", 0), ("loops", 1)):
             check_count(name, getattr(self, name), least)
 
@@ -54,7 +58,15 @@ class ModelSpec(ModelConfig):
             pattern=self.pattern,
             length=self.n_positions if self.vocabulary else 2 * self.n_positions + 1,
             std=self.std,
+            post_norm=self.block_norm == "post",
+            gain=self._gain(),
         )
+
+    def _gain(self) -> float:
+        """β, with n layers in all loops together: (8n)^-¼ (deepnorm) or (8n)^-½ (deeploop)."""
+        n = self.n_layer * (1 if self.family == "standard" else self.loops)
+        power = {"deepnorm": -0.25, "deeploop": -0.5}.get(self.residual_scaling, 0.0)
+        return float((8 * n) ** power)
 
     @property
     def rows(self) -> int:

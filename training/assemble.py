@@ -45,6 +45,7 @@ def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
         embedding_std=config.training.embedding_std,
         head_std=config.training.head_std,
         previous_token_head=config.training.previous_token_head,
+        halts=config.loops.halt is not None,
         **asdict(config.model),
     )
     return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))

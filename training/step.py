@@ -24,6 +24,7 @@ from looplab.tasks import Prompts, Task
 
 from .assemble import seed_step
 from .graph import CudaRecorder, GraphRunner
+from .halting import LOOPS_USED, Halting
 from .inside_loops import (
     GAIN,
     GRADIENT_NORMS,
@@ -97,6 +98,7 @@ class Trainer:
         self.values = (
             "loss",
             *(RESIDUAL_NORMS if self.log_norms else ()),
+            *((LOOPS_USED,) if config.loops.halt else ()),
             *((GAIN,) if self.penalty else ()),
         )
         self.summed = (*self.values, "grad_norm", *(GRADIENT_NORMS if self.log_norms else ()))
@@ -162,7 +164,7 @@ class Trainer:
     def losses(
         self, stage: Stage, batch: Batch, weights: Mapping[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The objective [] on a batch, whose gradient is taken: the loss and the penalty; and,
+        """The objective [] on a batch, whose gradient is taken: the loss and its penalties; and,
         without gradients, what `values` names, [values]. `weights` are in place of the model's
         where given."""
         options = {
@@ -173,13 +175,20 @@ class Trainer:
         arguments = (Prompts(batch.xs, batch.ys), stage.loops, stage.window)
         norms = ResidualNorms(self.model) if self.log_norms else None
         jacobian = JacobianGain(self.model, batch.noise) if batch.noise is not None else None
-        with norms or nullcontext(), jacobian or nullcontext():
+        halting = Halting(self.model, self.config.loops) if self.config.loops.halt else None
+        with norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():
             if weights is None:
                 predictions = self.model(*arguments, **options)
             else:
                 predictions = functional_call(self.model, dict(weights), arguments, options)
-        objective = loss(self.task.loss, predictions, batch.targets)
+        if halting:
+            objective = halting.error(predictions, batch.targets)
+        else:
+            objective = loss(self.task.loss, predictions, batch.targets)
         values = [objective, *(norms.norms if norms else ())]
+        if halting:
+            objective = objective + halting.cost
+            values.append(halting.loops_used)
         if jacobian:
             objective = objective + self.penalty * jacobian.gain
             values.append(jacobian.gain)

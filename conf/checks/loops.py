@@ -25,7 +25,7 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     if reaches_all and loops.stop_at:
         yield "loops.stop_at", f"has no meaning here: {every}"
     if model.family != "looped":
-        for name in ("sampling", "grad_loops", "least"):
+        for name in ("sampling", "grad_loops", "least", "halt"):
             if getattr(loops, name) != getattr(LoopsConfig, name):
                 yield f"loops.{name}", f"has no meaning with model={model.family}"
         return

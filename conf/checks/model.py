@@ -13,7 +13,7 @@ from ..setting import check_settings
 # Settings of blocks and of other loops, which a loop of linear attention does not have.
 _OF_BLOCKS = (
     "n_layer", "n_head", "tokens", "block", "attention", "norm", "prelude", "coda",
-    "residual_scaling",
+    "residual_scaling", "block_norm",
 )  # fmt: skip
 _SPECIAL = ("norm", "prelude", "coda", "lanes")  # not of a loop with a connectivity
 _OWN = (("grouped", "n_kv"), ("latent", "rank"), ("sliding", "pattern"))  # settings by attention
@@ -33,6 +33,8 @@ def model_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
         yield "n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
     if model.block != "gpt2" and (size := model.n_embd // model.n_head) % 2:
         yield "n_head", f"leaves heads of {size} numbers: model.block={model.block} rotates pairs"
+    if model.residual_scaling in ("deepnorm", "deeploop") and model.block_norm != "post":
+        yield "residual_scaling", f"cannot be {model.residual_scaling} with model.block_norm=pre"
     yield from _attention_mistakes(model)
     if model.family != "looped" and model.injection != "none":
         yield (

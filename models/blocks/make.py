@@ -69,14 +69,36 @@ class PreNormBlock(nn.Module):
         return torch.add(x, self.mlp(self.norm_2(x)), alpha=scale)
 
 
+class PostNormBlock(PreNormBlock):
+    """The same pieces in another order: x ← norm(x + attention x), x ← norm(x + MLP x) (Vaswani et
+    al. 2017)."""
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        memory: Tensor | None = None,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        scale: float = 1.0,
+        tokens: slice = ALL_TOKENS,
+    ) -> Tensor:
+        """Does what `forward` of the GPT-2 block does."""
+        mixed = self.attention(x, memory, positions, mask, tokens)
+        x = self.norm_1(torch.add(x[:, tokens], mixed, alpha=scale))
+        return self.norm_2(torch.add(x, self.mlp(x), alpha=scale))
+
+
 def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:
     """The block of layer `layer` (counted from 0), uninitialised (see initialise_block). The GPT-2
-    block with full attention is a class of its own, which the kernels support.
+    block with full attention and pre-norm is a class of its own, which the kernels support.
 
     Raises ValueError for a layer that the stack does not have.
     """
     if not 0 <= layer < spec.n_layer:
         raise ValueError(f"a stack of {spec.n_layer} layers has no layer {layer}")
+    if spec.post_norm:
+        return PostNormBlock(spec, layer)
     if (spec.kind, spec.attention) == ("gpt2", "full"):
         return Block(spec.n_embd, spec.n_head)
     return PreNormBlock(spec, layer)

@@ -9,6 +9,7 @@ from torch import Generator, nn
 from .spec import BlockSpec
 
 _OUTPUTS = ("projection", "contract")  # the layers whose outputs are added to the stream
+_GAINED = (*_OUTPUTS, "expand", "qkv", "up")  # of the fused last two the values alone
 _BLOCK = 64  # a vocabulary is rounded up to a multiple of it
 
 
@@ -30,12 +31,16 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
     gpt2: N(0, std²), with std / sqrt(2 n_layer) for outputs to the stream (Radford et al. 2019).
     llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of variance
     1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv 2605.18797).
-    relu2: the same without zeros (arXiv 2604.21106)."""
+    relu2: the same without zeros (arXiv 2604.21106). All times the spec's gain in values, MLP and
+    outputs (DeepNorm's β, arXiv 2203.00555)."""
     for name, module in block.named_modules():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
         elif isinstance(module, nn.Linear):
             _initialise_linear(module, name.endswith(_OUTPUTS), spec, generator)
+            if name.endswith(_GAINED):
+                rows = spec.kv_heads * spec.head_size if name.endswith(("qkv", "up")) else 0
+                module.weight[-rows:] *= spec.gain
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
 

@@ -17,7 +17,9 @@ class BlockSpec:
     heads of keys and values; latent, with keys and values read from `rank` numbers per token; or
     sliding, where the letters of `pattern` go to the layers in turn: S sees a quarter of `length`,
     the most tokens of a stream, L (and always the last layer) all of them. `std` is that of the
-    initial weights of gpt2 and llama. Combinations are checked with the settings
+    initial weights of gpt2 and llama. With `post_norm` the
+    stream is normed after each branch is added to it; `gain` multiplies the initial weights of
+    values, MLP and outputs. Combinations are checked with the settings
     (conf/checks/model.py).
     """
 
@@ -31,6 +33,8 @@ class BlockSpec:
     pattern: str = ""
     length: int = 0
     std: float = 0.02
+    post_norm: bool = False
+    gain: float = 1.0
 
     @property
     def biased(self) -> bool:

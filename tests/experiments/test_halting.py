@@ -2,13 +2,13 @@
 not."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.experiments.halting import measure
@@ -44,19 +44,29 @@ class Done:
             yield SimpleNamespace(stream=stream), prompts.ys + torch.where(done, self.end, 1.0)
 
 
+class Halts(Done):
+    """The same that halts each query, by the last number of its read-out, once it is done."""
+
+    read_out = nn.Identity()
+
+    def unroll(self, prompts: Prompts, loops: int) -> Iterator[tuple[Any, Tensor]]:
+        for state, prediction in super().unroll(prompts, loops):
+            done = (prediction - prompts.ys).abs() < 0.5
+            self.read_out(torch.stack((prediction, torch.where(done, 20.0, -20.0)), -1))
+            yield state, prediction
+
+
 def measured(tells: bool, rests: bool, *ends: float) -> dict[str, Any]:
+    models = [Done(tells, rests, end) for end in ends or (0.1,)]
+    return measure([run_of(model, seed) for seed, model in enumerate(models)], _SETTINGS)
+
+
+def run_of(model: Done, seed: int = 0, **loops: Any) -> Run:
     config = Config(
         task=TaskConfig("linear", 3, 6), model=ModelConfig(n_embd=3, n_head=1),
-        loops=LoopsConfig(b=_B, T=2),
+        loops=LoopsConfig(b=_B, T=2, **loops), seed=seed,
     )  # fmt: skip
-    runs = [
-        Run(
-            Path("runs/none"), replace(config, seed=seed), build_task(config),
-            cast(Any, Done(tells, rests, end)), 1,
-        )
-        for seed, end in enumerate(ends or (0.1,))
-    ]  # fmt: skip
-    return measure(runs, _SETTINGS)
+    return Run(Path("runs/none"), config, build_task(config), cast(Any, model), 1)
 
 
 def ratio(result: dict[str, Any], key: str) -> Any:
@@ -74,3 +84,12 @@ def test_a_state_that_rests_is_halted_by_its_change() -> None:
 def test_a_state_that_tells_is_halted_by_its_readout() -> None:
     """It is left at once, at 2 or 6. Its change says nothing."""
     assert ratio(measured(tells=True, rests=False), "learned_over_measured").mean < 0.9
+
+
+@pytest.mark.parametrize("kind", ["act", "ponder"])
+def test_a_model_that_was_trained_to_halt_is_halted_by_its_own_shares(kind: str) -> None:
+    """It is left at once, at 2 or 6, in the mean at 4; one that rests a loop later."""
+    runs = [run_of(Done(tells=False, rests=True)), run_of(Halts(False, True), halt=kind)]
+    assert ratio(measure(runs, _SETTINGS), f"{kind}_over_measured").mean == pytest.approx(
+        4 / 5, 0.1
+    )

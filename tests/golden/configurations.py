@@ -84,6 +84,14 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("model.n_head=1", *_LOOPS),
     ),
     "pairs": ("task=linear", "recipe=fast", "model.tokens=pairs", *_LOOPS),
+    "post-norm, act": (
+        *("task=linear", "model.block_norm=post", "model.residual_scaling=deepnorm"),
+        *("loops.halt=act", *_LOOPS),
+    ),
+    "post-norm, ponder": (
+        *("task=linear", "model.block_norm=post", "model.residual_scaling=deeploop"),
+        *("model.block=llama", "loops.halt=ponder", *_LOOPS),
+    ),
 }
 
 

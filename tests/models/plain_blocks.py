@@ -64,8 +64,8 @@ def plain_block(
     length, size = len(x), spec.n_embd // spec.n_head
     at = list(range(length)) if positions is None else positions
     seen = np.tri(length, dtype=np.bool_) if mask is None else mask
-    normed = [plain_norm(spec.kind, token, p, "norm_1") for token in x]
-    asked = normed if memory is None else [plain_norm(spec.kind, t, p, "norm_1") for t in memory]
+    normed = [_norm(spec, "pre", token, p, "norm_1") for token in x]
+    asked = normed if memory is None else [_norm(spec, "pre", t, p, "norm_1") for t in memory]
     queries = [_query(spec, token, p) for token in asked]
     keys, values = zip(*(_key_value(spec, token, p) for token in normed), strict=True)
     kept = []
@@ -84,9 +84,16 @@ def plain_block(
             total = sum(np.exp(score) for score in scores.values())
             for j, score in scores.items():
                 mixed[its] += np.exp(score) / total * values[j][theirs]
-        y = x[i] + scale * _product(mixed, p, "projection")
-        kept.append(y + scale * _mlp(spec.kind, plain_norm(spec.kind, y, p, "norm_2"), p))
+        y = _norm(spec, "post", x[i] + scale * _product(mixed, p, "projection"), p, "norm_1")
+        branch = _mlp(spec.kind, _norm(spec, "pre", y, p, "norm_2"), p)
+        kept.append(_norm(spec, "post", y + scale * branch, p, "norm_2"))
     return np.stack(kept)
+
+
+def _norm(spec: BlockSpec, place: str, x: Array, p: dict[str, Array], name: str) -> Array:
+    """The token normed where the block norms at this place, else as it is."""
+    here = spec.post_norm == (place == "post")
+    return plain_norm(spec.kind, x, p, name) if here else x
 
 
 def _product(x: Array, p: dict[str, Array], name: str) -> Array:

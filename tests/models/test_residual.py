@@ -20,6 +20,8 @@ from tests.models.small import WAYS, draw_prompts, make_model, make_spec
         ("factored", 16, 4, 1.0, 0.03125),
         ("factored", 1, 12, math.sqrt(12), 1.0),  # as without, at the reference depth of 12
         ("factored", 8, 48, 3.0, 3 / (8 * math.sqrt(48))),
+        ("deepnorm", 4, 2, 1.0, 1 / 2),
+        ("deeploop", 4, 2, 1.0, 1 / 4),
     ],
 )
 def test_the_formulas(
@@ -54,6 +56,26 @@ def test_a_standard_model_s_scale_is_of_its_layers() -> None:
         settings = {"residual_scaling": scaling, "residual_factor": factor}
         model = Model(make_spec("standard", n_layer=4, loops=9, **settings))
         assert model.residual_scale() == model.residual_scale(7) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("block", ["gpt2", "llama"])
+@pytest.mark.parametrize(("scaling", "beta"), [("deepnorm", 0.5), ("deeploop", 0.25)])
+def test_factors_of_post_norm_shrink_values_mlp_and_outputs(
+    block: str, scaling: str, beta: float
+) -> None:
+    """Two layers in one loop are 16 = 8 n; queries and keys stay."""
+    shape = {"n_layer": 2, "loops": 1, "block": block, "block_norm": "post"}
+    new, plain = (
+        Model(make_spec(residual_scaling=each, **shape)).loop.blocks for each in (scaling, "none")
+    )
+    for name, weight in new.named_parameters():
+        ours, theirs = weight.detach(), plain.get_parameter(name).detach()
+        if name.endswith("qkv.weight"):
+            asked = 2 * len(ours) // 3
+            assert torch.equal(ours[:asked], theirs[:asked])
+            ours, theirs = ours[asked:], theirs[asked:]
+        expected = theirs if "norm" in name or name.endswith("bias") else beta * theirs
+        torch.testing.assert_close(ours, expected)
 
 
 SCALED = [

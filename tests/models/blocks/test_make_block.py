@@ -17,10 +17,11 @@ from tests.models.plain_blocks import ALL, WINDOW, draw_stream, drawn_block, pla
 LENGTH = 8
 
 
-@pytest.fixture(params=ALL, ids="-".join)
+@pytest.fixture(params=[*ALL, ("gpt2", "full", "post"), ("llama", "latent", "post")], ids="-".join)
 def spec(request: pytest.FixtureRequest) -> BlockSpec:
-    """Each kind of block with each kind of attention."""
-    return small_spec(*request.param)
+    """Each kind of block with each kind of attention, and post-norm ones."""
+    kind, attention, *place = request.param
+    return replace(small_spec(kind, attention), post_norm=bool(place))
 
 
 def window_of(spec: BlockSpec) -> int | None:
