@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from looplab.experiments.near_init import Near
-from looplab.experiments.residual_scaling import derivative, layers, mean_cosine, run, toy
+from looplab.experiments.residual_scaling_toy import derivative, layers, mean_cosine, run, toy
 
 D = 6
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
