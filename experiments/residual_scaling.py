@@ -65,6 +65,8 @@ def measure(
 
 PROMPTS = 64  # on which trained runs are followed
 _Z = 1.645  # standard errors in half a 90 % interval
+# Of the sum r of a loop's branches, by names of panels.
+_BRANCHES = {"branch": "‖r‖ / √d, r = increment / ε", "gain": "‖r‖ / norm of the state"}
 
 
 def trained(runs: Sequence[Run]) -> dict[str, Any]:
@@ -72,19 +74,20 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
 
     `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
     `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
-    if one of the two is zero at all tokens; and `apart`, its mean over pairs of different ones,
-    None if there are none. `unfinished` says what its training lacks, `collapsed` the reason why it
-    collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
-    nothing was logged. `panels`, whose curves are of the seeds of one model: the norms by loop, the
-    cosines of each model's increments, these by the distance between two loops, and the parts of
-    the squared norm with the inner products of increments (`energy`, `products` of each run).
-    RunError if states are not finite.
+    if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
+    there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
+    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `unfinished` says what its
+    training lacks, `collapsed` the reason why it collapsed: empty if it did not, None where a
+    curriculum of the prompts moved its loss, or nothing was logged. `panels`, whose curves are of
+    the seeds of one model: the norms by loop, the cosines of each model's increments, these by the
+    distance between two loops, the parts of the squared norm with the inner products of increments
+    (`energy`, `products` of each run), and `branch` and `gain`. RunError if states are not finite.
     """
     found = {str(run.path): _followed(run) for run in runs}
     longest = 1 + max(run["loops"] for run in found.values())
     groups = grouped(runs)
     norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
-    energies = list[Panel]()
+    energies, of_branches = list[Panel](), {part: list[Curve]() for part in _BRANCHES}
     for group in groups:
         of, kind = [found[str(run.path)] for run in group.runs], kind_of(group.config.model)
         b = len({each.b for each in groups}) == len(groups) > 1  # else it tells no two apart
@@ -94,6 +97,9 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
             half = _Z * numbers(padded(of[0]["norm"]["standard_error"], longest))
             interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
         norms.append(Curve.of(group.label, kind, interval, number=number))
+        for part, curves in of_branches.items():
+            interval = mean_of_seeds([padded(run[part], longest - 1) for run in of])
+            curves.append(Curve.of(group.label, kind, interval, number=number))
         if group.b > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
             interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
@@ -109,6 +115,10 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
         *matrices,
         *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
         *energies,
+        *(
+            Panel(f"trained-{part}", title, "loop", _BRANCHES[part], range(1, longest), curves)
+            for part, curves in of_branches.items()
+        ),
     ]
     return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
 
@@ -144,7 +154,7 @@ def _followed(run: Run) -> dict[str, Any]:
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
-    raw, cosine = arrays["raw"], _mean(arrays["cosines"])
+    raw, cosine, scale = arrays["raw"], _mean(arrays["cosines"]), model.residual_scale()
     apart, products = cosine[~np.eye(b, dtype=bool)].mean(), arrays["products"].mean(0)
     curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
     first, end = curriculum(0), curriculum(max(run.step - 1, 0))
@@ -163,6 +173,8 @@ def _followed(run: Run) -> dict[str, Any]:
         "cosine": cosine.tolist(),
         "products": products.tolist(),
         "energy": _energy(products, arrays),
+        "branch": (arrays["absolute"].mean(0) / (scale * config.model.n_embd**0.5)).tolist(),
+        "gain": (arrays["relative"].mean(0) / scale).tolist(),
         "apart": None if apart is np.ma.masked else float(apart),
         "collapsed": None if moved or not losses else collapse(losses),
     }
@@ -186,7 +198,8 @@ def _mean(cosines: Floats) -> Any:
     return np.ma.masked_invalid(cosines).mean(0)
 
 
-_of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
+_PAPER = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768")
+_of_paper = _PAPER.claim
 
 
 def _values(curve: Mapping[str, Any]) -> Floats:
@@ -220,6 +233,28 @@ def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
     first, *second = (_values(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings)
     return _sized(first - sum(second), result, steps)
 
+
+def _update_ratio(evidence: Evidence, over: str) -> Estimate:
+    """The largest change by one update, with the same signs in all layers and a rate ∝ 1/√U, over
+    the smallest: of all numbers of layers at the most loops, or of loops at the most layers."""
+    result = evidence.result("residual_scaling")
+    by_layers = result["same_signs"].items()
+    changes = np.stack([_values(of) / int(u) ** 0.5 for u, of in by_layers])  # [U, seeds, R]
+    changes = changes[..., -1] if over == "layers" else changes[-1].T
+    estimate = over_seeds(changes.max(0) / changes.min(0), log=True)
+    return estimate._replace(steps=0, size=f"d = {result['width']}")
+
+
+for _over, _at in (("layers", "loops"), ("loops", "layers")):
+    _PAPER._replace(size="").claim(
+        f"proposition7_{_over}",
+        "With ε = λ/(R √U) and a rate ∝ 1/√U one update, alike in all layers, moves the output as "
+        f"far whatever the number of {_over}.",
+        "Proposition 7",
+        f"largest over smallest change of the output by {_over}, at the most {_at}",
+        published="1 (flat)",
+        below=1.25,
+    )(partial(_update_ratio, over=_over))
 
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
 for _number, _steps, _when in (
@@ -295,6 +330,13 @@ def _last_increment(evidence: Evidence) -> Estimate:
     return _over_runs(over_seeds(differences, what="run of several loops"), runs)
 
 
+def _branch_ratio(evidence: Evidence) -> Estimate:
+    """Over the runs, the largest output of the branches by loop over the smallest."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 1]
+    ratios = [max(run["branch"]) / min(run["branch"]) for run in runs]
+    return _over_runs(over_seeds(ratios, log=True, what="run of several loops"), runs)
+
+
 def _trained_norm_ratio(evidence: Evidence) -> Estimate:
     """The largest norm over the smallest, with the standard errors over prompts."""
     runs = _trained(evidence)
@@ -354,26 +396,39 @@ _of_paper(
     below=0.1,
 )(partial(_apart, sharing="non_shared"))
 
-_of_paper(
-    "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.",
-    figure="Figures 6 and 8",
-    quantity=f"{_COSINE}, over trained runs",
-    published="mostly positive, 0.3 to 0.6",
-    published_steps=20_000,
-    above=0.1,
-)(_increments_agree)
 
-_of_paper(
-    "fig6_last_increment_agrees_less",
-    "After training the increment of the last loop agrees less with the others than they do among "
-    "themselves.",
-    figure="Figures 6 and 8",
-    quantity="mean cosine of pairs with the last loop less that of the others, over trained runs",
-    published="about 0 or below against 0.3 to 0.6",
-    published_steps=20_000,
-    below=0.0,
-)(_last_increment)
+def _claims(of_paper: Paper) -> None:
+    """The claims on trained increments that pairs of numbers and texts share."""
+    of_figures = partial(of_paper.claim, figure="Figures 6 and 8", published_steps=20_000)
+    of_figures(
+        "fig6_trained_increments_agree",
+        "After training, too, the increments of a loop agree in direction.",
+        quantity=f"{_COSINE}, over trained runs",
+        published="mostly positive, 0.3 to 0.6",
+        above=0.1,
+    )(_increments_agree)
+    of_figures(
+        "fig6_last_increment_agrees_less",
+        "After training the increment of the last loop agrees less with the others than they do "
+        "among themselves.",
+        quantity="mean cosine of pairs with the last loop less that of the others, over trained "
+        "runs",
+        published="about 0 or below against 0.3 to 0.6",
+        below=0.0,
+    )(_last_increment)
+    of_paper._replace(size="").claim(
+        "theorem3_branches_stay",
+        "After training the branches' output is of one size at every loop.",
+        figure="Theorem 3, assumption 2",
+        quantity="largest over smallest ‖r‖/√d by loop, over trained runs",
+        published="O(1)",
+        published_steps=None,
+        below=2.0,
+    )(_branch_ratio)
+
+
+_claims(_PAPER)
+_claims(_PAPER._replace(prefix="language_scaling_"))
 
 _of_paper(
     "fig7_norm_does_not_depend_on_loops",
