@@ -1,21 +1,17 @@
-"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the ReLU layer of its
-theorems, the stream of trained runs from loop to loop (Figures 6 to 8), and its claims on these and
-on models near their initialisation (Figures 2 to 4 and 9: `near_init.py`). Those on learning rates
-(Figure 5) are in `residual_scaling_rates.py`.
+"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the stream of trained runs
+from loop to loop (Figures 6 to 8), and its claims on these, on the ReLU layer of its theorems
+(`residual_scaling_toy.py`) and on models near their initialisation (Figures 2 to 4 and 9:
+`near_init.py`). Those on learning rates (Figure 5) are in `residual_scaling_rates.py`.
 
 result = trained([load_run("runs/A"), load_run("runs/B")])
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import chain, cycle, islice, repeat
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Generator, Tensor
 
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError, check_choice
@@ -26,7 +22,6 @@ from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.style import kind_of
-from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.run import Run
@@ -36,8 +31,9 @@ from . import near_init
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .fully_looped import collapse
 from .measuring import grouped
-from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves
+from .near_init import Near
 from .residual_scaling_rates import rates
+from .residual_scaling_toy import toy
 from .statistics import over_seeds
 
 
@@ -67,143 +63,10 @@ def measure(
     return trained(runs) if figure == "trained" else rates(runs, settings, figure, unfinished)
 
 
-TOY_WIDTH = 1024
-_ANGLES_AT = 16  # loops whose increments' cosines are taken
-_LAYERS = (1, 4, 12)  # of the looped stacks of more than one layer
-_HIGHEST = 1e3  # of the picture: exploding norms leave it
 PROMPTS = 64  # on which trained runs are followed
 _Z = 1.645  # standard errors in half a 90 % interval
-
-
-def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
-    """h ← h + ε W relu(h) in float64, W with entries N(0, 1/d), h₀ of length √d; a looped stack
-    repeats one W, a deep one draws a W for each layer (Theorems 1 and 2).
-
-    Over seeds, of states of this width d, by scaling and loops: `looped` and `deep`, ‖h_R‖/√d, and
-    `change`, that of the looped stack's output by one update of random signs, over its rate; by
-    stack `cosine`, the mean over pairs of different increments of 16 loops; and `layers`, ‖h_R‖/√d
-    of looped stacks of several layers, ε = 1/(R√U), by their number.
-    """
-    runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
-    values = {
-        part: {name: np.array([run[part][name] for run in runs]) for name in curves}
-        for part, curves in runs[0].items()
-    }
-    result = {
-        part: {name: by_seed(of) for name, of in curves.items()} for part, curves in values.items()
-    }
-    panels = _toy_panels(values, near.loops, f"h ← h + ε W relu(h), d = {width}")
-    return {"width": width, "loops": list(near.loops), **result, "panels": panels}
-
-
-def _toy_panels(
-    values: Mapping[str, Mapping[str, Floats]], loops: Sequence[int], title: str
-) -> list[Panel]:
-    """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
-    several layers; and the cosines."""
-    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
-    by_loops = partial(Panel, x_label="loops R", x=loops)
-    both = partial(by_loops, log="xy", limits=(0.5, _HIGHEST), picture="toy")
-    norms = scaling_curves(values["looped"], "looped, ")
-    norms += scaling_curves(values["deep"], "not shared, ")
-    changes = scaling_curves(values["change"], "looped, ")
-    layers = loop_curves({int(u): of for u, of in values["layers"].items()}, "U")
-    several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
-    pairs = f"{title}, mean over pairs of increments of {_ANGLES_AT} loops"
-    stacks = [*values["cosine"]]
-    cosine = Curve.of("cosine", "looped", mean_of_seeds(np.transpose([*values["cosine"].values()])))
-    bars = partial(Panel, x_names=stacks, bars=True)
-    return [
-        both("toy-norm", title, y_label=norm, curves=norms),
-        both("toy-change", title, y_label=moved, curves=changes),
-        by_loops("toy-layers", several, y_label=norm, curves=layers, log="x"),
-        bars("toy-cosines", pairs, "stack", "cosine", range(len(stacks)), [cosine]),
-    ]
-
-
-def layers(width: int, seed: int) -> Iterator[Tensor]:
-    """h₀ [d], then the weights [d, d] of one layer after another, endlessly."""
-    generator = Generator().manual_seed(seed)
-    h = torch.randn(width, generator=generator, dtype=torch.float64)
-    yield h * (math.sqrt(width) / torch.linalg.vector_norm(h))
-    while True:
-        weights = torch.randn(width, width, generator=generator, dtype=torch.float64)
-        yield weights.div_(math.sqrt(width))
-
-
-def run(weights: Iterable[Tensor], start: Tensor, loops: Tensor, scales: Tensor) -> Tensor:
-    """The last states [C, d] from the start [d], row c after loops[c] steps scaled by scales[c]."""
-    h = start.repeat(len(loops), 1)
-    for t, layer in zip(range(int(loops.max())), weights, strict=False):
-        active = t < loops
-        h[active] += scales[active, None] * (h[active].relu() @ layer.T)
-    return h
-
-
-def derivative(
-    weights: Tensor, signs: Tensor, start: Tensor, loops: Tensor, scales: Tensor
-) -> Tensor:
-    """∂h_R/∂η [C, d] at η = 0 of the looped stack with W + η S/√d, for signs S [d, d]."""
-    h, change = start.repeat(len(loops), 1), start.new_zeros(len(loops), len(start))
-    direction = signs / math.sqrt(len(start))
-    for t in range(int(loops.max())):
-        active = t < loops
-        state, scale = h[active], scales[active, None]
-        increment = (change[active] * (state > 0)) @ weights.T + state.relu() @ direction.T
-        change[active] += scale * increment
-        h[active] += scale * (state.relu() @ weights.T)
-    return change
-
-
-def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: float) -> float:
-    """The mean cosine over pairs of different increments W relu(h) among the first `count`."""
-    h, units = start, list[Tensor]()
-    for layer in islice(weights, count):
-        increment = layer @ h.relu()
-        units.append(increment / torch.linalg.vector_norm(increment))
-        h = h + scale * increment
-    cosines = torch.stack(units) @ torch.stack(units).T
-    return float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
-
-
-def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str, Any]]:
-    """The curves of one seed, by part and name."""
-    source = layers(width, seed)
-    start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
-    shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(LABELS))
-    scales = _scales([(scaling, r, 1) for scaling in LABELS for r in loops])
-    generator = Generator().manual_seed(2**62 + seed)  # a stream of random numbers of its own
-    signs = torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
-    ends = {
-        "looped": run(shared, start, counts, scales),
-        "deep": run(chain(stack, source), start, counts, scales),
-        "change": derivative(stack[0], signs, start, counts, scales),
-    }
-    curves: dict[str, dict[str, Any]] = {
-        part: dict(zip(LABELS, _lengths(states).view(len(LABELS), -1).tolist(), strict=True))
-        for part, states in ends.items()
-    }
-    curves["cosine"] = {
-        "deep none": mean_cosine(stack, start, _ANGLES_AT, 1.0),
-        "looped none": mean_cosine(shared, start, _ANGLES_AT, 1.0),
-        "looped linear": mean_cosine(shared, start, _ANGLES_AT, 1 / _ANGLES_AT),
-    }
-    curves["layers"] = {}
-    for u in _LAYERS:  # a step is a layer here: R loops are R U steps
-        scales = _scales([("factored", r, u) for r in loops])
-        states = run(cycle(stack[:u]), start, u * torch.tensor(loops), scales)
-        curves["layers"][str(u)] = _lengths(states).tolist()
-    return curves
-
-
-def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
-    """ε of each (scaling, loops, layers)."""
-    return torch.tensor([residual_scale(*row) for row in rows], dtype=torch.float64)
-
-
-def _lengths(states: Tensor) -> Tensor:
-    """The length of states [C, d] over √d: [C]."""
-    return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
+# Of the sum r of a loop's branches, by names of panels.
+_BRANCHES = {"branch": "‖r‖ / √d, r = increment / ε", "gain": "‖r‖ / norm of the state"}
 
 
 def trained(runs: Sequence[Run]) -> dict[str, Any]:
@@ -211,19 +74,20 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
 
     `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
     `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
-    if one of the two is zero at all tokens; and `apart`, its mean over pairs of different ones,
-    None if there are none. `unfinished` says what its training lacks, `collapsed` the reason why it
-    collapsed: empty if it did not, None where a curriculum of the prompts moved its loss, or
-    nothing was logged. `panels`, whose curves are of the seeds of one model: the norms by loop, the
-    cosines of each model's increments, these by the distance between two loops, and the parts of
-    the squared norm with the inner products of increments (`energy`, `products` of each run).
-    RunError if states are not finite.
+    if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
+    there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
+    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `unfinished` says what its
+    training lacks, `collapsed` the reason why it collapsed: empty if it did not, None where a
+    curriculum of the prompts moved its loss, or nothing was logged. `panels`, whose curves are of
+    the seeds of one model: the norms by loop, the cosines of each model's increments, these by the
+    distance between two loops, the parts of the squared norm with the inner products of increments
+    (`energy`, `products` of each run), and `branch` and `gain`. RunError if states are not finite.
     """
     found = {str(run.path): _followed(run) for run in runs}
     longest = 1 + max(run["loops"] for run in found.values())
     groups = grouped(runs)
     norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
-    energies = list[Panel]()
+    energies, of_branches = list[Panel](), {part: list[Curve]() for part in _BRANCHES}
     for group in groups:
         of, kind = [found[str(run.path)] for run in group.runs], kind_of(group.config.model)
         b = len({each.b for each in groups}) == len(groups) > 1  # else it tells no two apart
@@ -233,6 +97,9 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
             half = _Z * numbers(padded(of[0]["norm"]["standard_error"], longest))
             interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
         norms.append(Curve.of(group.label, kind, interval, number=number))
+        for part, curves in of_branches.items():
+            interval = mean_of_seeds([padded(run[part], longest - 1) for run in of])
+            curves.append(Curve.of(group.label, kind, interval, number=number))
         if group.b > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
             interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
@@ -248,6 +115,10 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
         *matrices,
         *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
         *energies,
+        *(
+            Panel(f"trained-{part}", title, "loop", _BRANCHES[part], range(1, longest), curves)
+            for part, curves in of_branches.items()
+        ),
     ]
     return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
 
@@ -283,7 +154,7 @@ def _followed(run: Run) -> dict[str, Any]:
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
-    raw, cosine = arrays["raw"], _mean(arrays["cosines"])
+    raw, cosine, scale = arrays["raw"], _mean(arrays["cosines"]), model.residual_scale()
     apart, products = cosine[~np.eye(b, dtype=bool)].mean(), arrays["products"].mean(0)
     curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
     first, end = curriculum(0), curriculum(max(run.step - 1, 0))
@@ -302,6 +173,8 @@ def _followed(run: Run) -> dict[str, Any]:
         "cosine": cosine.tolist(),
         "products": products.tolist(),
         "energy": _energy(products, arrays),
+        "branch": (arrays["absolute"].mean(0) / (scale * config.model.n_embd**0.5)).tolist(),
+        "gain": (arrays["relative"].mean(0) / scale).tolist(),
         "apart": None if apart is np.ma.masked else float(apart),
         "collapsed": None if moved or not losses else collapse(losses),
     }
@@ -325,7 +198,8 @@ def _mean(cosines: Floats) -> Any:
     return np.ma.masked_invalid(cosines).mean(0)
 
 
-_of_paper = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768").claim
+_PAPER = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768")
+_of_paper = _PAPER.claim
 
 
 def _values(curve: Mapping[str, Any]) -> Floats:
@@ -359,6 +233,28 @@ def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
     first, *second = (_values(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings)
     return _sized(first - sum(second), result, steps)
 
+
+def _update_ratio(evidence: Evidence, over: str) -> Estimate:
+    """The largest change by one update, with the same signs in all layers and a rate ∝ 1/√U, over
+    the smallest: of all numbers of layers at the most loops, or of loops at the most layers."""
+    result = evidence.result("residual_scaling")
+    by_layers = result["same_signs"].items()
+    changes = np.stack([_values(of) / int(u) ** 0.5 for u, of in by_layers])  # [U, seeds, R]
+    changes = changes[..., -1] if over == "layers" else changes[-1].T
+    estimate = over_seeds(changes.max(0) / changes.min(0), log=True)
+    return estimate._replace(steps=0, size=f"d = {result['width']}")
+
+
+for _over, _at in (("layers", "loops"), ("loops", "layers")):
+    _PAPER._replace(size="").claim(
+        f"proposition7_{_over}",
+        "With ε = λ/(R √U) and a rate ∝ 1/√U one update, alike in all layers, moves the output as "
+        f"far whatever the number of {_over}.",
+        "Proposition 7",
+        f"largest over smallest change of the output by {_over}, at the most {_at}",
+        published="1 (flat)",
+        below=1.25,
+    )(partial(_update_ratio, over=_over))
 
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
 for _number, _steps, _when in (
@@ -434,6 +330,13 @@ def _last_increment(evidence: Evidence) -> Estimate:
     return _over_runs(over_seeds(differences, what="run of several loops"), runs)
 
 
+def _branch_ratio(evidence: Evidence) -> Estimate:
+    """Over the runs, the largest output of the branches by loop over the smallest."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 1]
+    ratios = [max(run["branch"]) / min(run["branch"]) for run in runs]
+    return _over_runs(over_seeds(ratios, log=True, what="run of several loops"), runs)
+
+
 def _trained_norm_ratio(evidence: Evidence) -> Estimate:
     """The largest norm over the smallest, with the standard errors over prompts."""
     runs = _trained(evidence)
@@ -493,26 +396,39 @@ _of_paper(
     below=0.1,
 )(partial(_apart, sharing="non_shared"))
 
-_of_paper(
-    "fig6_trained_increments_agree",
-    "After training, too, the increments of a loop agree in direction.",
-    figure="Figures 6 and 8",
-    quantity=f"{_COSINE}, over trained runs",
-    published="mostly positive, 0.3 to 0.6",
-    published_steps=20_000,
-    above=0.1,
-)(_increments_agree)
 
-_of_paper(
-    "fig6_last_increment_agrees_less",
-    "After training the increment of the last loop agrees less with the others than they do among "
-    "themselves.",
-    figure="Figures 6 and 8",
-    quantity="mean cosine of pairs with the last loop less that of the others, over trained runs",
-    published="about 0 or below against 0.3 to 0.6",
-    published_steps=20_000,
-    below=0.0,
-)(_last_increment)
+def _claims(of_paper: Paper) -> None:
+    """The claims on trained increments that pairs of numbers and texts share."""
+    of_figures = partial(of_paper.claim, figure="Figures 6 and 8", published_steps=20_000)
+    of_figures(
+        "fig6_trained_increments_agree",
+        "After training, too, the increments of a loop agree in direction.",
+        quantity=f"{_COSINE}, over trained runs",
+        published="mostly positive, 0.3 to 0.6",
+        above=0.1,
+    )(_increments_agree)
+    of_figures(
+        "fig6_last_increment_agrees_less",
+        "After training the increment of the last loop agrees less with the others than they do "
+        "among themselves.",
+        quantity="mean cosine of pairs with the last loop less that of the others, over trained "
+        "runs",
+        published="about 0 or below against 0.3 to 0.6",
+        below=0.0,
+    )(_last_increment)
+    of_paper._replace(size="").claim(
+        "theorem3_branches_stay",
+        "After training the branches' output is of one size at every loop.",
+        figure="Theorem 3, assumption 2",
+        quantity="largest over smallest ‖r‖/√d by loop, over trained runs",
+        published="O(1)",
+        published_steps=None,
+        below=2.0,
+    )(_branch_ratio)
+
+
+_claims(_PAPER)
+_claims(_PAPER._replace(prefix="language_scaling_"))
 
 _of_paper(
     "fig7_norm_does_not_depend_on_loops",

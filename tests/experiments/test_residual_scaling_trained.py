@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from looplab.conf.schema import LoopsConfig
+from looplab.conf.schema import LoopsConfig, TaskConfig
 from looplab.evaluation import load_run
 from looplab.experiments.residual_scaling import trained
 from looplab.training import Run, train
@@ -29,7 +30,8 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
     result = trained(runs)
     names = ["trained-norms", "trained-cosines-1", "trained-cosines-2"]
     parts = ["trained-energy-1", "trained-products-1", "trained-energy-2", "trained-products-2"]
-    assert check_panels(result["panels"]) == [*names, "trained-cosines-by-distance", *parts]
+    last = ["trained-cosines-by-distance", *parts, "trained-branch", "trained-gain"]
+    assert check_panels(result["panels"]) == [*names, *last]
     panels = {panel.name: panel for panel in result["panels"]}
     for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
         b = run.config.loops.b
@@ -48,6 +50,28 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         squares = [s.stream[:, :-1].square().sum(-1).mean().item() for s in states[1:]]
         sums = np.sum([*found["energy"].values()], axis=0)
         np.testing.assert_allclose(sums[1:], squares, rtol=1e-4)
+        # The branches' sum is the increment over the factor of each.
+        lengths, scale = moves.diff(dim=0).norm(dim=-1), run.model.residual_scale()
+        branch = lengths.mean((1, 2)) / (scale * run.config.model.n_embd**0.5)
+        np.testing.assert_allclose(found["branch"][1:], branch, rtol=1e-4)
+        gain = (lengths / moves[1:].norm(dim=-1)).mean((1, 2)) / scale
+        np.testing.assert_allclose(found["gain"][1:], gain, rtol=1e-4)
         norm = panels["trained-norms"].curves[at - 1]
         assert f"b = {b}" in norm.label
         assert norm.mean[: b + 1] == found["norm"]["mean"]
+
+
+def test_texts_are_followed_at_all_their_tokens(tmp_path: Path) -> None:
+    config = tiny_config(tmp_path)
+    scaled: dict[str, Any] = {"norm": "at_readout", "residual_scaling": "factored"}
+    model = replace(config.model, injection="none", n_layer=2, n_positions=8, **scaled)
+    task = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})
+    run = train(replace(config, task=task, model=model, loops=LoopsConfig(3, 1, "all")))
+    prompts = evaluation_prompts(run.task, 64, 8, 0)
+    states = torch.stack([state.raw for state, _ in run.model.unroll(prompts, 3)])
+    (found,) = trained([load_run(run.path)])["runs"]
+    norms = states.norm(dim=-1).mean((1, 2)).detach()
+    np.testing.assert_allclose(found["norm"]["mean"], norms, rtol=1e-4)
+    branch = (states[1:].diff(dim=0) * 3 * 2**0.5).norm(dim=-1).mean((1, 2)).detach()
+    width = config.model.n_embd
+    np.testing.assert_allclose(found["branch"][1:], branch / width**0.5, rtol=1e-4)

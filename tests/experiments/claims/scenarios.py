@@ -72,6 +72,33 @@ def last_increment(value: float) -> Evidence:
     return evidence(residual_scaling={"runs": runs})
 
 
+def one_size(ratio: float) -> Evidence:
+    """Two trained runs, of which the branches of the last loop are `ratio` times as large."""
+    runs = []
+    for loops, factor in ((4, 0.99), (8, 1.01)):
+        branch = [*[1.0] * (loops - 1), ratio * factor]
+        about = {"what": f"R = {loops}", "unfinished": [], "step": 400, "scaling": "factored"}
+        runs.append({**about, "loops": loops, "branch": branch})
+    return evidence(residual_scaling={"runs": runs})
+
+
+def updated(over: str) -> Made:
+    """Changes of two seeds at a rate of 1/√U; those of the most layers, or loops, are `ratio` times
+    as large."""
+
+    def made(ratio: float) -> Evidence:
+        factors = {"layers": [[1.0, 1.0], [ratio, ratio]], "loops": [[1.0, ratio]] * 2}[over]
+        same = {
+            str(U): {"by_seed": [[U**0.5 * f * n for f in row] for n in (1.0, 1.01)]}
+            for U, row in zip((1, 4), factors, strict=True)
+        }
+        for row in same["4"]["by_seed"][:1]:
+            row[-1] *= 1.01  # so that a ratio has a spread
+        return evidence(residual_scaling={"same_signs": same, "width": 8})
+
+    return made
+
+
 def damped(ratio: float) -> Evidence:
     """The norms of two seeds with few and with many loops, after ten steps."""
     by_seed = [[[1.0], [ratio * factor]] for factor in (0.99, 1.01)]
@@ -158,6 +185,9 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
     "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
     "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
+    "scaling_theorem3_branches_stay": (one_size, 1.1, 3.0),
+    "scaling_proposition7_layers": (updated("layers"), 1.1, 1.6),
+    "scaling_proposition7_loops": (updated("loops"), 1.1, 1.6),
     "fully_looped_LT_ai_like_LT_i": (connected("LT_ai", "LT_i"), 1.0, 1.4),
     "fully_looped_FLT_res_above_FLT": (connected("FLT_res", "FLT"), 1.2, 0.8),
     "fully_looped_grouped_keeps": (attentions("grouped"), 1.0, 1.4),

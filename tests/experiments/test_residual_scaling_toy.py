@@ -1,7 +1,7 @@
 """The toy model against a recursion in plain Python."""
 
 import math
-from itertools import islice, product, repeat
+from itertools import cycle, islice, product, repeat
 
 import numpy as np
 import pytest
@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from looplab.experiments.near_init import Near
-from looplab.experiments.residual_scaling import derivative, layers, mean_cosine, run, toy
+from looplab.experiments.residual_scaling_toy import (
+    derivative,
+    extreme,
+    layers,
+    mean_cosine,
+    run,
+    toy,
+)
 
 D = 6
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
@@ -46,19 +53,64 @@ def test_stacks_are_the_recursion() -> None:
     assert start.tolist() == h
 
 
-def test_derivative_is_that_of_the_recursion() -> None:
-    h, (layer,) = drawn(1)
+@pytest.mark.parametrize("count", [1, 2])
+def test_derivative_is_that_of_the_recursion(count: int) -> None:
+    """Of one layer and of two, each with signs of its own."""
+    h, stack = drawn(count)
     generator = torch.Generator().manual_seed(5)
-    signs = torch.randint(2, (D, D), generator=generator).double() * 2 - 1
-    start, weights = torch.tensor(h).double(), torch.tensor(layer).double()
-    loops, scales = torch.tensor([1, 4]), torch.tensor([1.0, 0.3], dtype=torch.float64)
-    found = derivative(weights, signs, start, loops, scales)
-    for row, (count, scale) in enumerate(((1, 1.0), (4, 0.3))):
+    signs = torch.randint(2, (count, D, D), generator=generator).double() * 2 - 1
+    start, weights = torch.tensor(h).double(), torch.tensor(stack).double()
+    steps, scales = torch.tensor([count, 4 * count]), torch.tensor([1.0, 0.3], dtype=torch.float64)
+    found = derivative(cycle(weights), cycle(signs), start, steps, scales)
+    for row, (loops, scale) in enumerate(((1, 1.0), (4, 0.3))):
         ends = []
         for eta in (-1e-6, 1e-6):
             moved = (weights + eta / math.sqrt(D) * signs).tolist()
-            ends.append(np.array(plain([moved] * count, h, scale)[-1]))
+            ends.append(np.array(plain(moved * loops, h, scale)[-1]))
         assert found[row].tolist() == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-5, abs=1e-8)
+
+
+def test_updates_along_a_gradient_grow_like_the_root_of_the_layers() -> None:
+    """Signs of a gradient agree between layers, random ones of their own do not; the latter's
+    changes are orthogonal (Proposition 7)."""
+    width, R = 256, 4
+    start, *stack = islice(layers(width, 0), 13)
+    generator = torch.Generator().manual_seed(1)
+    random = torch.randint(2, (12, width, width), generator=generator).double() * 2 - 1
+    loss = torch.randn(width, generator=generator, dtype=torch.float64)
+    grown = {}
+    for U in (1, 12):
+        steps, scale = torch.tensor([R * U]), _scale(1 / (R * math.sqrt(U)))
+        weights = [layer.clone().requires_grad_() for layer in stack[:U]]
+        h = start
+        for layer in weights * R:
+            h = h + float(scale) * layer @ h.relu()
+        (h @ loss).backward()
+        of_gradient = [layer.grad.sign() for layer in weights if layer.grad is not None]
+        for name, signs in (
+            ("gradient", of_gradient),
+            ("same", [random[0]] * U),
+            ("own", [*random[:U]]),
+        ):
+            moved = derivative(cycle(stack[:U]), cycle(signs), start, steps, scale)
+            grown[name, U] = float(moved.norm())
+    ratios = {name: grown[name, 12] / grown[name, 1] for name in ("gradient", "same", "own")}
+    expected = {"gradient": math.sqrt(12), "same": math.sqrt(12), "own": 1.0}
+    assert ratios == pytest.approx(expected, rel=0.2)
+
+
+def test_extreme_gains_of_the_cone_are_those_of_all_its_vectors() -> None:
+    """In the plane, where all v ≥ 0 of length 1 can be tried."""
+    angles = torch.linspace(0, math.pi / 2, 10_001, dtype=torch.float64)
+    vectors = torch.stack((angles.cos(), angles.sin()))
+    for seed in range(5):
+        _, weights = islice(layers(2, seed), 2)
+        gains = (weights @ vectors).norm(dim=0)
+        for largest, wanted in ((True, gains.max()), (False, gains.min())):
+            starts = torch.eye(2).double() + 0.01
+            found = [weights @ extreme(weights, start, largest) for start in starts]
+            best = max if largest else min
+            assert best(float(each.norm()) for each in found) == pytest.approx(float(wanted), 1e-4)
 
 
 def test_mean_cosine_is_over_pairs_of_different_increments() -> None:
@@ -91,6 +143,9 @@ def test_the_parts_are_put_together_by_name() -> None:
         ends = run(stack[:12] * 4, start, torch.tensor([48]), _scale(1 / (4 * math.sqrt(12))))
         found = result["layers"]["12"]["by_seed"][seed][2]
         assert found == pytest.approx(_length(ends))
+        for part in ("same_signs", "own_signs"):
+            of_one = result["change"]["linear"]["by_seed"][seed]
+            assert result[part]["1"]["by_seed"][seed] == pytest.approx(of_one)
         cosine = mean_cosine(repeat(stack[0]), start, 16, 1 / 16)
         assert result["cosine"]["looped linear"]["by_seed"][seed] == pytest.approx(cosine)
 
