@@ -24,7 +24,7 @@ from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
 
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
-ALSO_UNFINISHED = ("residual_scaling", "fully_looped")
+ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
 RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
     *(

@@ -48,7 +48,7 @@ _METRICS = {  # of metrics.jsonl, and what they are
     "head_grad_norm": "gradient norm of the head, before clipping",
 }
 _NORMS = tuple(name for name in _METRICS if name != "loss")
-_OF_RUN = ("error", "initial", "left", "collapse", *_NORMS)
+_OF_RUN = ("error", "initial", "left", "collapse", "swing", *_NORMS)
 
 
 def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
@@ -104,9 +104,11 @@ def measure(
 
     `variants` has by connectivity and K what is known of each seed, None where its run diverged or
     is not finished: the `error`; of pairs the `initial` one, and `left`, the step that leaves the
-    plateau (None: never); `collapse`, the reason (empty: it did not); and the norms, at the end of
-    training. Its `curves` are the smoothed norms and loss over the error of predicting zero, the
-    mean over seeds, at `points`, counted from 1. `loops` are those above one.
+    plateau (None: never); `collapse`, the reason (empty: it did not); `swing`, the standard
+    deviation of the change of the last loop's log residual norm over a step, from step 50 on; and
+    the norms, at the end of training. Its `curves` are the smoothed norms and loss over the error
+    of predicting zero, the mean over seeds, at `points`, counted from 1. `loops` are those above
+    one.
     """
     found = {_place(run.config): run for run in runs}
     configs = {_place(each): each for each in (*(run.config for run in runs), *unfinished)}
@@ -172,6 +174,7 @@ def _of_run(
         "initial": initial,
         "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
         "collapse": collapse(log["loss"], error, plain),
+        "swing": float(np.diff(np.log(log["last_residual"]))[_SETTLED:].std()),
         **{name: float(log[name][at_end].mean()) for name in _NORMS if name in log},
     }
 
@@ -290,13 +293,18 @@ def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
     return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
 
 
-def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
-    """The residual norm after the first loop at the most loops over that at the fewest, on
-    texts."""
+def _grows(evidence: Evidence, variant: str, name: str) -> Estimate:
+    """A quantity at the most loops over that at the fewest, of the same seeds."""
     result = evidence.result("fully_looped")
-    _texts(evidence, variant)
-    few, many = (_of_cell(result, variant, place, "first_residual") for place in (0, -1))
+    evidence.where(connectivity=variant)
+    few, many = (_of_cell(result, variant, place, name) for place in (0, -1))
     return over_seeds(many / few, log=True)
+
+
+def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
+    """The residual norm after the first loop, on texts."""
+    _texts(evidence, variant)
+    return _grows(evidence, variant, "first_residual")
 
 
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
@@ -379,6 +387,28 @@ _PAIRS.claim(
     published="1.003 (1.047 / 1.044 bits per byte, 9 loops)",
     below=1.1,
 )(partial(_error_ratio, variant="LT_ai", over="LT_i"))
+
+for _variant, _worse in (
+    ("LT_ai", "1.11 (perplexity 73.59 / 66.11, 9 loops against 3)"),
+    ("FLT_res", "collapses"),
+):
+    _PAIRS.claim(
+        f"{_variant}_worsens",
+        f"With more loops {_variant} gets worse.",
+        figure="Table 1" if _variant == "LT_ai" else "Figure 4",
+        quantity=f"final error, the most loops over the fewest, {_variant}",
+        published=_worse,
+        above=1.0,
+    )(partial(_grows, variant=_variant, name="error"))
+    _PAIRS.claim(
+        f"{_variant}_swings",
+        f"In training the stream of {_variant} swings more the more loops it has.",
+        figure="Figures 6 and 7",
+        quantity="spread of the residual norm's change over a step, the most loops over the "
+        f"fewest, {_variant}",
+        published="oscillates, then collapses",
+        above=1.0,
+    )(partial(_grows, variant=_variant, name="swing"))
 
 
 def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:

@@ -1,5 +1,7 @@
 """The fully looped connectivities: their plateaus and collapses, and their norms in training."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,8 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert many["collapse"][0] == ""
     assert "above its best" in many["collapse"][1]
     assert few["initial"] == few["left"] == [None, None]
+    # One change of 349 is log 99, the others none.
+    assert few["swing"] == pytest.approx([math.log(99) * math.sqrt(348) / 349] * 2)
     panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
     assert [panel.x for panel in panels] == [[1, 2, 4]] * 6
     # Logs of an earlier version, without the norms of attention and head.
