@@ -31,6 +31,7 @@ RUN_MEASURES = (
         "length",
         "difficulty",
         "halting",
+        "inference",
         "language_test_loops",
         "language_iso_depth",
         "time_to_quality",

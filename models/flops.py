@@ -30,10 +30,12 @@ class PassCosts(NamedTuple):
         return (loops + 2 * grad_loops) * self.loop + 3 * outside
 
 
-def pass_costs(model: Model, tokens: int) -> PassCosts:
+def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCosts:
     """Matrix products and attention of sequences of so many tokens: two FLOPs for each weight and
-    token, and 4 tokens · n_embd for each token and layer (arXiv 2604.21106). A window of attention,
-    norms and activations are not counted, nor is a text's embedding, which multiplies nothing."""
+    token, and 4 tokens · n_embd for each token and layer (arXiv 2604.21106); with `context`, that
+    many tokens are attended to in place of the sequence's own, as by one token after a cache. A
+    window of attention, norms and activations are not counted, nor is a text's embedding, which
+    multiplies nothing."""
     spec, weights = model.spec, dict(model.named_parameters())
     layers = spec.n_layer if spec.family == "standard" else 1
     blocks = 1 if spec.family == "standard" else spec.n_layer
@@ -54,7 +56,7 @@ def pass_costs(model: Model, tokens: int) -> PassCosts:
             read_out += size
     if spec.tied_head:
         read_out += spec.rows * spec.n_embd
-    attention = 4 * tokens**2 * spec.n_embd
+    attention = 4 * tokens * (context or tokens) * spec.n_embd
     return PassCosts(
         2 * tokens * start + spec.prelude * attention,
         2 * tokens * loop + blocks * attention,

@@ -19,7 +19,7 @@ from .operations import Cache, Operations, using
 from .previous_token import set_previous_token_head
 from .queries import Layout, Queries
 from .readers import PromptBatch, make_reader
-from .segment import Segment, Span, run_segment
+from .segment import Segment, Span, make_steps, run_segment
 from .spec import ModelSpec
 
 _POSITION_STD = 0.02  # as nanoGPT has it
@@ -142,14 +142,20 @@ class Model(nn.Module):
             )
         layout = cache.layout(tokens.shape[1], tokens.device)
         context = StepContext(self.residual_scale(), layout=layout)
-        with (
-            using(cache.operations(self.operations)),
-            _products_in(self.compute_dtype, tokens.device),
-        ):
+        operations = cache.operations(self.operations)
+        with using(operations), _products_in(self.compute_dtype, tokens.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
+            first = operations.next
+
+            def step_in_place(s: LoopState, e: Tensor, t: int, context: StepContext) -> LoopState:
+                operations.next = first
+                return self.loop.step(s, e, t, context)
+
+            shares = cache.shared and self.spec.family != "standard"
+            step = step_in_place if shares else self.loop.step
             # In plain PyTorch: other backends have kernels for whole prompts alone.
-            _, streams = run_segment(
-                self.loop, self.loop.start(e), e, Span(0, loops, keep=1), context
+            _, streams = make_steps(
+                self.loop, self.loop.start(e), e, Span(0, loops, keep=1), context, step
             )
             logits = self._predict(streams, layout)[0]
         cache.length = length

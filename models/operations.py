@@ -122,11 +122,19 @@ def attend(heads: Tensor, mask: Tensor | None) -> Tensor:
 
 class Cache:
     """The keys and values of every attention of a pass, in the order in which a pass computes them:
-    those of each layer in each loop, since a loop has other ones than the loop before."""
+    those of each layer in each loop, since a loop has other ones than the loop before. With
+    `shared` those of each layer in its last loop alone, which later tokens read in all of theirs
+    (arXiv 2502.05171)."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
+        self.shared = shared
         self.length = 0  # tokens so far
-        self.entries: list[tuple[Tensor, Tensor]] = []
+        self.entries: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all keys and values."""
+        return sum(part.nbytes for entry in self.entries.values() for part in entry)
 
     def layout(self, tokens: int, device: torch.device) -> Layout:
         """The layout of this many further tokens: each attends to all before it and to itself."""
@@ -141,10 +149,12 @@ class Cache:
 
 class CachedOperations(Operations):
     """Operations whose attention reads the keys and values of earlier tokens too, and keeps those
-    of the new ones."""
+    of the new ones. `next` is the entry of the next attention: set back, it is written again, and
+    earlier tokens have there what they had before the pass."""
 
     def __init__(self, cache: Cache, plain: Operations) -> None:
-        self._cache, self._plain, self._next = cache, plain, 0
+        self._cache, self._plain, self.next = cache, plain, 0
+        self._before = dict(cache.entries) if cache.shared else cache.entries
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
         return self._plain.linear(x, layer)
@@ -154,12 +164,10 @@ class CachedOperations(Operations):
 
     def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
         query, key, value = heads.unbind(0)
-        entries, number = self._cache.entries, self._next
-        self._next += 1
-        if number < len(entries):
-            old_key, old_value = entries[number]
+        number = self.next
+        self.next += 1
+        if number in self._before:
+            old_key, old_value = self._before[number]
             key, value = torch.cat((old_key, key), dim=2), torch.cat((old_value, value), dim=2)
-            entries[number] = key, value
-        else:
-            entries.append((key, value))
+        self._cache.entries[number] = key, value
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

@@ -42,11 +42,11 @@ def generate(run: Run, prompt: str, settings: Generation) -> str:
     if most is not None and loops > most:
         raise ConfigError("loops", f"is {loops}, and the model makes at most {most}")
     generator = Generator().manual_seed(settings.seed)
-    tokens, cache, new = list(first), Cache(), list(first)
+    tokens, cache, new = list(first), Cache(settings.shared), list(first)
     for _ in range(settings.tokens):
         if cache.length + len(new) > model.spec.n_positions:
             kept = model.spec.n_positions // 2
-            cache, new = Cache(), [first[0], *tokens[-kept:]]
+            cache, new = Cache(settings.shared), [first[0], *tokens[-kept:]]
         logits = model.continue_text(torch.tensor([new], device=device), loops, cache)[0, -1]
         if settings.temperature:
             probabilities = (logits.float().cpu() / settings.temperature).softmax(0)

@@ -16,4 +16,7 @@ class Generation:
     )
     seed: int = setting(0, "of the draws", at_least=0)
     loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
+    shared: bool = setting(
+        False, "whether all loops read the keys and values that earlier tokens have in their last"
+    )
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)

@@ -6,11 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Generator
 
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
+from looplab.experiments import inference
 from looplab.experiments import language_iso_depth as iso_flop
 from looplab.experiments import language_test_loops as useful_loops
+from looplab.experiments.claims import Evidence
+from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
+from looplab.tasks.language import Language
+from tests.experiments.claims.of_texts import language
 from tests.experiments.texts import give, run
 
 _SETTINGS = EvaluationConfig(resamples=40)
@@ -101,3 +108,34 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
         assert all(value > 0 for value in by_r.values())
     budgets = {f"{round(math.log10(p['flops']) * 4) / 4:g}" for p in result["points"]}
     assert set(result["minima"]) <= budgets
+
+
+def test_inference() -> None:
+    """Of a looped model of two layers, one before and one after them, and of a standard one."""
+    task = Language(dims=1, tokens="bytes")
+    shape: dict[str, Any] = {"n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 8}
+    outside: dict[str, Any] = {"family": "looped", "injection": "concat", "prelude": 1, "coda": 1}
+    runs = []
+    for settings in (outside, {"family": "standard", "injection": "none"}):
+        spec = ModelSpec(dims=1, vocabulary=257, block="flt", **settings, **shape)
+        own = ModelConfig(block="flt", **settings, **shape)
+        loops = LoopsConfig(b=3, T=1, grad_loops="all")
+        for seed in (0, 1):
+            model, generator = Model(spec), Generator().manual_seed(seed)
+            for parameter in model.parameters():  # initially all loops are the same
+                parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
+            made = run(f"{own.family}-{seed}", seed, model, model_config=own, loops=loops)
+            runs.append(replace(made, task=task))
+    result = _plain(inference.measure(runs, replace(_SETTINGS, prompts=10)))
+    (standard, looped), caches = result["groups"], ("own", "shared")
+    assert (standard["loops"], looped["loops"]) == (1, 3)
+    layer = 2 * 4 * 16  # bytes of keys and values, float32
+    assert [standard[cache]["bytes"] for cache in caches] == [2 * layer, 2 * layer]
+    assert [looped[cache]["bytes"] for cache in caches] == [8 * layer, 4 * layer]
+    assert standard["own"]["bits"] == standard["shared"]["bits"]
+    assert looped["own"]["flops"] > standard["own"]["flops"]
+    assert all(min(group[cache].values()) > 0 for group in result["groups"] for cache in caches)
+    found = inference.sharing_is_cheap(Evidence(language(2.0, 3), {"inference": result}))
+    assert found.mean == pytest.approx(looped["shared"]["bits"] / looped["own"]["bits"])
+    assert found.mean != 1
+    assert found.seeds == 2

@@ -85,7 +85,7 @@ def test_a_text_is_continued(
     assert "bits per byte" in capsys.readouterr().out
     monkeypatch.chdir(here)
     Path("text.txt").unlink()  # the model needs it no more
-    assert run.main([*words, "temperature=0", "loops=3"]) == 0
+    assert run.main([*words, "temperature=0", "loops=3", "shared=true"]) == 0
     assert run.main([*words[:2], f"prompt={'x' * 20}"]) == 2
     assert (
         "prompt is 21 tokens with the start token, and the model has 16" in capsys.readouterr().err

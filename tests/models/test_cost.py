@@ -14,6 +14,7 @@ from looplab.models import Model, ModelSpec
 from looplab.models.backends import vmap_backend
 from looplab.models.flops import pass_costs
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.operations import Cache
 from looplab.models.segment import Span, run_segment
 from looplab.tasks import Prompts
 from tests.models.small import as_double, draw_prompts, make_model, saved_bytes
@@ -74,6 +75,19 @@ def test_each_loop_in_the_loss_is_read_out() -> None:
     costs = pass_costs(model, _TOKENS)
     further = costs.of_step(3, 3, window=3) - costs.of_step(3, 3, window=1)
     assert counted(3) - counted(1) == pytest.approx(further)
+
+
+def test_a_token_after_a_cache_attends_to_all_tokens() -> None:
+    """PyTorch's counter leaves out the fused attention: of three loops, one layer before and one
+    after them."""
+    model, cache = _model(injection="concat", prelude=1, coda=1), Cache()
+    tokens = torch.zeros(1, _TOKENS, dtype=torch.int64)
+    model.continue_text(tokens[:, 1:], 3, cache)
+    with FlopCounterMode(display=False) as counter:
+        model.continue_text(tokens[:, :1], 3, cache)
+    attention = (3 * model.spec.n_layer + 2) * 4 * _TOKENS * model.spec.n_embd
+    found = pass_costs(model, 1, context=_TOKENS).forward(3)
+    assert found == counter.get_total_flops() + attention
 
 
 def test_pairs_have_a_read_in() -> None:

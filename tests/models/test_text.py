@@ -74,6 +74,33 @@ def test_logits_are_those_of_the_tokens_so_far(name: str) -> None:
     assert torch.allclose(torch.cat(parts, dim=1), logits[-1], atol=2e-5)
 
 
+@pytest.mark.parametrize("name", _LOOPS)
+def test_loops_may_share_keys_and_values(name: str) -> None:
+    """A text read at once has the same logits, and takes the bytes of one loop. Later tokens read
+    what the last loop left, as if each loop had left that; of one loop, and of layers that differ,
+    all is the same. Bit for bit."""
+    model, xs = _model(name), _prompts().xs
+    before, layers = model.spec.prelude, model.spec.n_layer
+    own, shared, once = Cache(), Cache(shared=True), Cache()
+    first = model.continue_text(xs[:, :20], 3, own)
+    assert torch.equal(model.continue_text(xs[:, :20], 3, shared), first)
+    if name == "standard":
+        assert shared.bytes == own.bytes
+    else:
+        model.continue_text(xs[:, :20], 1, once)
+        assert shared.bytes == once.bytes
+        per_layer = own.bytes // len(own.entries)
+        assert own.bytes - shared.bytes == 2 * layers * per_layer
+        for place in range(before, before + 2 * layers):
+            own.entries[place] = own.entries[before + 2 * layers + (place - before) % layers]
+    rest = model.continue_text(xs[:, 20:], 3, own)
+    assert torch.equal(model.continue_text(xs[:, 20:], 3, shared), rest)
+    of_one = [Cache(), Cache(shared=True)]
+    for part in xs.split(12, dim=1):
+        found = [model.continue_text(part, 1, cache) for cache in of_one]
+        assert torch.equal(*found)
+
+
 def test_the_head_may_be_the_embedding() -> None:
     tied, own = _model("looped", tied_head=True), _model("looped")
     names = dict(tied.named_parameters())

@@ -100,3 +100,13 @@ def shared(ratio: float) -> Any:
         for budget in (12, 13)
     }
     return evidence(language(2.0, 8), language_iso_depth={"minima": minima})
+
+
+def inference(ratio: float) -> Any:
+    """A model whose bits per byte are so many times as many where its loops share keys and values;
+    and one of one loop."""
+    groups = [
+        {"loops": loops, "shared_over_own": number(value)}
+        for loops, value in ((1, 1.0), (8, ratio))
+    ]
+    return evidence(language(2.0, 8), inference={"groups": groups})

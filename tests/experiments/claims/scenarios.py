@@ -10,7 +10,7 @@ from looplab.experiments.claims import Evidence, Measured
 from looplab.experiments.definition import load, members_of
 
 from .of_runs import raced
-from .of_texts import iso_flop, loops_of, rates, shared, useful
+from .of_texts import inference, iso_flop, loops_of, rates, shared, useful
 from .synthetic import DIMS, Made, evidence, seeds
 
 
@@ -209,6 +209,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_scaling_linear_rate_stays": (rates("move", "linear"), -0.1, -3.0),
     "language_last_loop_keeps": (useful("last", "beyond"), 1.0, 1.2),
     "language_all_loops_are_reached_sooner": (useful("both", "all_over_last"), 0.5, 1.5),
+    "inference_sharing_is_cheap": (inference, 1.001, 1.05),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),

@@ -1,0 +1,132 @@
+"""What a token costs language models of about equal loss at inference, and the error of keys and
+values that loops share.
+
+result = measure(runs, EvaluationConfig(prompts=128))
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import product
+from operator import attrgetter, itemgetter
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.text.scores import bits_per_byte, blocks
+from looplab.models import Model
+from looplab.models.flops import pass_costs
+from looplab.models.operations import Cache
+from looplab.tasks.language import Language
+from looplab.training.objective import error
+from looplab.training.run_folder.run import Run
+
+from .claims import Estimate, Evidence, NotMeasured, claim
+from .measuring import SeedGroup, estimate, grouped
+
+_BATCHES, _REPEATS = (1, 8, 32), 5
+_CACHES = {"own": "each loop's own keys and values", "shared": "shared over loops"}
+_QUANTITIES = {
+    "bits": "bits per byte",
+    "flops": "FLOPs of the last token",
+    "bytes": "bytes of keys and values a token",
+    **{f"speed_{batch}": f"tokens a second, batch {batch}" for batch in _BATCHES},
+}
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Let language models read the first `settings.prompts` blocks of the held-out text as in
+    generation, token by token, with keys and values of each loop's `own` and `shared` over loops.
+
+    Each of the `groups` has its `loops` (1 of a standard model), with either cache its `bits` per
+    byte, the `flops` of a block's last token, the `bytes` a token and, by batch, the tokens a
+    second on so many `threads` (`speed_1`); `shared_over_own` is the ratio of bits per byte.
+    """
+    found = grouped(runs)
+    speeds = _speeds(found)
+    groups = [_of_group(each, settings, speeds) for each in found]
+    groups.sort(key=itemgetter("loops"))
+    loops = [group["loops"] for group in groups]
+    panels = []
+    for name, label in _QUANTITIES.items():
+        curves = [
+            Curve(
+                label=words, kind="looped", mean=[each[cache][name] for each in groups], name=cache
+            )
+            for cache, words in _CACHES.items()
+        ]
+        limits = (None if name == "bits" else 0, None)
+        panels.append(
+            Panel(name, "", "loops", label, loops, curves, limits=limits, picture="inference")
+        )
+    return {"groups": groups, "threads": torch.get_num_threads(), "panels": panels}
+
+
+def _speeds(groups: Sequence[SeedGroup]) -> dict[tuple[str, str, int], float]:
+    """Tokens a second of each group's first model, by its label, cache and batch: all take turns,
+    and medians count."""
+    seconds = defaultdict(list)
+    for _, group, cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
+        text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
+        begin = perf_counter()
+        _read(group.runs[0].model, text, group.b, Cache(shared=cache == "shared"))
+        seconds[group.label, cache, batch].append((perf_counter() - begin) / text.numel())
+    return {variant: 1 / median(times) for variant, times in seconds.items()}
+
+
+def _of_group(
+    group: SeedGroup, settings: EvaluationConfig, speeds: dict[tuple[str, str, int], float]
+) -> dict[str, Any]:
+    task, points = group.task, group.config.task.points
+    assert isinstance(task, Language)
+    documents, most = task.corpus.texts["held_out"], settings.prompts * points
+    prompts = blocks(documents, task.tokenizer, points, most, "held_out")
+    counted = torch.from_numpy(task.tokenizer.lengths() > 0)[prompts.ys]
+    flops = pass_costs(group.runs[0].model, 1, context=points).forward(group.b)
+    costs, columns = {}, []
+    for name in _CACHES:
+        nats = []
+        for run in group.runs:
+            cache = Cache(shared=name == "shared")
+            logits = _read(run.model, prompts.xs, group.b, cache)
+            nats.append((error("next_token", logits, prompts.ys).double() * counted).sum(1))
+        columns.append(bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.tokenizer).T)
+        costs[name] = {
+            "bits": float(columns[-1].mean()),
+            "flops": flops,
+            "bytes": cache.bytes / prompts.xs.numel(),
+            **{f"speed_{batch}": speeds[group.label, name, batch] for batch in _BATCHES},
+        }
+    both = np.stack(columns, axis=-1)  # [seeds, blocks, caches]
+    ratio = estimate([both], settings, lambda means: means[0][..., 1] / means[0][..., 0], log=True)
+    loops = 1 if group.family == "standard" else group.b
+    return {"label": group.label, "loops": loops, "shared_over_own": ratio, **costs}
+
+
+def _read(model: Model, text: Tensor, loops: int, cache: Cache) -> Tensor:
+    """The logits [B, S, vocabulary] of texts [B, S], token by token."""
+    parts = [model.continue_text(token, loops, cache) for token in text.split(1, dim=1)]
+    return torch.cat(parts, dim=1)
+
+
+@claim(
+    "inference_sharing_is_cheap",
+    "Sharing keys and values over loops costs a looped language model less than 1 % of its bits "
+    "per byte.",
+    source="arXiv 2502.05171, on sharing the cache of keys and values",
+    quantity="bits per byte with keys and values shared over loops, over those with each loop's "
+    "own; the largest over models",
+    below=1.01,
+)
+def sharing_is_cheap(evidence: Evidence) -> Estimate:
+    groups = evidence.result("inference", "groups")
+    found = [Estimate.read(each["shared_over_own"]) for each in groups if each["loops"] > 1]
+    if not found:
+        raise NotMeasured("no model with several loops")
+    evidence.where(name="language")
+    return max(found, key=attrgetter("high"))
