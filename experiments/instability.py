@@ -35,7 +35,9 @@ def measure(
         if len(found) < run.step:
             raise RunError(f"{run.path} logged less than training.log_every=1 does")
         norms.setdefault(_name(run.config), []).append(found)
-    largest = {name: [each.max() / np.median(each) for each in of] for name, of in norms.items()}
+    largest = {
+        name: [float(each.max() / np.median(each)) for each in of] for name, of in norms.items()
+    }
     early = [_name(config) for config in unfinished]
     exploded = {
         name: sum(value > _EXPLODES for value in of) + early.count(name)

@@ -19,8 +19,8 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper, finite
-from .evidence import groups, over_examples
-from .fully_looped import ERROR, collapse, final_error, initial_error
+from .evidence import Errors, groups, over_examples
+from .fully_looped import ERROR, bits, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 from .statistics import absolute, half_width, over_seeds
@@ -292,21 +292,12 @@ _claims(
 )
 
 
-@_PAPER._replace(prefix="scaling_fig5_", size="U = 12 to 48, d = 768").claim(
-    "one_rate_serves_all",
-    "With λ/(R √U) one base rate is near the best for every number of layers and of loops.",
-    figure="Figure 5",
-    quantity="error at the one rate that is best for all over the least of any rate, the largest "
-    "over U and R",
-    published="near the best for all three depths",
-    below=1.1,
-)
-def one_rate_serves_all(evidence: Evidence) -> Estimate:
+def _one_rate_serves_all(evidence: Evidence, of: Errors) -> Estimate:
     """Seed by seed; the one rate is that of the least geometric mean over U and R."""
     cells: dict[tuple[int, int], dict[float, Floats]] = {}
     for each in groups(evidence, residual_scaling="factored"):
         by_rate = cells.setdefault((each.config.model.n_layer, each.b), {})
-        by_rate[each.config.training.learning_rate] = over_examples(each).mean(1)
+        by_rate[each.config.training.learning_rate] = of(each).mean(1)
     tried = sorted(set.intersection(*map(set, cells.values())))
     if len(cells) < 3 or len(tried) < 3:
         raise NotMeasured("too few layers, loops or rates whose runs all came through")
@@ -315,3 +306,40 @@ def one_rate_serves_all(evidence: Evidence) -> Estimate:
     if shared in (0, len(tried) - 1):
         raise NotMeasured("the best rate for all is the outermost that was tried")
     return over_seeds((errors[:, shared] / errors.min(1)).max(0), log=True)
+
+
+def _one_rate_is_the_highest(evidence: Evidence) -> Estimate:
+    """Seed by seed; a run that learned nothing is none of the evidence's."""
+    highest: dict[int, dict[tuple[int, int], float]] = {}
+    for config in (member.config for member in evidence.where(residual_scaling="factored")):
+        cell, rate = (config.model.n_layer, trained_loops(config)), config.training.learning_rate
+        of_seed = highest.setdefault(config.seed, {})
+        of_seed[cell] = max(rate, of_seed.get(cell, 0.0))
+    tried = max(member.config.training.learning_rate for member in evidence.members)
+    if any(tried in of_seed.values() for of_seed in highest.values()):
+        raise NotMeasured("a model learns at the highest rate that was tried, too")
+    return over_seeds([max(of.values()) / min(of.values()) for of in highest.values()], log=True)
+
+
+for _prefix, _size, _what, _error_of, _near in (
+    ("scaling_fig5_", "U = 12 to 48, d = 768", "error", over_examples, 1.1),
+    ("language_scaling_", "12 to 48 layers, d = 768", "bits per byte", bits, 1.01),
+):
+    _of_rates = partial(_PAPER._replace(prefix=_prefix, size=_size).claim, figure="Figure 5")
+    _of_rates(
+        "one_rate_serves_all",
+        "With λ/(R √U) one base rate is near the best for every number of layers and of loops.",
+        quantity=f"{_what} at the one rate that is best for all over the least of any rate, the "
+        "largest over U and R",
+        published="near the best for all three depths",
+        below=_near,
+    )(partial(_one_rate_serves_all, of=_error_of))
+    _of_rates(
+        "one_rate_is_the_highest",
+        "With λ/(R √U) the highest base rate at which a model learns is one for every number of "
+        "layers and of loops.",
+        quantity="highest base rate at which a model learns, the largest over U and R over the "
+        "least",
+        published="diverges earlier at the most layers and loops",
+        below=2.0,  # a step of the grid of rates
+    )(_one_rate_is_the_highest)
