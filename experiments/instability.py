@@ -26,9 +26,10 @@ _EXPLODES = 100.0  # times the run's median: of plain trainings the largest grad
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
-    """The gradients of each training. By its name, of the window T or the cure: `largest`, the
-    largest norm over the median one, of each seed, and `exploded`, of how many seeds it is above
-    100 or the training ended early. RunError for runs without the norms of each step."""
+    """The gradients of trainings of so many `steps` and `dims`. By name, of the window T or the
+    cure: `largest`, the largest norm over the median one, of each seed, and `exploded`, of how many
+    seeds it is above 100 or the training ended early. RunError for runs without the norms of each
+    step."""
     norms: dict[str, list[Floats]] = {}
     for run in runs:
         found = np.array([record["grad_norm"] for record in logged(run)], dtype=np.float64)
@@ -50,7 +51,8 @@ def measure(
         curves.append(Curve.of(label, name, mean_of_seeds(np.array(of)), name=name))
     title, x = "norm of the gradient, before clipping", range(1, 1 + max(run.step for run in runs))
     panel = Panel("gradients", title, "step", "norm of the gradient", x, curves, log="y")
-    return {"largest": largest, "exploded": exploded, "panels": [panel]}
+    about = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
+    return {**about, "largest": largest, "exploded": exploded, "panels": [panel]}
 
 
 def _name(config: Config) -> str:
@@ -66,14 +68,15 @@ def _name(config: Config) -> str:
 def _largest(evidence: Evidence, cure: str = "") -> Estimate:
     """The largest gradient over the median one with a cure; without, that of the largest window
     over that of the smallest, of the same seeds."""
-    found = evidence.result("instability")["largest"]
-    windows = sorted((name for name in found if name.startswith("T")), key=lambda n: int(n[4:]))
+    result = evidence.result("instability")
+    found, about = result["largest"], {"steps": result["steps"], "size": f"d = {result['dims']}"}
     if cure:
-        return over_seeds(found.get(cure, []), log=True)
+        return over_seeds(found.get(cure, []), log=True)._replace(**about)
+    windows = sorted((name for name in found if name.startswith("T")), key=lambda n: int(n[4:]))
     if len({len(found[name]) for name in windows}) != 1 or len(windows) < 2:
         raise NotMeasured("a training of some window is not finished")
     few, *_, many = (np.array(found[name]) for name in windows)
-    return over_seeds(many / few, log=True)
+    return over_seeds(many / few, log=True)._replace(**about)
 
 
 _of_paper = partial(

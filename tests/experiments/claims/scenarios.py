@@ -3,6 +3,7 @@ that each holds on, and evidence made to contradict it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -58,6 +59,77 @@ def one_rate(ratio: float) -> Evidence:
                 training = replace(each.config.training, learning_rate=rate)
                 runs.append(replace(each, config=replace(each.config, training=training)))
     return Evidence(runs)
+
+
+def highest_rates(ratio: float) -> Evidence:
+    """Two seeds of three depths that learn at every rate but the highest, the deepest only up to
+    the lowest of those that are `ratio` apart."""
+    rates = sorted({1e-3, 1e-3 * ratio, 1e-2})
+    runs = []
+    for layers, rate in product((1, 2, 4), rates):
+        dead = rate == rates[-1] or (layers == 4 and rate > rates[0])
+        for each in seeds(
+            2, level=1.0 if dead else 0.1, n_layer=layers, residual_scaling="factored"
+        ):
+            training = replace(each.config.training, learning_rate=rate)
+            runs.append(replace(each, config=replace(each.config, training=training)))
+    return Evidence(runs)
+
+
+def two_norms(above: tuple[str, str], below: tuple[str, str]) -> Made:
+    """Blocks by the place of their norm and their scaling, of which the first have errors `ratio`
+    times as large."""
+
+    def made(ratio: float) -> Evidence:
+        parts = [
+            seeds(level=level, block_norm=norm, residual_scaling=scaling)
+            for (norm, scaling), level in ((above, 0.1 * ratio), (below, 0.1))
+        ]
+        return evidence(*parts)
+
+    return made
+
+
+def exploding(name: str) -> Made:
+    """Three seeds whose largest gradient is `value` times the median, that of a small window
+    once."""
+
+    def made(value: float) -> Evidence:
+        largest = {"T = 5": [1.0, 1.0, 1.0], name: [value * f for f in (0.95, 1.0, 1.05)]}
+        return evidence(instability={"largest": largest, "steps": 250, "dims": 3})
+
+    return made
+
+
+def halted(kind: str) -> Made:
+    """The ratio of mean loops, trained halting over measured."""
+
+    def made(ratio: float) -> Evidence:
+        estimate = {
+            "mean": ratio,
+            "low": 0.99 * ratio,
+            "high": 1.01 * ratio,
+            "seeds": 3,
+            "note": "",
+        }
+        group = {"task": "linear", f"{kind}_over_measured": estimate}
+        return evidence(seeds(), halting={"groups": [group]})
+
+    return made
+
+
+def growing(variant: str, name: str) -> Made:
+    """A quantity of three seeds at the most loops, `ratio` times that at the fewest."""
+
+    def made(ratio: float) -> Evidence:
+        cells = {
+            K: {name: [f * n for f in (1.0, 1.01, 1.02)]} for K, n in (("2", 1.0), ("4", ratio))
+        }
+        cells["4"][name][0] *= 1.01  # so that a ratio has a spread
+        result = {"loops": [2, 4], "variants": {variant: cells}}
+        return evidence(seeds(connectivity=variant), fully_looped=result)
+
+    return made
 
 
 def last_increment(value: float) -> Evidence:
@@ -183,6 +255,15 @@ def converging(ratio: float) -> Evidence:
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
+    "scaling_fig5_one_rate_is_the_highest": (highest_rates, 1.5, 4.0),
+    "deeploop_like_pre_norm": (two_norms(("post", "deeploop"), ("pre", "linear")), 1.0, 1.4),
+    "post_norm_needs_factors": (two_norms(("post", "none"), ("post", "deeploop")), 1.4, 0.8),
+    "instability_whole_window_explodes": (exploding("T = 20"), 100.0, 2.0),
+    "instability_clipping_cures": (exploding("clipping"), 5.0, 1000.0),
+    "act_beats_measured_halting": (halted("act"), 0.8, 1.2),
+    "ponder_beats_measured_halting": (halted("ponder"), 0.8, 1.2),
+    "fully_looped_LT_ai_worsens": (growing("LT_ai", "error"), 1.2, 0.8),
+    "fully_looped_FLT_res_swings": (growing("FLT_res", "swing"), 1.2, 0.8),
     "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
     "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
     "scaling_theorem3_branches_stay": (one_size, 1.1, 3.0),
