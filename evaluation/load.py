@@ -59,6 +59,7 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
         warn(f"{problem}; the one of step {checkpoint.step} is used")
     weights = checkpoint.weights()
     outputs = len(weights["read_out.bias"]) if "read_out.bias" in weights else 1
+    outputs -= config.loops.halt is not None  # the halting logit
     vocabulary = kept_vocabulary(path) if task_class(config.task.name).is_text else 0
     try:
         model = model_from(config, 0 if outputs == 1 else outputs, weights, vocabulary)

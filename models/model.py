@@ -292,7 +292,8 @@ def initialise(
     loop: Loop, read_in: nn.Module, read_out: nn.Module, generator: Generator, spec: ModelSpec
 ) -> None:
     """Initialise the loop's weights, then read-in and read-out, if the model has these. Of pairs:
-    PyTorch's default for linear layers, uniform within ±1 / sqrt(fan-in). Of a text: normal, with
+    PyTorch's default for linear layers, uniform within ±1 / sqrt(fan-in); a halting
+    logit's bias gives each loop about as large a share. Of a text: normal, with
     the spec's standard deviations; a tied head is the embedding."""
     initialise_loop(loop, generator, spec.position_std)
     if spec.vocabulary:
@@ -306,6 +307,8 @@ def initialise(
         bound = 1 / math.sqrt(layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    if spec.halts:
+        read_out.get_parameter("bias")[-1] = -math.log(max(spec.loops - 1, 1))
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, LoopsConfig
+from looplab.evaluation import load_run
 from looplab.models import Model, ModelSpec
 from looplab.training import train, train_together
 from looplab.training.halting import Halting, halted_means, halted_shares
@@ -120,6 +121,7 @@ def test_training_halts_as_early_as_its_cost_asks(
         path = train(_halted(tmp_path, 150, **settings)).path
         lines = (path / "metrics.jsonl").read_text("utf-8").splitlines()
         used.append(json.loads(lines[-1])["halting_loop"])
+        assert load_run(path).model.spec.halts
     assert used[1] < 1.6
     assert used[1] < used[0] - 0.4
 
