@@ -21,8 +21,7 @@ a run folder.
 
   python -m evaluation.ship run=runs/NAME name=linear
 
-Into models/checkpoints/NAME go its configuration and weights, and the commit and versions it was
-trained with.
+It is exported to models/checkpoints/NAME (run.py action=export).
 """
 
 
@@ -41,29 +40,12 @@ class ShipSettings:
 
 
 def ship_run(settings: ShipSettings) -> str:
-    """Write models/checkpoints/<name> and return a line on it. ConfigError, before anything is
-    written, for a run that is unfinished."""
+    """Export the run to models/checkpoints/<name> and return a line on it. ConfigError, before
+    anything is written, for a run that is unfinished."""
+    from looplab.evaluation.export.export import export
     from looplab.evaluation.load import load_run
-    from looplab.training.run_folder.checkpoint import ship
-    from looplab.training.run_folder.files import write_record
-    from looplab.training.run_folder.run import RunFolder
 
-    run = load_run(settings.run)
-    steps = run.config.training.steps
-    if run.step < steps:
-        raise ConfigError("run", f"{run.path} is not finished: {run.step:,} of {steps:,} steps")
-    folder = RunFolder(run.path)
-    made_with, status = folder.made_with() or {}, folder.status()
-
-    def add(partial: Path) -> None:
-        known = ("git_commit", "python", "torch", "backend")
-        environment = {key: made_with.get(key) for key in known}
-        write_record(partial / "environment.json", "environment", environment)
-        times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
-        state = {"state": "finished", "step": run.step} | times
-        write_record(partial / "status.json", "status", state)
-
-    target = ship(run.path, saved.SHELF / settings.name, add)
+    target = export(load_run(settings.run), saved.SHELF / settings.name, replace=True)
     total = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return f"{target}: {total:,} bytes; use it as shipped/{settings.name}"
 

@@ -9,6 +9,7 @@ from looplab.conf.command import as_word
 from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
+from looplab.evaluation.export.command import ExportSettings
 from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
@@ -22,6 +23,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,
     "python -m openml_eval action=fetch": FetchSettings,
+    "python run.py action=export": ExportSettings,
     "python -m evaluation.ship": ShipSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,

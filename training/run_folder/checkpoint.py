@@ -1,15 +1,16 @@
 """Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle. And the run
 folders made from a run: its snapshots, as it was after chosen steps (`training.snapshots`), kept
-for good; and the folder that ships, without its environment.
+for good; and the folder that travels (evaluation/export/), without its environment.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
 the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
 snapshots/00000400, with configuration, environment, data and weights, so that every command that
-measures a run measures it too.
+measures a run measures it too. A folder that travels has its tensors in model.safetensors, where
+other libraries look for them.
 
 for step, path in snapshots_of("runs/NAME").items():
     run = load_run(path)                         # with the weights after that step
-ship(Path("runs/NAME"), Path("models/checkpoints/linear"))
+pack(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import safetensors.torch
@@ -43,7 +45,8 @@ _JSON_NAME = re.compile(r"(\d+)\.json")
 _FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 _WEIGHTS = ("model.", "average.")
 _COPIED = ("config.yaml", "environment.json")
-_GROUPS = (  # of the configuration that ships
+_PACKED = "model.safetensors"
+_GROUPS = (  # of the configuration that travels
     *("task", "model", "loops", "curriculum", "training", "evaluation"),
     *("seed", "scale", "recipe"),
 )
@@ -75,9 +78,10 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
     """Write the checkpoint of `step`; remove all but it and the one before it, and the partial
     files of an interrupted writer."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     content = safetensors.torch.save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        metadata={"format": "pt"},  # which transformers asks for
     )
     path = _tensors_path(folder, step)
     write_bytes(path, content)
@@ -107,7 +111,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        content = path.read_bytes()
+        packed = path.parents[1] / _PACKED
+        content = (packed if packed.exists() else path).read_bytes()
         # Format 1 has no checksum of its own.
         if facts["format"] != 1 and facts.pop("checksum") != checksum_of(facts):
             raise ValueError
@@ -167,23 +172,31 @@ def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
     return {found[0]: folder for folder, found in steps.items() if found}
 
 
-def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: None) -> Path:
-    """Replace `folder`, with the files that `add` writes to it; its path. Raises ConfigError,
-    before anything is written, for a folder that is no run or is damaged."""
+def pack(
+    run: Path,
+    folder: Path,
+    add: Callable[[Path], None] = lambda folder: None,
+    replace: bool = False,
+) -> Path:
+    """Make `folder`, with the files that `add` writes to it, whole or not at all; its path. Raises
+    ConfigError for a run that is none or is damaged, OSError where a folder that is not empty is
+    there, unless it is to be replaced."""
     config = read_config(run)
     checkpoint, problems = newest_checkpoint(run / "checkpoints")
     if checkpoint is None:
         problem = f"{run} has no checkpoint that can be read"
         raise ConfigError("run", "; ".join([problem, *problems]))
-    temporary = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
     mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
-    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights)
-    write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
-    copy_kept(run, temporary)
-    add(temporary)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        partial = Path(temporary) / "partial"
+        save_checkpoint(partial / "checkpoints", checkpoint.step, weights)
+        _tensors_path(partial / "checkpoints", checkpoint.step).rename(partial / _PACKED)
+        write_bytes(partial / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
+        copy_kept(run, partial, places=False)
+        add(partial)
+        if replace:
+            shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
     return folder

@@ -1,0 +1,116 @@
+"""The card of a model that travels: its README.md."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.conf.command import as_word
+from looplab.conf.words import as_typed
+from looplab.tasks.language import Language
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.run import Run
+
+from ..evaluate_run import KIND
+from ..figures import FORMAT
+from ..measure import weights_digest
+from ..report import report
+from ..results import by_loop_name, unit
+
+_CARD = """\
+---
+library_name: looplab
+tags: [looped-transformer, {tag}]
+---
+
+# {task}: {model}
+
+{steps:,} steps of {batch_size} prompts with {optimizer}, seed {seed}, b = {b}: `{data}`.
+config.yaml has every setting, environment.json the versions.
+
+{command}
+
+## Use
+
+{use}
+
+## Numbers
+
+{numbers}
+"""
+_PAIRS = """\
+```python
+from looplab import Prompts, from_pretrained
+
+run = from_pretrained("PATH or USER/NAME")
+run.model(Prompts(xs, ys), loops={b})  # xs [B, n, {dims}], ys [B, n]; predictions [1, B, n]
+```"""
+_TEXT = """\
+```python
+import torch
+from transformers import {classes}
+
+model = AutoModelForCausalLM.from_pretrained("PATH or USER/NAME", trust_remote_code=True)
+{tokens}
+found = model.generate(torch.tensor([[{start}, *tokens]]), max_new_tokens={new})
+{text}
+```
+
+This needs the package looplab, whose `from_pretrained` reads the model, too, and whose `generate`
+has a cache: here each new token reads the whole text. Every text begins with the start token,
+{start}, and has at most {positions} tokens; in a batch texts are padded on the right. Other than
+{b} loops are made with `loops=`."""
+_BYTES = {
+    "classes": "AutoModelForCausalLM",
+    "tokens": 'tokens = "Call me".encode()  # the bytes of UTF-8',
+    "text": 'print(bytes(token for token in found[0] if token < 256).decode(errors="replace"))',
+}
+_BPE = {
+    "classes": "AutoModelForCausalLM, AutoTokenizer",
+    "tokens": """\
+tokenizer = AutoTokenizer.from_pretrained("PATH or USER/NAME", trust_remote_code=True)
+tokens = tokenizer("Call me").input_ids""",
+    "text": "print(tokenizer.decode(found[0], skip_special_tokens=True))",
+}
+
+
+def card(run: Run, environment: Mapping[str, Any]) -> str:
+    """The card, in Markdown: what the model is, how it was trained (`environment` has the command),
+    its use, and the numbers of its last evaluation, where there is one of these weights."""
+    config, task = run.config, run.task
+    values = {"dims": config.task.dims, "points": config.task.points, **config.task.settings}
+    data = [f"task.{key}={as_word(value)}" for key, value in values.items() if value != ""]
+    words = shlex.split(as_typed(environment.get("command")))
+    command = shlex.join(word for word in words if not word.startswith("folder="))
+    use: dict[str, Any] = {"b": trained_loops(config), "dims": config.task.dims}
+    if isinstance(task, Language):
+        positions = config.model.n_positions
+        use |= {"start": task.tokenizer.start, "positions": positions, "new": positions // 2}
+        use |= _BPE if task.tokenizer.content() else _BYTES
+    return _CARD.format(
+        tag="language-model" if task.is_text else "in-context-learning",
+        task=task.name,
+        model=run.model.describe(),
+        steps=run.step,
+        data=shlex.join([f"task={task.name}", *data]),
+        batch_size=config.training.batch_size,
+        optimizer=config.training.optimizer,
+        seed=config.seed,
+        b=use["b"],
+        command=f"```\n{command}\n```" if command else "The command is not known.",
+        use=(_TEXT if task.is_text else _PAIRS).format(**use),
+        numbers=_numbers(run),
+    )
+
+
+def _numbers(run: Run) -> str:
+    result = read_record(run.path / f"{KIND}.json", KIND).content or {}
+    if result.get("format") != FORMAT or result["weights"] != weights_digest(run.model):
+        return "Not evaluated: `python run.py action=evaluate run=PATH`."
+    b, by_loop = result["b"], result["by_loop"]["model"]
+    mean, low, high = (by_loop[part][b - 1] for part in ("mean", "low", "high"))
+    name = by_loop_name(result["error"], result["by_examples"]["k"][-1])
+    return (
+        f"{name} after {b} {unit(result['family'])}s, {result['prompts']:,} prompts: {mean:.4g} "
+        f"(90 %: {low:.4g} to {high:.4g})\n\n{report(result, 'markdown')}"
+    )
