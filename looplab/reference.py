@@ -10,7 +10,6 @@ from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.export.command import ExportSettings
-from looplab.evaluation.ship import ShipSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
@@ -24,7 +23,6 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m openml_eval": RunSettings,
     "python -m openml_eval action=fetch": FetchSettings,
     "python run.py action=export": ExportSettings,
-    "python -m evaluation.ship": ShipSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,
     "python run.py action=report": ReportSettings,

@@ -25,13 +25,13 @@ tags: [looped-transformer, {tag}]
 
 # {task}: {model}
 
-{steps:,} steps of {batch_size} prompts with {optimizer}, seed {seed}, b = {b}: `{data}`.
-config.yaml has every setting, environment.json the versions.
+{steps:,} steps on `{data}`, seed {seed}, b = {b} loops. config.yaml has every setting.
 
 {command}
 
 ## Use
 
+```python
 {use}
 
 ## Numbers
@@ -39,39 +39,30 @@ config.yaml has every setting, environment.json the versions.
 {numbers}
 """
 _PAIRS = """\
-```python
 from looplab import Prompts, from_pretrained
 
 run = from_pretrained("PATH or USER/NAME")
 run.model(Prompts(xs, ys), loops={b})  # xs [B, n, {dims}], ys [B, n]; predictions [1, B, n]
 ```"""
 _TEXT = """\
-```python
 import torch
-from transformers import {classes}
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = AutoModelForCausalLM.from_pretrained("PATH or USER/NAME", trust_remote_code=True)
-{tokens}
-found = model.generate(torch.tensor([[{start}, *tokens]]), max_new_tokens={new})
-{text}
+name = "PATH or USER/NAME"
+model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=True)
+encoded = {encoded}
+model.generate(torch.tensor([[{start}, *encoded]]), max_new_tokens=10)
 ```
 
 This needs the package looplab, whose `from_pretrained` reads the model, too, and whose `generate`
-has a cache: here each new token reads the whole text. Every text begins with the start token,
-{start}, and has at most {positions} tokens; in a batch texts are padded on the right. Other than
-{b} loops are made with `loops=`."""
-_BYTES = {
-    "classes": "AutoModelForCausalLM",
-    "tokens": 'tokens = "Call me".encode()  # the bytes of UTF-8',
-    "text": 'print(bytes(token for token in found[0] if token < 256).decode(errors="replace"))',
-}
-_BPE = {
-    "classes": "AutoModelForCausalLM, AutoTokenizer",
-    "tokens": """\
-tokenizer = AutoTokenizer.from_pretrained("PATH or USER/NAME", trust_remote_code=True)
-tokens = tokenizer("Call me").input_ids""",
-    "text": "print(tokenizer.decode(found[0], skip_special_tokens=True))",
-}
+has a cache: here each new token reads the whole text. Tokens are {tokens}, after the start token
+{start}, at most {positions}; in a batch texts are padded on the right. `loops=` makes other than
+{b} loops."""
+_BYTES = '"Call me".encode()', "the bytes of UTF-8"
+_BPE = (
+    'AutoTokenizer.from_pretrained(name, trust_remote_code=True)("Call me").input_ids',
+    "those of tokenizer.json",
+)
 
 
 def card(run: Run, environment: Mapping[str, Any]) -> str:
@@ -84,20 +75,18 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
     command = shlex.join(word for word in words if not word.startswith("folder="))
     use: dict[str, Any] = {"b": trained_loops(config), "dims": config.task.dims}
     if isinstance(task, Language):
-        positions = config.model.n_positions
-        use |= {"start": task.tokenizer.start, "positions": positions, "new": positions // 2}
-        use |= _BPE if task.tokenizer.content() else _BYTES
+        encoded, tokens = _BPE if task.tokenizer.content() else _BYTES
+        use |= {"start": task.tokenizer.start, "positions": config.model.n_positions}
+        use |= {"encoded": encoded, "tokens": tokens}
     return _CARD.format(
         tag="language-model" if task.is_text else "in-context-learning",
         task=task.name,
         model=run.model.describe(),
         steps=run.step,
         data=shlex.join([f"task={task.name}", *data]),
-        batch_size=config.training.batch_size,
-        optimizer=config.training.optimizer,
         seed=config.seed,
         b=use["b"],
-        command=f"```\n{command}\n```" if command else "The command is not known.",
+        command=f"```\n{command}\n```" if command else "The command was not kept.",
         use=(_TEXT if task.is_text else _PAIRS).format(**use),
         numbers=_numbers(run),
     )

@@ -17,7 +17,8 @@ Write a finished run as a folder that travels.
 
 It holds model.safetensors, config.json, a card (README.md) and what a run folder has: load_run and
 from_pretrained of looplab read it, every run=PATH takes it, and the Hugging Face hub shows it. A
-language model is one of transformers, too: AutoModelForCausalLM with trust_remote_code=True.
+language model is one of transformers, too: AutoModelForCausalLM with trust_remote_code=True. In
+models/checkpoints/NAME of a checkout it ships with the project, as shipped/NAME.
 """
 
 

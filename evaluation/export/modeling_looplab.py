@@ -57,11 +57,13 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutput:
         """The logits [B, S, vocabulary] of the tokens after each of `input_ids` [B, S], after
         `loops` loops (the config's, where not given), and with `labels` [B, S] (the tokens
-        themselves; -100 counts for nothing) the mean loss in nats. Raises ValueError for texts
-        padded on the left, and for more tokens than the model has positions."""
+        themselves; -100 counts for nothing) the mean loss in nats. Gradients reach through all
+        loops. Raises ValueError for texts padded on the left, and for more tokens than the model
+        has positions."""
         if attention_mask is not None and not attention_mask[:, 0].all():
             raise ValueError("texts begin at the first position: pad them on the right")
-        logits = self.model(Prompts(input_ids, input_ids), loops or self.config.loops)[-1]
+        loops = loops or self.config.loops
+        (logits,) = self.model(Prompts(input_ids, input_ids), loops, grad_loops=loops)
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())

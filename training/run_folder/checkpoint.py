@@ -1,40 +1,32 @@
 """Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle. And the run
 folders made from a run: its snapshots, as it was after chosen steps (`training.snapshots`), kept
-for good; and the folder that travels (evaluation/export/), without its environment.
+for good.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
 the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
 snapshots/00000400, with configuration, environment, data and weights, so that every command that
-measures a run measures it too. A folder that travels has its tensors in model.safetensors, where
-other libraries look for them.
+measures a run measures it too. A folder that travels (evaluation/export/) has its tensors in
+model.safetensors, where other libraries look for them.
 
 for step, path in snapshots_of("runs/NAME").items():
     run = load_run(path)                         # with the weights after that step
-pack(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
 
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import safetensors.torch
-import yaml
 from safetensors import SafetensorError
 from torch import Tensor
 
-from looplab.conf.build import config_to_mapping
 from looplab.conf.checksum import checksum_of
 from looplab.conf.mistakes import CheckpointError as CheckpointError
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.saved import read_config
-from looplab.conf.schema import Config
 
 from .data import copy_kept
 from .files import write_bytes, write_json
@@ -45,11 +37,7 @@ _JSON_NAME = re.compile(r"(\d+)\.json")
 _FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 _WEIGHTS = ("model.", "average.")
 _COPIED = ("config.yaml", "environment.json")
-_PACKED = "model.safetensors"
-_GROUPS = (  # of the configuration that travels
-    *("task", "model", "loops", "curriculum", "training", "evaluation"),
-    *("seed", "scale", "recipe"),
-)
+EXPORTED = "model.safetensors"
 
 
 class Checkpoint(NamedTuple):
@@ -105,14 +93,16 @@ def saved_steps(folder: Path) -> list[int]:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the checkpoint with its tensors at `path`, after a comparison of its checksum.
+    """Read the checkpoint with its tensors at `path`, or those of a folder that travels, after a
+    comparison of its checksum.
 
     Raises CheckpointError for a file that is missing, altered, or no safetensors file.
     """
+    exported = path.parents[1] / EXPORTED
+    file = exported if exported.exists() else path
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        packed = path.parents[1] / _PACKED
-        content = (packed if packed.exists() else path).read_bytes()
+        content = file.read_bytes()
         # Format 1 has no checksum of its own.
         if facts["format"] != 1 and facts.pop("checksum") != checksum_of(facts):
             raise ValueError
@@ -126,11 +116,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except (KeyError, TypeError, ValueError, RecursionError):
         raise CheckpointError(f"{path.with_suffix('.json')} is damaged") from None
     if hashlib.sha256(content).hexdigest() != digest:
-        raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
+        raise CheckpointError(f"{file} is damaged: its checksum is not the one it was saved with")
     try:
         return Checkpoint(step, safetensors.torch.load(content))
     except (SafetensorError, KeyError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
+        raise CheckpointError(f"{file} is not a safetensors file ({error})") from None
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -170,33 +160,3 @@ def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
     folders = sorted((Path(run) / "snapshots").glob("[0-9]*"))
     steps = {folder: saved_steps(folder / "checkpoints") for folder in folders}
     return {found[0]: folder for folder, found in steps.items() if found}
-
-
-def pack(
-    run: Path,
-    folder: Path,
-    add: Callable[[Path], None] = lambda folder: None,
-    replace: bool = False,
-) -> Path:
-    """Make `folder`, with the files that `add` writes to it, whole or not at all; its path. Raises
-    ConfigError for a run that is none or is damaged, OSError where a folder that is not empty is
-    there, unless it is to be replaced."""
-    config = read_config(run)
-    checkpoint, problems = newest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
-        problem = f"{run} has no checkpoint that can be read"
-        raise ConfigError("run", "; ".join([problem, *problems]))
-    weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
-    mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        partial = Path(temporary) / "partial"
-        save_checkpoint(partial / "checkpoints", checkpoint.step, weights)
-        _tensors_path(partial / "checkpoints", checkpoint.step).rename(partial / _PACKED)
-        write_bytes(partial / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
-        copy_kept(run, partial, places=False)
-        add(partial)
-        if replace:
-            shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-    return folder
