@@ -35,8 +35,8 @@ _DEFAULTS = {
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
 _HIDDEN = ("schema_version", "task.name", "model.family")
-# Of experiments, of the report, of tables of runs, and of texts.
-_OTHER_ACTIONS = ("figure", "report", "list", "generate")
+# Of experiments, of the report, of tables of runs, of texts, and of models that travel.
+_OTHER_ACTIONS = ("figure", "report", "list", "generate", "export")
 _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  # they number loops
 
 

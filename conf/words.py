@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from os.path import expanduser
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
@@ -111,6 +112,21 @@ def _text(hint: Any, text: str) -> int | str:
 def run_py(*words: str) -> str:
     """A command of run.py as one can paste it into a shell."""
     return shlex.join(["python", "run.py", *words])
+
+
+def as_typed(recorded: str | None) -> str:
+    """The command that environment.json recorded (a script's path and its words) as it is typed in
+    the project's folder; empty where none is known."""
+    if not recorded:
+        return ""
+    script, *words = shlex.split(recorded)
+    if Path(script).name == "run.py":
+        return run_py(*words)
+    room = r"(?:.*/)?((?:looplab|probing|openml_eval|evaluation|experiments|benchmarks)(?:/\w+)*?)"
+    module = re.fullmatch(rf"{room}(?:/__main__)?\.py", script)
+    if module:
+        return shlex.join(["python", "-m", module[1].replace("/", "."), *words])
+    return shlex.join([Path(script).name, *words])
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ if TYPE_CHECKING:
 
     from .comparison import compare
     from .evaluate_run import evaluate
-    from .load import load_run
+    from .load import from_pretrained, load_run
 
-__all__ = ["compare", "evaluate", "load_run", "snapshots_of"]
+__all__ = ["compare", "evaluate", "from_pretrained", "load_run", "snapshots_of"]
 
 _MODULES = {
     "compare": ".comparison",
     "evaluate": ".evaluate_run",
+    "from_pretrained": ".load",
     "load_run": ".load",
     "snapshots_of": "looplab.training.run_folder.checkpoint",
 }

@@ -2,14 +2,18 @@
 
 run = load_run("runs/sparse_linear-looped-seed0-1a2b3c4d")
 run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n]
+run = from_pretrained("user/name")                                   # of the Hugging Face hub
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from looplab.conf.build import config_from_mapping
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, one_line
 from looplab.conf.saved import read_mapping, unpacked
 from looplab.conf.schema import Config
 from looplab.models import Model
@@ -42,6 +46,25 @@ def load_run(path: str | PathLike[str]) -> Run:
     loaded = load_model(path)
     task = task_in(loaded.path, loaded.config)
     return Run(loaded.path, loaded.config, task, loaded.model, loaded.step)
+
+
+def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
+    """A run as `load_run` has it, or from the Hugging Face hub: `user/name` of no folder here is
+    downloaded once, by `huggingface_hub.snapshot_download` with these `options` (`revision`, …).
+
+    Raises ConfigError where the hub has no such model or cannot be reached, and where the package
+    huggingface_hub is not installed; else as `load_run`.
+    """
+    path = unpacked(name)
+    if not path.exists():
+        package, install = "huggingface_hub", "'huggingface_hub==2.4.0'"
+        hub = optional(str(name), package, "snapshot_download", install)
+        try:
+            path = hub.snapshot_download(str(name), **options)
+        except (OSError, ValueError) as error:  # as all of the package's own are
+            problem = f"is no folder, and not to be had from the hub: {one_line(error)}"
+            raise ConfigError(str(name), problem) from None
+    return load_run(path)
 
 
 def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print) -> LoadedModel:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .evaluation.baselines import register_baseline
     from .evaluation.comparison import compare
     from .evaluation.evaluate_run import evaluate
-    from .evaluation.load import load_run
+    from .evaluation.load import from_pretrained, load_run
     from .experiments.runs_table import runs_table
     from .models import Model
     from .models.loops.make import register_loop
@@ -45,6 +45,7 @@ _MODULES = {
     "Task": ".tasks",
     "compare": ".evaluation.comparison",
     "evaluate": ".evaluation.evaluate_run",
+    "from_pretrained": ".evaluation.load",
     "load_run": ".evaluation.load",
     "register_baseline": ".evaluation.baselines",
     "register_loop": ".models.loops.make",
@@ -59,9 +60,9 @@ _MODULES = {
 
 __all__ = [
     "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
-    "RunError", "Task", "compare", "evaluate", "load_run", "register_baseline", "register_loop",
-    "register_shift", "register_target", "register_task", "runs_table", "snapshots_of", "train",
-    "train_together",
+    "RunError", "Task", "compare", "evaluate", "from_pretrained", "load_run", "register_baseline",
+    "register_loop", "register_shift", "register_target", "register_task", "runs_table",
+    "snapshots_of", "train", "train_together",
 ]  # fmt: skip
 
 

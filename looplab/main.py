@@ -14,6 +14,7 @@ def main(words: list[str]) -> int:
     """Run the command of these words; the exit code."""
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    from looplab.evaluation.export import command as export
     from looplab.evaluation.text import command as generate
     from looplab.experiments import command as experiments
 
@@ -23,6 +24,8 @@ def main(words: list[str]) -> int:
         return runs_table.main(words)
     if generate.is_for_generate(words):
         return generate.main(words)
+    if "action=export" in words:
+        return export.main(words)
     if "action=report" in words:
         return experiments.report(words)
     if any(word.startswith("experiment=") or word == "action=figure" for word in words):

@@ -9,7 +9,7 @@ from looplab.conf.command import as_word
 from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
-from looplab.evaluation.ship import ShipSettings
+from looplab.evaluation.export.command import ExportSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
@@ -22,7 +22,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python -m probing.dynamics": DynamicsSettings,
     "python -m openml_eval": RunSettings,
     "python -m openml_eval action=fetch": FetchSettings,
-    "python -m evaluation.ship": ShipSettings,
+    "python run.py action=export": ExportSettings,
     "python -m experiments.scaling_law": ScalingSettings,
     "python run.py -m": GridSettings,
     "python run.py action=report": ReportSettings,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from pandas import DataFrame
 from looplab.conf.checksum import key_of
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.words import run_py
+from looplab.conf.words import as_typed, run_py
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import kept
 from looplab.evaluation.panel import Panel, file_name
@@ -129,21 +128,6 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         "remarks": remarks,
         "figures": panels,
     }
-
-
-def as_typed(recorded: str | None) -> str:
-    """The command that environment.json recorded (a script's path and its words) as it is typed in
-    the project's folder; empty where none is known."""
-    if not recorded:
-        return ""
-    script, *words = shlex.split(recorded)
-    if Path(script).name == "run.py":
-        return run_py(*words)
-    room = r"(?:.*/)?((?:looplab|probing|openml_eval|evaluation|experiments|benchmarks)(?:/\w+)*?)"
-    module = re.fullmatch(rf"{room}(?:/__main__)?\.py", script)
-    if module:
-        return shlex.join(["python", "-m", module[1].replace("/", "."), *words])
-    return shlex.join([Path(script).name, *words])
 
 
 class Figures:

@@ -11,15 +11,14 @@ from looplab.conf.build import config_to_mapping
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
+from looplab.evaluation.export.export import export
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.ship import ShipSettings, main, ship_run
 from looplab.training import Run, train
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import newest_checkpoint
-from looplab.training.run_folder.run import RunFolder, run_folder
+from looplab.training.run_folder.run import RunFolder
 from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
-from tests.training.tiny import interrupted
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -35,7 +34,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> None:
-    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    export(tiny_run, shelf / "tiny")
     found = load_run("shipped/tiny")
     assert (found.path.parent, found.path.name[:5]) == (Path("runs/shipped"), "tiny-")
     for name, tensor in tiny_run.model.state_dict().items():
@@ -50,7 +49,7 @@ def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> 
 def test_averages_are_what_ships(tmp_path: Path, shelf: Path) -> None:
     config = tiny_config(tmp_path)
     run = train(replace(config, training=replace(config.training, ema_decay=0.9)))
-    ship_run(ShipSettings(str(run.path), "averaged"))
+    export(run, shelf / "averaged")
     checkpoint, _ = newest_checkpoint(shelf / "averaged" / "checkpoints")
     assert checkpoint is not None
     assert all(name.startswith("model.") for name in checkpoint.tensors)
@@ -59,7 +58,7 @@ def test_averages_are_what_ships(tmp_path: Path, shelf: Path) -> None:
 
 
 def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
-    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    export(tiny_run, shelf / "tiny")
     kept = config_to_mapping(saved.read_config(shelf / "tiny"))
     assert kept["folder"] == "runs"
     assert not any(
@@ -74,22 +73,11 @@ def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tinny", "../x"])
 def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf: Path) -> None:
-    ship_run(ShipSettings(str(tiny_run.path), "tiny"))
+    export(tiny_run, shelf / "tiny")
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
         load_run(f"shipped/{name}")
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
         saved.read_config(Path(f"shipped/{name}x"))
-
-
-def test_an_unfinished_run_does_not_ship(
-    tmp_path: Path, shelf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    interrupted(config := tiny_config(tmp_path), 19)
-    path = run_folder(config).path
-    assert main([f"run={path}", "name=tiny"]) == 2
-    assert "is not finished: 20 of 40 steps" in capsys.readouterr().err
-    assert main([f"run={path}", "name=Tiny"]) == 2
-    assert not shelf.exists()
 
 
 @pytest.mark.parametrize("name", saved.shipped_names())

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from looplab import main as run
 from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.export.export import export
 from looplab.training import train
-from looplab.training.run_folder.checkpoint import ship
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
 from tests.training.tiny import interrupted
@@ -171,7 +171,7 @@ def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) ->
     assert (path / "tokenizer.json").exists()
     loaded = load_run(path)
     assert loaded.model.spec.vocabulary == 270
-    shipped = ship(path, Path("shelf") / "text")
+    shipped = export(loaded, Path("shelf") / "text")
     assert load_run(shipped).model.spec.vocabulary == 270
     capsys.readouterr()
     assert run.main(["action=generate", f"run={shipped}", "prompt=the", "tokens=5"]) == 0

@@ -1,38 +1,32 @@
 """Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle. And the run
 folders made from a run: its snapshots, as it was after chosen steps (`training.snapshots`), kept
-for good; and the folder that ships, without its environment.
+for good.
 
 A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
 the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
 snapshots/00000400, with configuration, environment, data and weights, so that every command that
-measures a run measures it too.
+measures a run measures it too. A folder that travels (evaluation/export/) has its tensors in
+model.safetensors, where other libraries look for them.
 
 for step, path in snapshots_of("runs/NAME").items():
     run = load_run(path)                         # with the weights after that step
-ship(Path("runs/NAME"), Path("models/checkpoints/linear"))
 """
 
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import safetensors.torch
-import yaml
 from safetensors import SafetensorError
 from torch import Tensor
 
-from looplab.conf.build import config_to_mapping
 from looplab.conf.checksum import checksum_of
 from looplab.conf.mistakes import CheckpointError as CheckpointError
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.saved import read_config
-from looplab.conf.schema import Config
 
 from .data import copy_kept
 from .files import write_bytes, write_json
@@ -43,10 +37,7 @@ _JSON_NAME = re.compile(r"(\d+)\.json")
 _FILE_NAME = re.compile(r"(\d+)\.(json|safetensors)((\.\w+)?\.partial)?")
 _WEIGHTS = ("model.", "average.")
 _COPIED = ("config.yaml", "environment.json")
-_GROUPS = (  # of the configuration that ships
-    *("task", "model", "loops", "curriculum", "training", "evaluation"),
-    *("seed", "scale", "recipe"),
-)
+EXPORTED = "model.safetensors"
 
 
 class Checkpoint(NamedTuple):
@@ -75,9 +66,10 @@ class Checkpoint(NamedTuple):
 def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
     """Write the checkpoint of `step`; remove all but it and the one before it, and the partial
     files of an interrupted writer."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     content = safetensors.torch.save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        metadata={"format": "pt"},  # which transformers asks for
     )
     path = _tensors_path(folder, step)
     write_bytes(path, content)
@@ -101,13 +93,16 @@ def saved_steps(folder: Path) -> list[int]:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the checkpoint with its tensors at `path`, after a comparison of its checksum.
+    """Read the checkpoint with its tensors at `path`, or those of a folder that travels, after a
+    comparison of its checksum.
 
     Raises CheckpointError for a file that is missing, altered, or no safetensors file.
     """
+    exported = path.parents[1] / EXPORTED
+    file = exported if exported.exists() else path
     try:
         facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        content = path.read_bytes()
+        content = file.read_bytes()
         # Format 1 has no checksum of its own.
         if facts["format"] != 1 and facts.pop("checksum") != checksum_of(facts):
             raise ValueError
@@ -121,11 +116,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except (KeyError, TypeError, ValueError, RecursionError):
         raise CheckpointError(f"{path.with_suffix('.json')} is damaged") from None
     if hashlib.sha256(content).hexdigest() != digest:
-        raise CheckpointError(f"{path} is damaged: its checksum is not the one it was saved with")
+        raise CheckpointError(f"{file} is damaged: its checksum is not the one it was saved with")
     try:
         return Checkpoint(step, safetensors.torch.load(content))
     except (SafetensorError, KeyError, ValueError) as error:
-        raise CheckpointError(f"{path} is not a safetensors file ({error})") from None
+        raise CheckpointError(f"{file} is not a safetensors file ({error})") from None
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -165,25 +160,3 @@ def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
     folders = sorted((Path(run) / "snapshots").glob("[0-9]*"))
     steps = {folder: saved_steps(folder / "checkpoints") for folder in folders}
     return {found[0]: folder for folder, found in steps.items() if found}
-
-
-def ship(run: Path, folder: Path, add: Callable[[Path], None] = lambda folder: None) -> Path:
-    """Replace `folder`, with the files that `add` writes to it; its path. Raises ConfigError,
-    before anything is written, for a folder that is no run or is damaged."""
-    config = read_config(run)
-    checkpoint, problems = newest_checkpoint(run / "checkpoints")
-    if checkpoint is None:
-        problem = f"{run} has no checkpoint that can be read"
-        raise ConfigError("run", "; ".join([problem, *problems]))
-    temporary = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    weights = {f"model.{name}": tensor for name, tensor in checkpoint.weights().items()}
-    mapping = config_to_mapping(Config(**{part: getattr(config, part) for part in _GROUPS}))
-    save_checkpoint(temporary / "checkpoints", checkpoint.step, weights)
-    write_bytes(temporary / "config.yaml", yaml.safe_dump(mapping, sort_keys=False).encode())
-    copy_kept(run, temporary)
-    add(temporary)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
-    return folder

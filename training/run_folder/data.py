@@ -85,11 +85,13 @@ def why_not_resumed(path: Path, config: Config, task: Task) -> str:
     return f"its data changed after it began ({', '.join(changed)})" if changed else ""
 
 
-def copy_kept(path: Path, target: Path) -> None:
-    """Copy what the run in `path` keeps of its data, if anything, to another folder."""
+def copy_kept(path: Path, target: Path, *, places: bool = True) -> None:
+    """Copy what the run in `path` keeps of its data, if anything, to another folder; without
+    `places` not where the data were."""
     if kept := _kept(path):
-        for name in (f"{_NAME}.json", *kept.get("files", ())):
+        for name in kept.get("files", ()):
             write_bytes(target / name, (path / name).read_bytes())
+        write_record(target / f"{_NAME}.json", _NAME, kept if places else kept | {"paths": {}})
 
 
 def kept_vocabulary(path: Path) -> int:

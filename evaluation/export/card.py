@@ -1,0 +1,105 @@
+"""The card of a model that travels: its README.md."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from looplab.conf.command import as_word
+from looplab.conf.words import as_typed
+from looplab.tasks.language import Language
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.run import Run
+
+from ..evaluate_run import KIND
+from ..figures import FORMAT
+from ..measure import weights_digest
+from ..report import report
+from ..results import by_loop_name, unit
+
+_CARD = """\
+---
+library_name: looplab
+tags: [looped-transformer, {tag}]
+---
+
+# {task}: {model}
+
+{steps:,} steps on `{data}`, seed {seed}, b = {b} loops. config.yaml has every setting.
+
+{command}
+
+## Use
+
+```python
+{use}
+
+## Numbers
+
+{numbers}
+"""
+_PAIRS = """\
+from looplab import Prompts, from_pretrained
+
+run = from_pretrained("PATH or USER/NAME")
+run.model(Prompts(xs, ys), loops={b})  # xs [B, n, {dims}], ys [B, n]; predictions [1, B, n]
+```"""
+_TEXT = """\
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+name = "PATH or USER/NAME"
+model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=True)
+encoded = {encoded}
+model.generate(torch.tensor([[{start}, *encoded]]), max_new_tokens=10)
+```
+
+This needs the package looplab, whose `from_pretrained` reads the model, too, and whose `generate`
+has a cache: here each new token reads the whole text. Tokens are {tokens}, after the start token
+{start}, at most {positions}; in a batch texts are padded on the right. `loops=` makes other than
+{b} loops."""
+_BYTES = '"Call me".encode()', "the bytes of UTF-8"
+_BPE = (
+    'AutoTokenizer.from_pretrained(name, trust_remote_code=True)("Call me").input_ids',
+    "those of tokenizer.json",
+)
+
+
+def card(run: Run, environment: Mapping[str, Any]) -> str:
+    """The card, in Markdown: what the model is, how it was trained (`environment` has the command),
+    its use, and the numbers of its last evaluation, where there is one of these weights."""
+    config, task = run.config, run.task
+    values = {"dims": config.task.dims, "points": config.task.points, **config.task.settings}
+    data = [f"task.{key}={as_word(value)}" for key, value in values.items() if value != ""]
+    words = shlex.split(as_typed(environment.get("command")))
+    command = shlex.join(word for word in words if not word.startswith("folder="))
+    use: dict[str, Any] = {"b": trained_loops(config), "dims": config.task.dims}
+    if isinstance(task, Language):
+        encoded, tokens = _BPE if task.tokenizer.content() else _BYTES
+        use |= {"start": task.tokenizer.start, "positions": config.model.n_positions}
+        use |= {"encoded": encoded, "tokens": tokens}
+    return _CARD.format(
+        tag="language-model" if task.is_text else "in-context-learning",
+        task=task.name,
+        model=run.model.describe(),
+        steps=run.step,
+        data=shlex.join([f"task={task.name}", *data]),
+        seed=config.seed,
+        b=use["b"],
+        command=f"```\n{command}\n```" if command else "The command was not kept.",
+        use=(_TEXT if task.is_text else _PAIRS).format(**use),
+        numbers=_numbers(run),
+    )
+
+
+def _numbers(run: Run) -> str:
+    result = read_record(run.path / f"{KIND}.json", KIND).content or {}
+    if result.get("format") != FORMAT or result["weights"] != weights_digest(run.model):
+        return "Not evaluated: `python run.py action=evaluate run=PATH`."
+    b, by_loop = result["b"], result["by_loop"]["model"]
+    mean, low, high = (by_loop[part][b - 1] for part in ("mean", "low", "high"))
+    name = by_loop_name(result["error"], result["by_examples"]["k"][-1])
+    return (
+        f"{name} after {b} {unit(result['family'])}s, {result['prompts']:,} prompts: {mean:.4g} "
+        f"(90 %: {low:.4g} to {high:.4g})\n\n{report(result, 'markdown')}"
+    )
