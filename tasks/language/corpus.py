@@ -26,6 +26,7 @@ from .tokens import SHORT, Tokenizer, make_tokenizer
 # Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
 # 100_english_novels, with the errors of its scans.
 SHIPPED = Path(__file__).with_name("novels.txt.gz")
+_RULES = 1  # of how a text becomes tokens: those by others are not read
 _ON_DEVICE = 2**30  # tokens; of more, each batch is gathered on the host
 
 
@@ -80,14 +81,15 @@ def load_corpus(source: Source) -> Corpus:
     if not source.held_out_text and not 0 < source.held_out < 1:
         raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
     source = source._replace(text=source.text or str(SHIPPED))
-    files = text_files(source.text)
-    held_out: object = source.held_out
+    of_text: list[object] = [_RULES, source.column, _stamps(text_files(source.text))]
     if source.held_out_text:
-        held_out = _stamps(text_files(source.held_out_text, "task.held_out_text"))
-    key = json.dumps([_stamps(files), source.column, held_out])
+        of_text.append(_stamps(text_files(source.held_out_text, "task.held_out_text")))
+    else:
+        of_text.append(source.held_out)
+    key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)
     changed = _stamps([tokenizer] if tokenizer.is_file() else [])
-    return _cached(source, sha256(key.encode()).hexdigest()[:16], json.dumps(changed))
+    return _cached(source, key, json.dumps(changed))
 
 
 @lru_cache(maxsize=4)

@@ -97,19 +97,17 @@ class Parts:
         """All pieces with the part that their text is for, and a bar where they take longer than a
         second."""
         source = self.source
-        texts = (source.text, source.held_out_text)
+        texts = ("task.text", source.text), ("task.held_out_text", source.held_out_text)
         with tqdm(
             total=characters,
-            desc=f"text: {doing}",
-            unit=" characters",
+            desc=doing,
+            unit="ch",
             unit_scale=True,
-            leave=False,
             delay=1,
+            leave=False,
             disable=None,
         ) as bar:
-            for part, path, setting in zip(
-                PARTS, texts, ("task.text", "task.held_out_text"), strict=True
-            ):
+            for part, (setting, path) in zip(PARTS, texts, strict=True):
                 for piece in read_pieces(path, source.column, setting) if path else ():
                     yield part, piece
                     bar.update(len(piece.text))

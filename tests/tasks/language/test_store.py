@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.language import Language, corpus, parts, store
+from looplab.tasks.language.documents import Piece
 from looplab.tasks.language.tokens import Bytes, make_tokenizer
 from tests.tasks.statistics import generator
 
@@ -118,7 +119,7 @@ def test_long_documents_are_cut_where_tokens_are_the_same() -> None:
         :-1
     ]
     tokenizer = make_tokenizer("bpe", 290, lambda: [text])
-    for piece in ([parts.Piece(text, True)], [parts.Piece(text, False), parts.Piece("", True)]):
+    for piece in ([Piece(text, True)], [Piece(text, False), Piece("", True)]):
         found = list(parts.chunks((("train", each) for each in piece), tokenizer.longest))
         assert len(found) > 1
         assert [chunk.begins for chunk in found] == [True] + [False] * (len(found) - 1)
