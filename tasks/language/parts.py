@@ -93,19 +93,13 @@ class Parts:
                 yield PARTS[begin > at], piece
             begin = end
 
-    def _read(self, doing: str, characters: int | None = None) -> Iterator[tuple[Part, Piece]]:
+    def _read(self, doing: str, total: int | None = None) -> Iterator[tuple[Part, Piece]]:
         """All pieces with the part that their text is for, and a bar where they take longer than a
         second."""
         source = self.source
         texts = ("task.text", source.text), ("task.held_out_text", source.held_out_text)
         with tqdm(
-            total=characters,
-            desc=doing,
-            unit="ch",
-            unit_scale=True,
-            delay=1,
-            leave=False,
-            disable=None,
+            desc=doing, total=total, unit="ch", unit_scale=True, delay=1, leave=False, disable=None
         ) as bar:
             for part, (setting, path) in zip(PARTS, texts, strict=True):
                 for piece in read_pieces(path, source.column, setting) if path else ():

@@ -50,6 +50,14 @@ def test_tokens_are_those_of_the_documents() -> None:
     assert task.corpus.tokens["train"].dtype == np.uint16
 
 
+def test_numbers_beyond_two_bytes_take_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bytes, "size", 2**16)
+    task = _task()
+    assert task.corpus.tokens["train"].dtype == np.uint32
+    prompts = task.sample(generator(), batch=50, points=20)
+    assert prompts.ys.max() == task.tokenizer.start == 2**16
+
+
 @pytest.mark.parametrize("tokens", ["bytes", "bpe"])
 def test_a_second_start_reads_no_text(tokens: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
