@@ -84,8 +84,8 @@ def _of_group(
 ) -> dict[str, Any]:
     task, points = group.task, group.config.task.points
     assert isinstance(task, Language)
-    documents, most = task.corpus.texts["held_out"], settings.prompts * points
-    prompts = blocks(documents, task.tokenizer, points, most, "held_out")
+    tokens, most = task.corpus.tokens["held_out"], settings.prompts * points
+    prompts = blocks(tokens, task.tokenizer.start, points, most, "held_out")
     counted = torch.from_numpy(task.tokenizer.lengths() > 0)[prompts.ys]
     flops = pass_costs(group.runs[0].model, 1, context=points).forward(group.b)
     costs, columns = {}, []

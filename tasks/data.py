@@ -32,6 +32,10 @@ class Data:
         """A line on the data."""
         return ""
 
+    def is_on_host(self) -> bool:
+        """Says whether prompts are gathered on the host, wherever the model is."""
+        return False
+
     def kept(self) -> dict[str, str]:
         """The files, by name, that a run keeps in its folder: its model is of no use without."""
         return {}

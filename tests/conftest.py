@@ -69,6 +69,12 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return names.get(val) if isinstance(val, torch.dtype) else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What tests keep of texts, and the processes that they start."""
+    os.environ["LOOPLAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 def tiny_config(folder: Path) -> Config:
     """Sparse regression in three dimensions, 40 steps of a very small looped model."""
     return Config(

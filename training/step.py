@@ -85,7 +85,7 @@ class Trainer:
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
         captures = capture and self.device.type == "cuda"
-        if captures and (obstacle := capture_obstacle(config, curriculum)):
+        if captures and (obstacle := capture_obstacle(config, curriculum, task)):
             tqdm.write(f"steps are not captured as a CUDA graph: {obstacle}")
             captures = False
         self.runner = GraphRunner(CudaRecorder(self.device) if captures else None)
@@ -234,10 +234,12 @@ class Trainer:
         self.totals[_BAD] = first
 
 
-def capture_obstacle(config: Config, curriculum: Curriculum) -> str:
+def capture_obstacle(config: Config, curriculum: Curriculum, task: Task) -> str:
     """Say why steps cannot be captured as a graph; '' where they can. With drawn loops nearly every
     step would begin another stage, and a graph for each number of loops would need memory for as
     many steps; `loops.stop_at` reads the state on the host."""
     if isinstance(curriculum.loops, SampledLoops):
         return "each draws how many loops it makes"
+    if task.data.is_on_host():
+        return "the text is too large for the device"
     return "each ends its loops by their states (loops.stop_at)" if config.loops.stop_at else ""

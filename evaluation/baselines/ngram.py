@@ -6,7 +6,6 @@ nats = ngram(task, prompts, order=5)                     # [B, n]
 from functools import lru_cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from looplab.tasks import Prompts, Task
@@ -15,6 +14,7 @@ from looplab.tasks.language import Language
 from ..bootstrap import Floats
 
 _Ints = NDArray[np.int64]
+_MOST = 2**24  # tokens that are counted, from the beginning of the text
 
 
 class Counts:
@@ -78,5 +78,5 @@ def ngram(task: Task, prompts: Prompts, order: int) -> Floats:
 
 @lru_cache(maxsize=2)
 def _counts(task: Language, order: int) -> Counts:
-    stream = task.corpus.part("train", torch.device("cpu")).numpy().astype(np.int64)
+    stream = task.corpus.tokens["train"][:_MOST].astype(np.int64)
     return Counts(stream, order, task.data.vocabulary)

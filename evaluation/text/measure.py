@@ -16,7 +16,8 @@ from looplab.curricula import Schedule, Stage
 from looplab.models.flops import pass_costs
 from looplab.tasks import Prompts, Task
 from looplab.tasks.language import Language
-from looplab.tasks.language.documents import QUESTIONS, eval_files, read_documents
+from looplab.tasks.language.documents import JSON_LINES, eval_files, read_documents
+from looplab.tasks.language.store import Tokens
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 
@@ -33,6 +34,7 @@ from .scores import (
     running_blocks,
     solver_nats,
     text_result,
+    tokens_of,
 )
 
 _MOST = 1 << 62  # tokens
@@ -45,16 +47,18 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
     task = measure.task
     assert isinstance(task, Language)
     files = eval_files(task.eval)
-    held_out = _Text(measure, "held_out", task.corpus.texts["held_out"])
+    held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"])
     texts = {"held_out": held_out.result()}
     for path in files:
-        if not path.name.endswith(QUESTIONS):
+        if not path.name.endswith(JSON_LINES):
             documents = read_documents(str(path), task.column, "task.eval")
-            texts[path.name] = _Text(measure, path.name, documents).result(True)
+            most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
+            tokens = tokens_of(documents, task.tokenizer, most)
+            texts[path.name] = _Text(measure, path.name, tokens).result(True)
     questions = {
         path.name: _questions(measure, task, path)
         for path in files
-        if path.name.endswith(QUESTIONS)
+        if path.name.endswith(JSON_LINES)
     }
     result: LanguageResult = {"size": _size(measure.run), "texts": texts, "questions": questions}
     return result, {"held_out": held_out.bits_per_byte()}
@@ -82,15 +86,15 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
 
 
 class _Text:
-    """A text by name, in blocks as long as the prompts of training."""
+    """The tokens of a text by name, in blocks as long as the prompts of training."""
 
-    def __init__(self, measure: Measure, name: str, documents: Sequence[str]) -> None:
+    def __init__(self, measure: Measure, name: str, tokens: Tokens) -> None:
         assert isinstance(measure.task, Language)
-        self.measure, self.name, self.documents = measure, name, documents
+        self.measure, self.name, self.tokens = measure, name, tokens
         self.task, self.tokenizer = measure.task, measure.task.tokenizer
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
-        self.prompts = blocks(documents, self.tokenizer, self.length, self.most, name)
+        self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
         self.counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
@@ -124,7 +128,7 @@ class _Text:
 
     def _running(self) -> tuple[Floats, int] | None:
         """The nats of its running blocks and the tokens of each; None where it fills none."""
-        prompts = running_blocks(self.documents, self.tokenizer, self.length, self.most)
+        prompts = running_blocks(self.tokens, self.length, self.most)
         if not len(prompts):
             return None
         everything = torch.ones_like(prompts.ys, dtype=torch.bool)
@@ -193,8 +197,9 @@ def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> Non
         named_solvers(name, task)
     if isinstance(task, Language):
         for path in eval_files(task.eval):
-            if path.name.endswith(QUESTIONS):
+            if path.name.endswith(JSON_LINES):
                 read_questions(path)
             else:
-                documents = read_documents(str(path), task.column, "task.eval")
-                blocks(documents, task.tokenizer, points, points, path.name)
+                documents = list(read_documents(str(path), task.column, "task.eval"))
+                tokens = tokens_of(documents, task.tokenizer, points)
+                blocks(tokens, task.tokenizer.start, points, points, path.name)

@@ -1,11 +1,11 @@
 """Bits per byte and perplexity of whole texts, loop by loop.
 
-rows = blocks(documents, tokenizer, length=256)            # Prompts of consecutive tokens
+rows = blocks(tokens, start, length=256, most=200_000, name="held_out")
 result = text_result(arrays, documents, settings)
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
+from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Tokenizer
 from looplab.training.objective import error
 
@@ -26,45 +27,40 @@ from .results import TextResult
 _PERCENTILES = (5, 95)
 
 
-def blocks(
-    documents: Sequence[str], tokenizer: Tokenizer, length: int, most: int, name: str
-) -> Prompts:
-    """The documents' tokens, each document begun by the start token, cut into blocks of `length`
+def blocks(tokens: Tokens, start: int, length: int, most: int, name: str) -> Prompts:
+    """The tokens of a text, each document begun by the start token, cut into blocks of `length`
     that do not overlap; the rest that fills none is left out, and what lies beyond `most` tokens.
     The first token of each block is predicted from the start token, as in training. Raises
     ConfigError for a text that is shorter than a block."""
-    stream = _stream(documents, tokenizer, max(most, length))
-    count = len(stream) // length
+    count = min(len(tokens), max(most, length)) // length
     if not count:
         raise ConfigError(
-            "task.points", f"is {length}, but the text {name} has only {len(stream)} tokens"
+            "task.points", f"is {length}, but the text {name} has only {len(tokens)} tokens"
         )
-    ys = torch.from_numpy(stream[: count * length].reshape(count, length))
-    start = torch.full_like(ys[:, :1], tokenizer.start)
-    return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
+    ys = torch.from_numpy(tokens[: count * length].reshape(count, length).astype(np.int64))
+    starts = torch.full_like(ys[:, :1], start)
+    return Prompts(torch.cat((starts, ys[:, :-1]), dim=1), ys)
 
 
-def running_blocks(
-    documents: Sequence[str], tokenizer: Tokenizer, length: int, most: int
-) -> Prompts:
+def running_blocks(tokens: Tokens, length: int, most: int) -> Prompts:
     """Tokens as the code of arXiv 2605.18797 reads WikiText-2: in blocks without start
     tokens of their own, each of which predicts the `length` tokens after its first. Empty for a
     text that fills none."""
-    stream = _stream(documents, tokenizer, max(most, length) + 1)
-    count = (len(stream) - 1) // length
-    rows = [stream[first : first + count * length].reshape(count, length) for first in (0, 1)]
-    return Prompts(*map(torch.from_numpy, rows))
+    count = (min(len(tokens), max(most, length) + 1) - 1) // length
+    rows = [tokens[first : first + count * length].reshape(count, length) for first in (0, 1)]
+    return Prompts(*(torch.from_numpy(row.astype(np.int64)) for row in rows))
 
 
-def _stream(documents: Sequence[str], tokenizer: Tokenizer, most: int) -> NDArray[np.int64]:
-    """The documents' tokens, at most so many, each document begun by the start token."""
+def tokens_of(documents: Iterable[str], tokenizer: Tokenizer, most: int) -> Tokens:
+    """The documents' tokens, each document begun by the start token; no document is read after the
+    first `most` tokens."""
     pieces, total = [], 0
     for document in documents:
         pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
         total += len(pieces[-1])
-        if total >= most:
+        if total > most:
             break
-    return np.concatenate(pieces)[:most]
+    return np.concatenate(pieces)
 
 
 def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tensor) -> Arrays:

@@ -1,14 +1,15 @@
 """The tokens of a text on a device: all documents one after another, each begun by the start token.
 
 corpus = load_corpus(Source("novels.txt", "text", "bytes", 0, 0.1, ""))
-corpus.part("train", torch.device("cpu"))                 # int16 [tokens]
+corpus.part("train", torch.device("cpu"))                 # uint16 [tokens]
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -16,93 +17,103 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
-from .documents import read_documents, split
-from .tokens import Tokenizer, make_tokenizer
+from .documents import TOKENS, read_documents, text_files
+from .parts import Part, Parts, Source, chunks
+from .store import as_they_are, storing, tokenised, tokens_folder, write
+from .tokens import SHORT, Tokenizer, make_tokenizer
 
-Part = Literal["train", "held_out"]
-PARTS: tuple[Part, Part] = ("train", "held_out")
 # The Hound of the Baskervilles (Arthur Conan Doyle, 1902) and Treasure Island (Robert Louis
 # Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
 # 100_english_novels, with the errors of its scans.
 SHIPPED = Path(__file__).with_name("novels.txt.gz")
-
-
-class Source(NamedTuple):
-    """The origin of a text and the way it is made tokens: the settings of task=language, see there.
-    `held_out` is a fraction, `held_out_text` a text in its place."""
-
-    text: str
-    column: str
-    tokens: str
-    vocabulary: int
-    held_out: float
-    held_out_text: str
+_RULES = 1  # of how a text becomes tokens: those by others are not read
+_ON_DEVICE = 2**30  # tokens; of more, each batch is gathered on the host
 
 
 class Corpus:
-    """The tokens of both parts, with their tokeniser. `texts` are the documents."""
+    """The `tokens` of both parts, mapped from disk, with their tokeniser, and how many `documents`
+    are held out: 0 where a text is tokens as they are. What is kept by the `key` is not read
+    again."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        path = source.text or str(SHIPPED)
-        documents = read_documents(path, source.column)
-        if source.held_out_text:
-            train = documents
-            held_out = read_documents(source.held_out_text, source.column, "task.held_out_text")
-        elif 0 < source.held_out < 1:
-            train, held_out = split(documents, source.held_out)
-        else:
-            raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
-        self.texts: dict[Part, Sequence[str]] = {"train": train, "held_out": held_out}
-        self.tokenizer: Tokenizer = make_tokenizer(
-            source.tokens, source.vocabulary, lambda: self.texts["train"]
-        )
-        self._tokens: dict[tuple[Part, torch.device], Tensor] = {}
+    def __init__(self, source: Source, key: str) -> None:
+        folder = tokens_folder(key)
+        with storing(folder):
+            if source.text.endswith(TOKENS):
+                self.tokenizer = make_tokenizer(
+                    source.tokens, source.vocabulary, lambda: list(read_documents(source.text))
+                )
+                self.tokens, record = as_they_are(folder, source, self.tokenizer)
+            else:
+                parts = cache(lambda: Parts(source))
+                self.tokenizer = _tokenizer(folder, source, parts)
+                self.tokens, record = tokenised(folder, self.tokenizer, parts)
+        self.documents, self._digests = record.documents["held_out"], record.digests
+        self._tensors: dict[tuple[Part, torch.device], Tensor] = {}
 
     def part(self, part: Part, device: torch.device) -> Tensor:
-        """The tokens of a part, [tokens], int16 or int32."""
+        """The tokens of a part, [tokens]: int16 or int32 on the device; uint16 or uint32 as on
+        disk for the CPU, and for any device where they are too many."""
         key = (part, device)
-        if key not in self._tokens:
-            self._tokens[key] = self._encoded(part).to(device)
-        return self._tokens[key]
+        if key not in self._tensors:
+            tokens = self.tokens[part]
+            if device.type == "cpu" or self.is_on_host(part):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # nobody writes to it
+                    self._tensors[key] = torch.from_numpy(tokens)
+            else:
+                dtype = np.int16 if self.tokenizer.vocabulary < 2**15 else np.int32
+                self._tensors[key] = torch.from_numpy(tokens.astype(dtype)).to(device)
+        return self._tensors[key]
+
+    def is_on_host(self, part: Part) -> bool:
+        """Says whether a part is too large for a device."""
+        return len(self.tokens[part]) >= _ON_DEVICE
 
     def identity(self) -> dict[str, str]:
         """The identity of the tokens of both parts: sha256 of the texts, and the tokeniser's."""
-        digests = {
-            part: sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:16]
-            for part, texts in self.texts.items()
-        }
-        return {"text": digests["train"], "held_out": digests["held_out"]} | {
-            "tokens": self.tokenizer.identity()
-        }
-
-    def _encoded(self, part: Part) -> Tensor:
-        tokenizer = self.tokenizer
-        dtype = np.int16 if tokenizer.vocabulary < 2**15 else np.int32
-        pieces = [
-            np.concatenate(([tokenizer.start], tokenizer.encode(text))).astype(dtype)
-            for text in self.texts[part]
-        ]
-        return torch.from_numpy(np.concatenate(pieces))
+        text, held_out = self._digests["train"], self._digests["held_out"]
+        return {"text": text, "held_out": held_out, "tokens": self.tokenizer.identity()}
 
 
 def load_corpus(source: Source) -> Corpus:
     """The corpus of a source; cached until one of its files changes. Raises ConfigError as
-    `read_documents` and `make_tokenizer`, and for a fraction that is none."""
-    paths = [source.text or str(SHIPPED), source.tokens, source.held_out_text]
-    return _cached(source, tuple(map(_changed, paths)))
+    `Parts`, `storing`, `as_they_are` and `make_tokenizer`, and for a fraction that is none."""
+    if not source.held_out_text and not 0 < source.held_out < 1:
+        raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
+    source = source._replace(text=source.text or str(SHIPPED))
+    of_text: list[object] = [_RULES, source.column, _stamps(text_files(source.text))]
+    if source.held_out_text:
+        of_text.append(_stamps(text_files(source.held_out_text, "task.held_out_text")))
+    else:
+        of_text.append(source.held_out)
+    key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
+    tokenizer = Path(source.tokens)
+    changed = _stamps([tokenizer] if tokenizer.is_file() else [])
+    return _cached(source, key, json.dumps(changed))
 
 
 @lru_cache(maxsize=4)
-def _cached(source: Source, changed: tuple[float, ...]) -> Corpus:
-    return Corpus(source)
+def _cached(source: Source, key: str, changed: str) -> Corpus:
+    return Corpus(source, key)
 
 
-def _changed(path: str) -> float:
-    """When a file, or a file of a folder, was last changed; 0 where there is none."""
-    try:
-        root = Path(path)
-        files = [root, *root.rglob("*")] if root.is_dir() else [root]
-        return max(file.stat().st_mtime for file in files)
-    except OSError:
-        return 0.0
+def _stamps(files: list[Path]) -> list[tuple[str, int, int]]:
+    """What changes when one of these files does."""
+    states = [(file, file.stat()) for file in files]
+    return [(str(file.resolve()), state.st_size, state.st_mtime_ns) for file, state in states]
+
+
+def _tokenizer(folder: Path, source: Source, parts: Callable[[], Parts]) -> Tokenizer:
+    """The tokeniser; a byte-pair encoding is kept in the folder."""
+    path = folder / f"bpe-{source.vocabulary}.json"
+    if source.tokens == "bpe" and path.is_file():
+        return make_tokenizer(str(path), source.vocabulary, tuple)
+
+    def documents() -> Iterator[str]:
+        pieces = parts().pieces("training a tokeniser")
+        return (chunk.text for chunk in chunks(pieces, SHORT) if chunk.part == "train")
+
+    tokenizer = make_tokenizer(source.tokens, source.vocabulary, documents)
+    if source.tokens == "bpe":
+        write(path, tokenizer.content())
+    return tokenizer

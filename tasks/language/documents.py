@@ -1,14 +1,16 @@
-"""The documents of a text: a file, a folder of files, or a Parquet file.
+"""The documents of a text: files, folders or patterns of plain text, JSON lines and Parquet.
 
-documents = read_documents("novels/")                    # ["Call me Ishmael. …", …]
-train, held_out = split(documents, fraction=0.1)
+for document in read_documents("novels/"): ...           # "Call me Ishmael. …"
 """
 
 import gzip
+import json
 import zlib
-from collections.abc import Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Iterator
+from glob import glob
+from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from looplab.conf.checks.folders import is_hidden
 from looplab.conf.lazy import optional
@@ -17,41 +19,75 @@ from looplab.conf.mistakes import ConfigError, one_line
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"
 SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
-QUESTIONS = (".jsonl", ".jsonl.gz")  # of files of questions
+JSON_LINES = (".jsonl", ".jsonl.gz")  # of documents, and in `task.eval` of questions
+TOKENS = ".bin"  # of a file of tokens
+_BLOCK = 2**20  # bytes of lines that are read at once
+_ROWS = 256  # of Parquet that are read at once
 
 
-def read_documents(path: str, column: str = "text", setting: str = "task.text") -> list[str]:
-    """The documents of a text: of a folder, those of its .txt, .txt.gz and .parquet files, at any
-    depth, in the order of their paths; of a file, what stands between lines `<|endoftext|>`; of a
-    Parquet file, the values of `column`. Empty ones are left out.
+class Piece(NamedTuple):
+    """A part of a document, and whether it ends it; one that does not ends in a line break."""
 
-    Raises ConfigError, which names the `setting` and the file, for one that is absent, empty,
-    binary, of questions or not UTF-8, and for a column that a Parquet file does not have.
+    text: str
+    ends: bool
+
+
+def read_documents(path: str, column: str = "text", setting: str = "task.text") -> Iterator[str]:
+    """The documents of a text, one after another, as `read_pieces`."""
+    pieces = list[str]()
+    for text, ends in read_pieces(path, column, setting):
+        pieces.append(text)
+        if ends:
+            yield "".join(pieces)
+            pieces = []
+
+
+def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> Iterator[Piece]:
+    """The documents of the `text_files` of a path, in pieces: of plain text, what stands between
+    lines `<|endoftext|>`; of JSON lines and Parquet, the values of `column`. Empty ones are left
+    out.
+
+    Raises ConfigError, which names the `setting` and the file, for one that is empty, damaged,
+    binary or not UTF-8, and for a column that it does not have.
     """
-    files = _files(Path(path), setting)
-    documents = [text for file in files for text in _documents(file, column, setting)]
-    documents = [text for text in documents if text.strip()]
-    if not documents:
+    held, begun, is_empty = "", False, True
+    for file in text_files(path, setting):
+        for text, ends in _pieces(file, column, setting):
+            held += text
+            begun = begun or bool(held.strip())
+            if begun:
+                yield Piece(held, ends)
+                is_empty = False
+            if begun or ends:
+                held, begun = "", not ends
+    if is_empty:
         raise ConfigError(setting, f"has no text: {path}")
-    return documents
+
+
+def text_files(path: str, setting: str = "task.text") -> list[Path]:
+    """The files of a text: a file; those of a folder, at any depth, with the endings of plain text,
+    JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths.
+    Raises ConfigError, which names the `setting`, where there is none, and where JSON lines are
+    mixed with others."""
+    root = Path(path)
+    if root.is_dir():
+        found = _in_folder(root, (*SUFFIXES, *JSON_LINES), "**/*")
+        if not found:
+            raise ConfigError(setting, f"has no .txt, .txt.gz, .jsonl or .parquet file: {path}")
+    else:
+        names = [path] if root.is_file() else sorted(glob(path, recursive=True))
+        found = [file for file in map(Path, names) if file.is_file()]
+        if not found:
+            raise ConfigError(setting, f"is no file and no folder: {path}")
+    if len({file.name.endswith(JSON_LINES) for file in found}) > 1:
+        raise ConfigError(setting, f"mixes JSON lines and other files: {path}; a pattern chooses")
+    return found
 
 
 def read_text(path: Path, setting: str) -> str:
     """The text of a file, unpacked where its name ends in .gz. Raises ConfigError, which names the
     `setting` and the file, for one that is absent, binary or not UTF-8."""
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.name.endswith(".gz") else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
-    if b"\0" in content:
-        raise ConfigError(setting, f"is no text but binary: {path}")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            setting, f"is not UTF-8: {path}, byte {error.start:,} is {content[error.start]:#x}"
-        ) from None
+    return "".join(_blocks(path, setting))
 
 
 def eval_files(folder: str) -> list[Path]:
@@ -62,54 +98,10 @@ def eval_files(folder: str) -> list[Path]:
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
-    suffixes = (*SUFFIXES, *QUESTIONS)
+    suffixes = (*SUFFIXES, *JSON_LINES)
     if not (found := _in_folder(path, suffixes, "*")):
         raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
     return found
-
-
-def split(documents: Sequence[str], fraction: float) -> tuple[list[str], list[str]]:
-    """The documents for training, and the held-out ones: those of the least sha256, until they have
-    at least this fraction of the characters, so that a document stays where it is when others come
-    or go. Both keep the order of the text. Of a single document the end is held out, from a line
-    break on."""
-    if len(documents) == 1:
-        return _cut(documents[0], fraction)
-    order = sorted(range(len(documents)), key=lambda index: _digest(documents[index]))
-    wanted = fraction * sum(map(len, documents))
-    held_out, characters = set[int](), 0
-    for index in order[:-1]:  # at least one is trained on
-        if characters >= wanted:
-            break
-        held_out.add(index)
-        characters += len(documents[index])
-    parts: tuple[list[str], list[str]] = [], []
-    for index, document in enumerate(documents):
-        parts[index in held_out].append(document)
-    return parts
-
-
-def _cut(document: str, fraction: float) -> tuple[list[str], list[str]]:
-    at = int(len(document) * (1 - fraction))
-    line = document.find("\n", at) + 1
-    at = line if 0 < line < len(document) else at
-    return [document[:at]], [document[at:]]
-
-
-def _digest(document: str) -> bytes:
-    return sha256(document.encode("utf-8", "surrogatepass")).digest()
-
-
-def _files(path: Path, setting: str) -> list[Path]:
-    if path.is_dir():
-        if not (found := _in_folder(path, SUFFIXES, "**/*")):
-            raise ConfigError(setting, f"has no .txt, .txt.gz or .parquet file: {path}")
-        return found
-    if not path.is_file():
-        raise ConfigError(setting, f"is no file and no folder: {path}")
-    if path.name.endswith(QUESTIONS):
-        raise ConfigError(setting, f"cannot be JSON lines: {path} (a text, or Parquet)")
-    return [path]
 
 
 def _in_folder(folder: Path, suffixes: tuple[str, ...], pattern: str) -> list[Path]:
@@ -118,22 +110,66 @@ def _in_folder(folder: Path, suffixes: tuple[str, ...], pattern: str) -> list[Pa
     return sorted(path for path in found if path.is_file() and not is_hidden(path, folder))
 
 
-def _documents(path: Path, column: str, setting: str) -> Iterator[str]:
-    if path.name.endswith(_PARQUET):
-        yield from _parquet(path, column, setting)
+def _blocks(path: Path, setting: str) -> Iterator[str]:
+    """The text of a file, in blocks of whole lines."""
+    position = 0
+    try:
+        with (gzip.open if path.name.endswith(".gz") else open)(path, "rb") as file:
+            while content := b"".join(file.readlines(_BLOCK)):
+                if b"\0" in content:
+                    raise ConfigError(setting, f"is no text but binary: {path}")
+                yield content.decode("utf-8" if position else "utf-8-sig")
+                position += len(content)
+    except UnicodeDecodeError as error:
+        place = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
+        raise ConfigError(setting, f"is not UTF-8: {path}, {place}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
+
+
+def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
+    if path.name.endswith(TOKENS):
+        raise ConfigError(setting, f"holds tokens, not text: {path}")
+    if path.name.endswith((_PARQUET, *JSON_LINES)):
+        read = _parquet if path.name.endswith(_PARQUET) else _json_lines
+        for value in read(path, column, setting):
+            if value is not None and not isinstance(value, str):
+                raise ConfigError("task.column", f"{column!r} of {path} holds no text")
+            yield Piece((value or "").replace("\r\n", "\n"), True)
         return
-    text = read_text(path, setting).replace("\r\n", "\n")
-    lines: list[str] = []
-    for line in text.splitlines(keepends=True):
-        if line.strip() == SEPARATOR:
-            yield "".join(lines)
-            lines = []
-        else:
-            lines.append(line)
-    yield "".join(lines)
+    for block in _blocks(path, setting):
+        text = block.replace("\r\n", "\n")
+        lines = list[str]()
+        for line in text.splitlines(keepends=True) if SEPARATOR in text else (text,):
+            if line.strip() == SEPARATOR:
+                yield Piece("".join(lines), True)
+                lines = []
+            else:
+                lines.append(line)
+        yield Piece("".join(lines), False)
+    yield Piece("", True)
 
 
-def _parquet(path: Path, column: str, setting: str) -> Iterator[str]:
+def _json_lines(path: Path, column: str, setting: str) -> Iterator[Any]:
+    # Not splitlines: a text in JSON may have other line breaks than the file.
+    lines = (line for block in _blocks(path, setting) for line in StringIO(block))
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise ConfigError(
+                setting, f"is no JSON: {path}, line {number:,}: {one_line(error)}"
+            ) from None
+        if not isinstance(values, dict) or column not in values:
+            raise ConfigError(
+                "task.column", f"is {column!r}, which {path}, line {number:,} has not"
+            )
+        yield values[column]
+
+
+def _parquet(path: Path, column: str, setting: str) -> Iterator[Any]:
     pyarrow = optional(setting, "pyarrow", "ArrowException", "pyarrow")
     from pyarrow import parquet
 
@@ -142,10 +178,7 @@ def _parquet(path: Path, column: str, setting: str) -> Iterator[str]:
         names = file.schema_arrow.names
         if column not in names:
             raise ConfigError("task.column", f"is {column!r}, but {path} has {', '.join(names)}")
-        for batch in file.iter_batches(columns=[column]):
-            for value in batch.column(0).to_pylist():
-                if value is not None and not isinstance(value, str):
-                    raise ConfigError("task.column", f"{column!r} of {path} holds no text")
-                yield (value or "").replace("\r\n", "\n")
+        for batch in file.iter_batches(_ROWS, columns=[column]):
+            yield from batch.column(0).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None

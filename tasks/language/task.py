@@ -14,8 +14,9 @@ from looplab.conf.mistakes import ConfigError
 from ..data import Data
 from ..random_source import RandomSource
 from ..task import Prompts, Task, register_task
-from .corpus import PARTS, Corpus, Part, Source, load_corpus
+from .corpus import Corpus, load_corpus
 from .documents import eval_files
+from .parts import PARTS, Part, Source
 from .tokens import Tokenizer, make_tokenizer
 
 _TOKENIZER = "tokenizer.json"
@@ -27,8 +28,9 @@ class Language(Task):
     """Sequences of `points` tokens: the start token, then a piece of the text from a random place
     on. `xs` are the tokens, `ys` those after them.
 
-    `text` is a file, a folder or a Parquet file with its `column` (empty: the novels that come with
-    the project); `tokens` are bytes, bpe (a byte-pair encoding of `vocabulary` tokens, trained on
+    `text` is a file, a folder or a pattern of plain text, of JSON lines or Parquet with their
+    `column` (empty: the novels that come with the project), or a file of tokens as they are, uint16
+    (.bin); `tokens` are bytes, bpe (a byte-pair encoding of `vocabulary` tokens, trained on
     the text) or a tokenizer.json; `held_out` is the fraction of the text, by documents, that
     evaluation has for itself, unless `held_out_text` is another text for it; `eval` is a
     folder of further texts and questions for evaluation.
@@ -88,7 +90,7 @@ class Language(Task):
         stream = self.stream(self.part, places.device, points)
         first = (places * (len(stream) - points + 1)).long()
         index = first[:, None] + torch.arange(points, device=places.device)
-        ys = stream[index].long()
+        ys = stream[index.to(stream.device)].long().to(places.device)
         start = torch.full_like(ys[:, :1], self.tokenizer.start)
         return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
 
@@ -135,13 +137,14 @@ class _Text(Data):
 
     def describe(self) -> str:
         corpus = self.task.corpus
-        documents = len(corpus.texts["held_out"])
-        count, held_out = (len(corpus.part(part, torch.device("cpu"))) for part in PARTS)
-        share = held_out / (count + held_out)
-        return (
-            f"{count:,} tokens to train on; held out are {held_out:,} "
-            f"({share:.0%}, {documents:,} document{'s' if documents != 1 else ''})"
-        )
+        count, held_out = (len(corpus.tokens[part]) for part in PARTS)
+        share = f"{held_out / (count + held_out):.0%}"
+        if documents := corpus.documents:
+            share += f", {documents:,} document{'s' if documents != 1 else ''}"
+        return f"{count:,} tokens to train on; held out are {held_out:,} ({share})"
+
+    def is_on_host(self) -> bool:
+        return self.task.corpus.is_on_host(self.task.part)
 
     def kept(self) -> dict[str, str]:
         content = self.task.tokenizer.content()

@@ -23,6 +23,7 @@ from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, one_line
 
 _BYTES = 256
+SHORT = 2**16  # characters of a document that are encoded at once
 _ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token for a byte of a character without a token
 
 
@@ -53,6 +54,17 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, text: str) -> NDArray[np.int64]:
         """The tokens of a text, without start token."""
+
+    def encode_all(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """The tokens of each text, without start token."""
+        return list(map(self.encode, texts))
+
+    @cached_property
+    def longest(self) -> int:
+        """The most characters of a document that are encoded at once: few where a text that is cut
+        between two words or lines has the same tokens, as with the bytes of GPT-2's."""
+        apart = np.concatenate(self.encode_all(["a", " b\n", "c"]))
+        return SHORT if np.array_equal(self.encode("a b\nc"), apart) else 2**24
 
     @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
@@ -105,7 +117,7 @@ class BytePairs(Tokenizer):
         self.size = max(tokenizer.get_vocab().values()) + 1  # some leave numbers out
 
     @classmethod
-    def trained(cls, documents: Sequence[str], vocabulary: int) -> BytePairs:
+    def trained(cls, documents: Iterable[str], vocabulary: int) -> BytePairs:
         """A byte-pair encoding of `vocabulary` tokens with the 256 bytes among them, as GPT-2's
         (Radford et al. 2019). Raises ConfigError where the text has not so many."""
         if vocabulary <= _BYTES:
@@ -147,9 +159,13 @@ class BytePairs(Tokenizer):
             raise ConfigError("task.tokens", f"cannot be read: {name}: {one_line(error)}") from None
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        valid = text.encode("utf-8", "replace").decode()  # no half of a surrogate pair
-        ids = self._tokenizer.encode(valid, add_special_tokens=False).ids
-        return np.asarray(ids, dtype=np.int64)
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        # Without halves of surrogate pairs.
+        valid = [text.encode("utf-8", "replace").decode() for text in texts]
+        found = self._tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        return [np.asarray(each.ids, dtype=np.int64) for each in found]
 
     def decode(self, tokens: Sequence[int]) -> str:
         parts: list[list[int]] = [[]]
@@ -203,7 +219,7 @@ class BytePairs(Tokenizer):
 
 
 def make_tokenizer(
-    tokens: str, vocabulary: int, documents: Callable[[], Sequence[str]]
+    tokens: str, vocabulary: int, documents: Callable[[], Iterable[str]]
 ) -> Tokenizer:
     """The tokeniser of `task.tokens`: bytes; bpe, trained on the documents for training, with this
     `vocabulary`; or that of a file. Raises ConfigError for a file that is absent or cannot be read,

@@ -124,6 +124,7 @@ def test_runs_are_compared_and_listed_by_bits_per_byte(
     ("words", "message"),
     [
         ("task.text=absent.txt", "task.text is no file and no folder: absent.txt"),
+        ("task.text=*.parquet", "task.text is no file and no folder: *.parquet"),
         ("task.tokens=words", "task.tokens must be bytes, bpe or a tokenizer.json"),
         ("task.points=20", "task.points is 20, more than the model has positions"),
         ("task.tokens=bpe task.vocabulary=100", "task.vocabulary must be at least 257"),

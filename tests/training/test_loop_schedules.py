@@ -94,7 +94,8 @@ def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
     plain = tiny(tmp_path)
     stopping = replace(plain, loops=replace(plain.loops, b=4, T=2, stop_at=1e-3))
     reasons = [
-        capture_obstacle(each, curriculum(each)) for each in (drawn(tmp_path), stopping, plain)
+        capture_obstacle(each, curriculum(each), build_task(each))
+        for each in (drawn(tmp_path), stopping, plain)
     ]
     assert "draws" in reasons[0]
     assert "loops.stop_at" in reasons[1]

@@ -17,11 +17,13 @@ from looplab.evaluation.text.scores import (
     nats_by_loop,
     running_blocks,
     text_result,
+    tokens_of,
 )
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language.tokens import Bytes
 
 _DOCUMENTS = ["the first text\nof two lines\n", "and a second one, with café"]
+_TOKENS = tokens_of(_DOCUMENTS, Bytes(), 10**6)
 _SETTINGS = EvaluationConfig(resamples=50)
 
 
@@ -33,19 +35,19 @@ def _model() -> Model:
 
 
 def test_blocks_are_the_text_once() -> None:
-    prompts = blocks(_DOCUMENTS, Bytes(), 8, 10**6, "it")
+    prompts = blocks(_TOKENS, 256, 8, 10**6, "it")
     whole = [256, *_DOCUMENTS[0].encode(), 256, *_DOCUMENTS[1].encode()]
     assert prompts.ys.flatten().tolist() == whole[: len(whole) // 8 * 8]
     assert (prompts.xs[:, 0] == 256).all()
     assert torch.equal(prompts.xs[:, 1:], prompts.ys[:, :-1])
-    assert len(blocks(_DOCUMENTS, Bytes(), 8, 24, "it")) == 3
+    assert len(blocks(_TOKENS, 256, 8, 24, "it")) == 3
     with pytest.raises(ConfigError, match=r"task.points is 500, but the text it has only"):
-        blocks(_DOCUMENTS, Bytes(), 500, 10**6, "it")
+        blocks(_TOKENS, 256, 500, 10**6, "it")
 
 
 def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
     model, tokenizer = _model(), Bytes()
-    prompts = blocks(_DOCUMENTS, tokenizer, 8, 10**6, "it")
+    prompts = blocks(_TOKENS, 256, 8, 10**6, "it")
     counted = torch.from_numpy(tokenizer.lengths() > 0)[prompts.ys]
     nats = nats_by_loop(model, prompts, 3, counted)["nats"]
     result = text_result(nats, prompts, tokenizer, _SETTINGS)
@@ -79,7 +81,7 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
     them, predicted from what its block has read."""
     model, tokenizer = _model(), Bytes()
     whole = [256, *_DOCUMENTS[0].encode(), 256, *_DOCUMENTS[1].encode()]
-    prompts = running_blocks(_DOCUMENTS, tokenizer, 8, 10**6)
+    prompts = running_blocks(_TOKENS, 8, 10**6)
     total, count = 0.0, (len(whole) - 1) // 8
     assert len(prompts) == count
     for block in range(count):
@@ -90,7 +92,7 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
         total -= float(probabilities[range(8), tokens[1:]].log().sum())
     everything = torch.ones_like(prompts.ys, dtype=torch.bool)
     running = nats_by_loop(model, prompts, 2, everything)["nats"]
-    plain = blocks(_DOCUMENTS, tokenizer, 8, 10**6, "it")
+    plain = blocks(_TOKENS, 256, 8, 10**6, "it")
     nats = nats_by_loop(model, plain, 2, torch.from_numpy(tokenizer.lengths() > 0)[plain.ys])[
         "nats"
     ]
@@ -100,8 +102,8 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
     assert bits_per_byte(nats, plain, tokenizer).mean(0).tolist() == pytest.approx(
         result["bits_per_byte"]["mean"]
     )
-    assert len(running_blocks(_DOCUMENTS, tokenizer, 500, 10**6)) == 0
-    assert len(running_blocks(_DOCUMENTS, tokenizer, 8, 16)) == 2
+    assert len(running_blocks(_TOKENS, 500, 10**6)) == 0
+    assert len(running_blocks(_TOKENS, 8, 16)) == 2
 
 
 def _by_hand(stream: list[int], before: list[int], token: int, order: int, size: int) -> float:

@@ -2,7 +2,9 @@
 what is held out."""
 
 import gzip
+import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow
@@ -13,10 +15,14 @@ from pyarrow import parquet
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.language import Language
-from looplab.tasks.language.documents import read_documents, split
+from looplab.tasks.language.documents import read_documents
+from looplab.tasks.language.parts import Parts, Source
 from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import generator
 
+_sink = pyarrow.BufferOutputStream()
+parquet.write_table(pyarrow.table({"text": ["a", "b"]}), _sink)
+_PARQUET = _sink.getvalue().to_pybytes()
 _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 
 
@@ -26,13 +32,26 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
         (tmp_path / hidden).parent.mkdir(exist_ok=True)
         (tmp_path / hidden).write_bytes(b"\0\1")
     (tmp_path / "a.txt").write_text(_TWO)
-    assert read_documents(str(tmp_path / "a.txt")) == ["one\nline\n", "two\n"]
+    assert list(read_documents(str(tmp_path / "a.txt"))) == ["one\nline\n", "two\n"]
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.txt.gz").write_bytes(gzip.compress("\ufeffdrei\r\nvier".encode()))
     table = pyarrow.table({"text": ["five", None, "six"], "number": [1, 2, 3]})
     parquet.write_table(table, tmp_path / "d.parquet")
     expected = ["one\nline\n", "two\n", "drei\nvier", "five", "six"]
-    assert read_documents(str(tmp_path)) == expected
+    assert list(read_documents(str(tmp_path))) == expected
+    assert list(read_documents(str(tmp_path / "*" / "*.gz"))) == ["drei\nvier"]
+
+
+def test_json_lines_hold_documents(tmp_path: Path) -> None:
+    lines = [{"text": "one\u2028line"}, {"text": None}, {"text": "two", "n": 2}]
+    content = "\n\n".join(map(json.dumps, lines)).encode()
+    (tmp_path / "a.jsonl").write_bytes(content)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content))
+    assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * 2
+    (tmp_path / "c.txt").write_text("three")
+    with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines and other files"):
+        list(read_documents(str(tmp_path)))
+    assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 4
 
 
 @pytest.mark.parametrize(
@@ -41,43 +60,62 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
         ("a.txt", b" \n\n"),
         ("a.txt", b"text\0more"),
         ("a.txt", b"caf\xe9 au lait"),
+        ("a.txt", b"\xff\xfet\0e\0x\0t\0"),  # UTF-16
         ("a.txt.gz", b"no gzip"),
+        ("a.txt.gz", gzip.compress(b"text" * 1000)[:-9]),
         ("a.parquet", b"no parquet"),
-        ("a.jsonl", b"{}"),
+        ("a.parquet", _PARQUET[:-9]),
+        ("a.jsonl", b'{"text": "cut o'),
+        ("a.bin", b"\1\2"),
     ],
 )
 def test_a_text_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=r"^task.text ") as error:
-        read_documents(str(tmp_path / name))
+        list(read_documents(str(tmp_path / name)))
     assert str(tmp_path / name) in str(error.value)
 
 
 def test_a_path_or_column_that_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.txt", tmp_path):
         with pytest.raises(ConfigError, match=r"^task.text "):
-            read_documents(str(path))
+            list(read_documents(str(path)))
     parquet.write_table(pyarrow.table({"body": ["a"], "n": [1]}), tmp_path / "a.parquet")
+    (tmp_path / "b.jsonl").write_text('{"body": "a", "n": 1}')
     for column in ("text", "n"):
-        with pytest.raises(ConfigError, match=r"^task.column "):
-            read_documents(str(tmp_path / "a.parquet"), column)
+        for name in ("a.parquet", "b.jsonl"):
+            with pytest.raises(ConfigError, match=r"^task.column "):
+                list(read_documents(str(tmp_path / name), column))
 
 
-def test_whole_documents_are_held_out() -> None:
+def _split(folder: Path, documents: list[str], fraction: float) -> dict[str, list[str]]:
+    """The documents of both parts."""
+    path = folder / "split.parquet"
+    parquet.write_table(pyarrow.table({"text": documents}), path)
+    found: dict[str, list[str]] = {"train": [], "held_out": []}
+    for part, piece in Parts(Source(str(path), "text", "bytes", 0, fraction, "")).pieces(""):
+        found[part].append(piece.text)
+    return found
+
+
+def test_whole_documents_are_held_out(tmp_path: Path) -> None:
     documents = [f"document {number} " + "x" * (10 * number) for number in range(30)]
-    train, held_out = split(documents, 0.2)
+    train, held_out = _split(tmp_path, documents, 0.2).values()
     assert sorted(train + held_out) == sorted(documents)
     assert 0.2 <= sum(map(len, held_out)) / sum(map(len, documents)) < 0.3
     assert train == [document for document in documents if document not in held_out]
+    # Those of the least digests.
+    digests = {text: sha256(text.encode()).digest() for text in documents}
+    assert max(digests[text] for text in held_out) < min(digests[text] for text in train)
     # Another document moves at most those at the edge.
-    more_train, more_held_out = split([*documents, "another"], 0.2)
+    more_train, more_held_out = _split(tmp_path, [*documents, "another"], 0.2).values()
     assert len(set(held_out) ^ (set(more_held_out) - {"another"})) <= 1
     assert set(more_train) | set(more_held_out) == {*documents, "another"}
 
 
-def test_of_a_single_document_the_end_is_held_out() -> None:
+def test_of_a_single_document_the_end_is_held_out(tmp_path: Path) -> None:
     text = "".join(f"line {number}\n" for number in range(100))
-    (train,), (held_out,) = split([text], 0.1)
+    (train,), (held_out,) = _split(tmp_path, [text], 0.1).values()
     assert train + held_out == text
     assert held_out.startswith("line ")
     assert 0.05 < len(held_out) / len(text) <= 0.1
@@ -169,5 +207,5 @@ def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
 def test_the_text_that_ships_is_read_at_once() -> None:
     task = make_task("language", 1)
     assert isinstance(task, Language)
-    assert len(task.corpus.texts["train"]) > 40
+    assert task.corpus.documents > 3
     assert len(task.corpus.part("train", torch.device("cpu"))) > 500_000
