@@ -31,6 +31,11 @@ def remarks(run: Run) -> list[str]:
     if files := other_code(RunFolder(run.path).made_with(), run.config):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(f"trained by other code: {some_files(files)} {verb} now {again}")
+    if run.config.loops.halt == "act":
+        lines.append(
+            "evaluations read each loop's own prediction, not the mean over loops that "
+            "loops.halt=act trains"
+        )
     return [*lines, *divisor_remark(run.task)]
 
 

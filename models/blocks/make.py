@@ -63,30 +63,29 @@ class PreNormBlock(nn.Module):
     ) -> Tensor:
         """Does what `forward` of the GPT-2 block does. `positions` [S], int64, are those of the
         tokens for rotation and window; without them, 0 .. S - 1."""
-        normed_memory = None if memory is None else self.norm_1(memory)
-        mixed = self.attention(self.norm_1(x), normed_memory, positions, mask, tokens)
-        x = torch.add(x[:, tokens], mixed, alpha=scale)
-        return torch.add(x, self.mlp(self.norm_2(x)), alpha=scale)
+        asked = None if memory is None else self._read(memory, self.norm_1)
+        mixed = self.attention(self._read(x, self.norm_1), asked, positions, mask, tokens)
+        x = self._added(x[:, tokens], mixed, scale, self.norm_1)
+        return self._added(x, self.mlp(self._read(x, self.norm_2)), scale, self.norm_2)
+
+    def _read(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """What a branch reads of the stream."""
+        return norm(x)
+
+    def _added(self, x: Tensor, branch: Tensor, scale: float, norm: nn.Module) -> Tensor:
+        """The stream with a branch added."""
+        return torch.add(x, branch, alpha=scale)
 
 
 class PostNormBlock(PreNormBlock):
     """The same pieces in another order: x ← norm(x + attention x), x ← norm(x + MLP x) (Vaswani et
     al. 2017)."""
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        memory: Tensor | None = None,
-        positions: Tensor | None = None,
-        mask: Tensor | None = None,
-        scale: float = 1.0,
-        tokens: slice = ALL_TOKENS,
-    ) -> Tensor:
-        """Does what `forward` of the GPT-2 block does."""
-        mixed = self.attention(x, memory, positions, mask, tokens)
-        x = self.norm_1(torch.add(x[:, tokens], mixed, alpha=scale))
-        return self.norm_2(torch.add(x, self.mlp(x), alpha=scale))
+    def _read(self, x: Tensor, norm: nn.Module) -> Tensor:
+        return x
+
+    def _added(self, x: Tensor, branch: Tensor, scale: float, norm: nn.Module) -> Tensor:
+        return norm(torch.add(x, branch, alpha=scale))
 
 
 def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:

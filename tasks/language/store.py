@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, one_line
 
@@ -44,11 +45,17 @@ def tokens_folder(key: str) -> Path:
 
 @contextmanager
 def storing(folder: Path) -> Iterator[None]:
-    """Hold a folder, created if absent, against other processes, which are waited for. Raises
-    ConfigError where nothing can be written there, or no more."""
+    """Hold a folder, created if absent, against other processes, which are waited for, after a
+    line. Raises ConfigError where nothing can be written there, or no more."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock", fallback_to_soft=False):
+        lock = FileLock(folder / ".lock", fallback_to_soft=False)
+        try:
+            held = lock.acquire(timeout=1)
+        except Timeout:
+            tqdm.write("waiting for another process, which makes tokens of the same text")
+            held = lock.acquire()
+        with held:
             yield
     except (OSError, NotImplementedError) as error:
         problem = f"{one_line(error)} (the variable {_CACHE} names another place)"

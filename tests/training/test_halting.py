@@ -15,9 +15,9 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, LoopsConfig
 from looplab.evaluation import load_run
 from looplab.models import Model, ModelSpec
-from looplab.training import train, train_together
+from looplab.training import train
 from looplab.training.halting import Halting, halted_means, halted_shares
-from tests.training.tiny import saved_tensors, tiny
+from tests.training.tiny import assert_together_is_alone, tiny
 
 _SHAPE = (5, 3, 4)  # loops, prompts, predictions
 
@@ -127,14 +127,7 @@ def test_training_halts_as_early_as_its_cost_asks(
 
 
 def test_together_is_as_alone(tmp_path: Path) -> None:
-    both = [replace(_halted(tmp_path / "both", 20, halt="ponder"), seed=seed) for seed in (0, 1)]
-    train_together(both)
-    for config in both:
-        alone = replace(config, folder=str(tmp_path / "alone"))
-        train(alone)
-        ours, theirs = saved_tensors(config), saved_tensors(alone)
-        for name, tensor in ours.items():
-            torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
+    assert_together_is_alone(_halted(tmp_path / "together", 20, halt="ponder"))
 
 
 def test_what_predicts_no_number_does_not_halt() -> None:

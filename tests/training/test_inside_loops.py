@@ -14,11 +14,11 @@ from torch.nn.utils import clip_grad_norm_
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from looplab.models import Model, ModelSpec
 from looplab.tasks import Prompts
-from looplab.training import train, train_together
+from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
 from looplab.training.inside_loops import GRADIENT_NORMS, JacobianGain
 from looplab.training.objective import loss
-from tests.training.tiny import make_trainer, saved_tensors, tiny
+from tests.training.tiny import assert_together_is_alone, make_trainer, tiny
 
 _SPEC = ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, injection="add")
 _TOKENS = 7  # of four points, without the last y
@@ -104,16 +104,7 @@ def test_a_penalty_lowers_the_gain_and_stands_beside_the_loss(tmp_path: Path) ->
 
 
 def test_runs_trained_together_end_as_alone(tmp_path: Path) -> None:
-    both = [
-        replace(tiny(tmp_path / "together", jacobian_penalty=0.1), seed=seed) for seed in (0, 1)
-    ]
-    train_together(both)
-    for config in both:
-        alone = replace(config, folder=str(tmp_path / "alone"))
-        train(alone)
-        ours, theirs = saved_tensors(config), saved_tensors(alone)
-        for name, tensor in ours.items():
-            torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
+    assert_together_is_alone(tiny(tmp_path / "together", jacobian_penalty=0.1))
 
 
 UNNORMED = ModelConfig(
