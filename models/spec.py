@@ -41,7 +41,9 @@ class ModelSpec(ModelConfig):
                 "model.injection", "cannot be linear_attention for a task with classes"
             )
         if self.halts and (self.classes or self.vocabulary or self.injection == "linear_attention"):
-            raise ConfigError("loops.halt", "is for blocks that predict numbers")
+            raise ConfigError(
+                "loops.halt", "is for numbers alone: no text, classes, linear attention"
+            )
         for name, least in (("dims", 1), ("classes", 0), ("vocabulary", 0), ("loops", 1)):
             check_count(name, getattr(self, name), least)
 

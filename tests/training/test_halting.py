@@ -131,5 +131,5 @@ def test_together_is_as_alone(tmp_path: Path) -> None:
 
 
 def test_what_predicts_no_number_does_not_halt() -> None:
-    with pytest.raises(ConfigError, match=r"loops\.halt is for blocks"):
+    with pytest.raises(ConfigError, match=r"loops\.halt is for numbers"):
         ModelSpec(dims=2, n_embd=8, n_head=2, classes=2, halts=True)
