@@ -250,6 +250,21 @@ class TrainingConfig:
         "what predictions are compared with: y, or its posterior mean given the pairs before",
     )
     shards: int = setting(1, "parts a batch is computed in, one after another", at_least=1)
+    recompute: bool = setting(
+        False,
+        "whether the loops' activations are not stored but computed again in the backward pass, "
+        "one loop at a time",
+    )
+    zero_stage: int = setting(
+        0,
+        "under torchrun; 1: each process keeps the optimiser's state of a share of the weights "
+        "alone, and updates these (ZeRO)",
+        at_least=0,
+        at_most=1,
+    )
+    embedding_dtype: Literal["float32", "bfloat16"] = setting(
+        "float32", "of a text's embedding and its optimiser's state"
+    )
     checkpoint_every: int = setting(1000, "steps between checkpoints", at_least=1)
     snapshots: tuple[int, ...] = setting(
         (), "steps after which the run is kept as it is then, in its folder snapshots/", at_least=0

@@ -55,8 +55,9 @@ class PanelSpec:
 @dataclass(frozen=True)
 class AtScale:
     """An experiment at one scale: the runs (words of run.py by key, a list making a grid, with the
-    `label` of their curves), training seeds of each, settings of the evaluation (in place of the
-    scale's own), and those of other measurements."""
+    `label` of their curves; a `budget` of FLOPs, with its `budget_tokens`, stands for what
+    flops.py makes of it), training seeds of each, settings of the evaluation (in place
+    of the scale's own), and those of other measurements."""
 
     runs: tuple[Mapping[str, Any], ...] = ()
     seeds: int = 1
@@ -185,7 +186,13 @@ def members_of(
                 for key, value in at_scale.evaluation.items()
                 if key not in absent
             }
+            budget, reference = (values.pop(key, 0) for key in ("budget", "budget_tokens"))
             config = command_of(values | evaluation).config
+            if budget:
+                from .flops import of_budget  # takes torch
+
+                values |= of_budget(config, float(budget), int(reference))
+                config = command_of(values | evaluation).config
             config = replace(config, folder=folder, device=device)
             label = str(entry["label"])
             for key in re.findall(r"\{([\w.]+)\}", label):

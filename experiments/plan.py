@@ -1,68 +1,74 @@
 """`action=plan`: of one run its size, its floating-point operations and the hours they take; of
 experiments their runs, how far each is, and the processor time still to come.
 
-print(plan_of(config)); Flops(config, model, curriculum)(step=1000)
+print(plan_of(config))
 """
 
-from functools import cache, partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch.utils.benchmark import Timer
 
 from looplab.conf.schema import Config
-from looplab.curricula import Curriculum, Stage
 from looplab.models import Model
-from looplab.models.flops import pass_costs
-from looplab.tasks.language.tokens import nominal_vocabulary
-from looplab.training.assemble import (
-    build_curriculum,
-    build_model,
-    build_task,
-    model_of,
-)
+from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.jobs import processes_for
-from looplab.training.optim.optimizers import muon_kinds
-from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
 
-from .definition import described
+from .definition import Experiment, Member, described
+from .flops import Flops, shapes_of
 from .many_runs import Estimates, progress
 from .runs_table import duration
 from .settings import ExperimentSettings
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, which good trainings reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
-_ITERATIONS = 5  # of Muon's Newton-Schulz
+_TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
 
 def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
-    task, training, points = build_task(config), config.training, config.task.points
-    if config.task.is_text:
-        settings, unit = config.task.settings, "tokens"
-        vocabulary = nominal_vocabulary(str(settings["tokens"]), int(settings["vocabulary"]))
-        model = model_of(config, vocabulary=vocabulary)
-    else:
-        unit, vocabulary, model = "pairs", 0, build_model(config, task)
-    flops = Flops(config, model, build_curriculum(config, task))(training.steps)
-    rate = _products_per_second()
-    number = sum(each.numel() for each in model.parameters()) - model.backbone_parameters()
-    outside = f"{number:,} parameters in embedding and head, of {vocabulary:,} tokens"
+    training, points, model = config.training, config.task.points, shapes_of(config)
+    unit = "tokens" if config.task.is_text else "pairs"
+    flops, rate = _flops(config, model), _products_per_second()
+    outside = []
+    if vocabulary := model.spec.vocabulary:
+        total = sum(each.numel() for each in model.parameters())
+        number = total - model.backbone_parameters()
+        step = training.batch_size * points
+        rule, without = (
+            f"{_TOKENS * n // step:,}" for n in (total, total - model.read_in.weight.numel())
+        )
+        outside = [
+            f"{number:,} parameters in embedding and head, of {vocabulary:,} tokens",
+            f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
+            f"without the embedding's {without}",
+        ]
     return "\n".join(
         [
             f"{config.task.name}: {model.describe()}",
-            *([outside] if vocabulary else []),
+            *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
             f"{flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
             f"here at least {duration(flops / rate)}: {rate:.2g} FLOPs a second of large products "
             f"on {torch.get_num_threads()} threads",
-            f"on an NVIDIA H100 about {duration(flops / _H100)}, at {_H100:.0e} FLOPs a second",
+            _on_gpus(flops),
         ]
     )
+
+
+def _flops(config: Config, model: Model) -> float:
+    """FLOPs of a whole training."""
+    return Flops(config, model, build_curriculum(config, build_task(config)))(config.training.steps)
+
+
+def _on_gpus(flops: float) -> str:
+    one, eight = (duration(flops / (_H100 * count)) for count in (1, 8))
+    return f"on an NVIDIA H100 about {one}, on eight {eight}, at {_H100:.0e} FLOPs a second each"
 
 
 def _products_per_second() -> float:
@@ -74,8 +80,11 @@ def _products_per_second() -> float:
 
 def plan(settings: ExperimentSettings) -> str:
     """A table of every experiment's runs; each run's time is counted once, in the first experiment
-    that wants it. Nothing is trained; a step of each shape may be measured."""
+    that wants it. Nothing is trained; a step of each shape may be measured, but at scale=paper,
+    whose runs are planned for GPUs."""
     asked = [(experiment, settings.members(experiment)) for experiment in settings.experiments]
+    if settings.scale == "paper":
+        return _on_paper(asked)
     unique: dict[Path, Config] = {}
     for member in (each for _, members in asked for each in members):
         unique.setdefault(run_folder(member.config).path, member.config)
@@ -106,28 +115,20 @@ def plan(settings: ExperimentSettings) -> str:
     return "\n".join([*lines[1:], "", summary])
 
 
-class Flops:
-    """FLOPs of the first `step` steps: matrix products and attention of every loop, twice those of
-    the loops that gradients reach back through, the head for each loop in the loss, and Muon's
-    orthogonalisation. Norms, activations, Adam, sampling and the computation of targets are not
-    counted.
-    """
-
-    def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
-        self._config, self._costs = config, cache(partial(pass_costs, model))
-        self._muon = 0.0  # of a step's orthogonalisation of all matrices
-        kinds = muon_kinds(config.training)
-        for name, role in model.parameter_roles().items():
-            for rows in role.parts if role.kind in kinds else ():
-                short, long = sorted((rows, model.get_parameter(name).shape[1]))
-                self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
-        self._work = Work(curriculum, config.training.steps, self._step_flops)
-
-    def __call__(self, step: int) -> float:
-        """FLOPs of the first `step` steps."""
-        return self._work(step) * self._work.total
-
-    def _step_flops(self, stage: Stage) -> float:
-        tokens = stage.points if self._config.task.is_text else 2 * stage.points - 1
-        costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
-        return self._config.training.batch_size * costs + self._muon
+def _on_paper(asked: Sequence[tuple[Experiment, Sequence[Member]]]) -> str:
+    """The tokens, FLOPs and hours of a GPU of every run."""
+    lines, total, runs = [], 0.0, set[Path]()
+    for experiment, members in asked:
+        lines += ["", f"{experiment.name}: {experiment.title} ({experiment.source})"]
+        for name, member in zip(described(members), members, strict=True):
+            config, path = member.config, run_folder(member.config).path
+            task, training = config.task, config.training
+            points = task.points if task.is_text else 2 * task.points - 1
+            flops = _flops(config, shapes_of(config))
+            total += flops * (path not in runs)
+            runs.add(path)
+            tokens = f"{training.steps * training.batch_size * points:.3g}"
+            lines.append(
+                f"  {name:60} {tokens:>8} tokens {flops:8.3g} FLOPs {duration(flops / _H100):>8}"
+            )
+    return "\n".join([*lines[1:], "", f"{len(runs)} runs, {total:.3g} FLOPs: {_on_gpus(total)}"])

@@ -23,8 +23,8 @@ from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
+from .flops import Flops
 from .measuring import batches, grouped
-from .plan import Flops
 from .statistics import over_seeds
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}

@@ -29,10 +29,13 @@ class Model(nn.Module):
     """A transformer on the pairs of a prompt, two tokens each, whose prediction i is read at x_i;
     or on the tokens of a text, where logits of the next token are read at each (readers.py).
 
-    Weights are sampled from `generator` (seed 0 where none is given), on the CPU.
+    Weights are sampled from `generator` (seed 0 where none is given), on the CPU; with `empty`
+    there are none, but shapes alone.
     """
 
-    def __init__(self, spec: ModelSpec, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, spec: ModelSpec, generator: torch.Generator | None = None, empty: bool = False
+    ) -> None:
         super().__init__()
         self.spec = spec
         # Of matrix products; None: that of the weights.
@@ -50,6 +53,8 @@ class Model(nn.Module):
             # Linear layers but for such a loop, and for a text.
             self.read_in, self.loop = cast(nn.Linear, read_in), loop
             self.read_out = cast(nn.Linear, read_out)
+        if empty:
+            return
         self.float().to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
         initialise(self.loop, self.read_in, self.read_out, generator, spec)
@@ -85,7 +90,7 @@ class Model(nn.Module):
         if layout is None:
             # No token follows the last y, and no prediction is read there: leave it out.
             tokens = tokens[:, :-1]
-        with self._backend_context(prompts.xs.device):
+        with self.backend_context(prompts.xs.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
             with _products_in(self.prefix_dtype, e.device):
                 state = self._without_gradients(e, prefix, context, stop_at)
@@ -113,7 +118,7 @@ class Model(nn.Module):
         layout = self.reader.layout(prompts, queries)
         read_tokens = self.loop.kept_tokens(layout)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
-        with self._backend_context(device):
+        with self.backend_context(device):
             read_in = self.read_in(self.reader.tokens(prompts, queries))
             # Autocast may have rounded the read-in; the read-out takes at least float32.
             stream = read_in.to(torch.promote_types(read_in.dtype, torch.float32))
@@ -123,7 +128,7 @@ class Model(nn.Module):
         # Index 0 is the read-in itself, whatever the loop starts from.
         yield LoopState(read_in, read_in), prediction
         for t in range(loops):
-            with self._backend_context(device):
+            with self.backend_context(device):
                 state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
                 prediction = self._predict(state.stream[:, read_tokens], layout)
             yield state, prediction
@@ -223,7 +228,7 @@ class Model(nn.Module):
         return self.reader.predictions(self.read_out(self.loop.read(streams, layout)))
 
     @contextmanager
-    def _backend_context(self, device: torch.device) -> Iterator[None]:
+    def backend_context(self, device: torch.device) -> Iterator[None]:
         """Within this context blocks compute by the model's operations, in its precision."""
         with using(self.operations), _products_in(self.compute_dtype, device):
             yield

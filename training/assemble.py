@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 import numpy as np
+import torch
 from torch import Generator, Tensor, device
 
 from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
@@ -33,8 +34,9 @@ def build_model(config: Config, task: Task) -> Model:
     return model_of(config, task.classes, task.data.vocabulary)
 
 
-def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
-    """A new model for a task of so many classes, or a text of so many tokens."""
+def model_of(config: Config, classes: int = 0, vocabulary: int = 0, empty: bool = False) -> Model:
+    """A new model for a task of so many classes, or a text of so many tokens; `empty`: its shapes
+    alone."""
     spec = ModelSpec(
         dims=config.task.dims,
         classes=classes,
@@ -48,7 +50,10 @@ def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
         halts=config.loops.halt is not None,
         **asdict(config.model),
     )
-    return Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
+    model = Model(spec, _seed(Generator(), config.seed, _WEIGHTS), empty)
+    if config.training.embedding_dtype == "bfloat16":
+        model.read_in.to(torch.bfloat16)
+    return model
 
 
 def model_from(

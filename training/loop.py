@@ -123,6 +123,7 @@ class Session:
             if not self.writes:
                 self.step = first.step
                 self.trainer.load(first)
+            self.trainer.share_optimizer()
 
     def begin(self) -> bool:
         """Return whether there are steps to make; if so, print a description of the run and open
@@ -166,6 +167,8 @@ class Session:
         totals = self.trainer.fetch()
         if totals.bad_step is not None:
             raise self._diverged(totals.bad_step)
+        is_snapshot = self.step in self.config.training.snapshots
+        state = self.trainer.state() if save or is_snapshot else {}
         if self.log is None:  # another process writes
             return totals
         if self._validates_now():
@@ -175,10 +178,10 @@ class Session:
             totals.others.update(validate(self.trainer, self.prompts, stage))
         cpu_seconds = self.clock.read()["cpu_seconds"]
         self.log.write(self.step, totals, self.trainer.curriculum(self.step - 1), cpu_seconds)
-        if self.step in self.config.training.snapshots:
-            keep_snapshot(self.folder.path, self.step, self.trainer.state())
+        if is_snapshot:
+            keep_snapshot(self.folder.path, self.step, state)
         if save:
-            save_checkpoint(self.folder.checkpoints, self.step, self.trainer.state())
+            save_checkpoint(self.folder.checkpoints, self.step, state)
             done = self.step == self.config.training.steps
             self._write_status("finished" if done else "interrupted" if pause else "running")
         return totals
@@ -262,7 +265,7 @@ def memory_errors(path: Path) -> Iterator[None]:
         if not out_of_memory(error):
             raise
         raise RunError(
-            f"{path}: out of memory in a step; training.shards=2 or more, a smaller "
-            "training.batch_size or loops.T need less, and so does together=false; the last "
-            "checkpoint is intact"
+            f"{path}: out of memory in a step; training.shards=2 or more, training.recompute=true, "
+            "a smaller training.batch_size or loops.T need less, and so does together=false; the "
+            "last checkpoint is intact"
         ) from None

@@ -44,6 +44,28 @@ class Processes:
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.view_as(tensor))
 
+    def shares(self, weights: Sequence[Tensor]) -> list[list[Tensor]]:
+        """The weights in a share for each process, of nearly as many numbers each; the same in
+        all."""
+        shares: list[list[Tensor]] = [[] for _ in range(self.size)]
+        sizes = [0] * self.size
+        for weight in sorted(weights, key=lambda weight: -weight.numel()):
+            least = sizes.index(min(sizes))
+            shares[least].append(weight)
+            sizes[least] += weight.numel()
+        return shares
+
+    @torch.no_grad()
+    def exchange(self, shares: Sequence[Sequence[Tensor]]) -> None:
+        """Replace the weights of each share by those of its process."""
+        for rank, weights in enumerate(shares):
+            if weights:
+                flat = torch.cat([weight.flatten() for weight in weights])
+                dist.broadcast(flat, rank, group=self._of_gradients)
+                parts = flat.split([weight.numel() for weight in weights])
+                for weight, part in zip(weights, parts, strict=True):
+                    weight.copy_(part.view_as(weight))
+
     def agree_on(self, signal: int) -> int:
         """The largest number of a signal that any process has got; 0 where none has."""
         number = torch.tensor(signal)
@@ -52,19 +74,30 @@ class Processes:
 
     def from_first(self, step: int, state: dict[str, Tensor]) -> Checkpoint:
         """The first process's step and state, in every process; those of the others are ignored."""
+        tensors = self._from(0, state | {_STEP: torch.tensor(step)})
+        return Checkpoint(int(tensors.pop(_STEP)), tensors)
+
+    def from_all(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The states of all processes together, on the CPU, in every process."""
+        return {
+            name: tensor
+            for rank in range(self.size)
+            for name, tensor in self._from(rank, state).items()
+        }
+
+    def _from(self, rank: int, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The state of the process of this rank, in every process."""
         content = torch.empty(0, dtype=torch.uint8)
-        if not self.rank:
-            tensors = state | {_STEP: torch.tensor(step)}
-            tensors = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+        if self.rank == rank:
+            tensors = {name: each.detach().cpu().contiguous() for name, each in state.items()}
             content = torch.frombuffer(
                 bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8
             )
         size = torch.tensor(len(content))
-        dist.broadcast(size, 0)
+        dist.broadcast(size, rank)
         content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
-        dist.broadcast(content, 0)
-        tensors = safetensors.torch.load(content.numpy().tobytes())
-        return Checkpoint(int(tensors.pop(_STEP)), tensors)
+        dist.broadcast(content, rank)
+        return safetensors.torch.load(content.numpy().tobytes())
 
 
 @contextmanager

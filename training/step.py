@@ -37,6 +37,7 @@ from .inside_loops import (
 from .objective import loss, targets
 from .optim.optimizers import WeightAverage, make_optimizer
 from .processes import Processes
+from .recompute import Recompute
 from .run_folder.checkpoint import Checkpoint
 
 # Indices of Trainer.totals: the number of good steps, the first bad one, and the first of the sums.
@@ -90,6 +91,8 @@ class Trainer:
             captures = False
         self.runner = GraphRunner(CudaRecorder(self.device) if captures else None)
         self.optimizer = make_optimizer(model, config)
+        # The weights that each process updates, where they share the optimiser's state.
+        self.shares: list[list[Tensor]] = []
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
         self.log_norms, self.penalty = config.training.log_norms, config.training.jacobian_penalty
@@ -124,10 +127,13 @@ class Trainer:
         return Totals(means.pop("loss"), means.pop("grad_norm"), bad_step, means)
 
     def state(self) -> dict[str, Tensor]:
-        """All tensors that the next steps depend on, by name."""
+        """All tensors that the next steps depend on, by name. Where processes share the optimiser's
+        state all must call this at once."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors |= self.optimizer.state()
-        return tensors | (self.average.state() if self.average else {})
+        state = self.optimizer.state()
+        if self.processes and self.shares:
+            state = self.processes.from_all(state)
+        return tensors | state | (self.average.state() if self.average else {})
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint; RuntimeError for one of a model of another shape."""
@@ -137,6 +143,12 @@ class Trainer:
         if self.average:
             self.average.load(checkpoint.tensors)
         self.totals.zero_()
+
+    def share_optimizer(self) -> None:
+        """Keep the optimiser's state of this process's weights alone, with training.zero_stage."""
+        if self.processes and self.config.training.zero_stage:
+            self.shares = self.processes.shares(self.parameters)
+            self.optimizer.keep(self.shares[self.processes.rank])
 
     def prepare(self, step: int) -> None:
         """Set what a step depends on besides the weights and its stage."""
@@ -176,7 +188,8 @@ class Trainer:
         norms = ResidualNorms(self.model) if self.log_norms else None
         jacobian = JacobianGain(self.model, batch.noise) if batch.noise is not None else None
         halting = Halting(self.model, self.config.loops) if self.config.loops.halt else None
-        with norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():
+        recompute = Recompute(self.model) if self.config.training.recompute else nullcontext()
+        with recompute, norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():
             if weights is None:
                 predictions = self.model(*arguments, **options)
             else:
@@ -224,6 +237,8 @@ class Trainer:
             norms.append(gradient_norm(self.parts[0]))
         bad = ~(torch.isfinite(values[0]) & torch.isfinite(norm))
         self.optimizer.step(bad)
+        if self.processes:
+            self.processes.exchange(self.shares)
         if self.average:
             self.average.update(self.number, bad)
         good = (~bad).double()

@@ -226,6 +226,8 @@ def obstacle(config: Config) -> str:
     """Say why runs of this configuration cannot be trained together; '' where they can."""
     if config.loops.sampling != "none":
         return "loops drawn for each step differ between seeds"
+    if config.training.recompute:
+        return "training.recompute computes each run's loops twice"
     return (
         "loops.stop_at ends the loops of each run by its own states" if config.loops.stop_at else ""
     )

@@ -16,7 +16,7 @@ _BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 _OF_TEXTS = {  # settings of texts alone
     "model": ("tied_head", "softcap"),
-    "training": ("embedding_std", "head_std", "embedding_rate", "head_rate"),
+    "training": ("embedding_std", "head_std", "embedding_rate", "head_rate", "embedding_dtype"),
 }
 
 
@@ -90,6 +90,8 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "model.tokens", "cannot be pairs for a text, which has none"
     if config.model.tied_head and config.training.head_rate:
         yield "training.head_rate", "has no meaning with model.tied_head: it is the embedding's"
+    if config.model.tied_head and config.training.embedding_dtype != "float32":
+        yield "training.embedding_dtype", "must be float32 with model.tied_head: it is the head's"
     if config.evaluation.shifts:
         yield "evaluation.shifts", "must be empty: a text has no shifted inputs"
 

@@ -1,7 +1,14 @@
-"""The FLOPs of a training on texts against counting by hand."""
+"""The FLOPs of a training on texts against counting by hand; steps by rules of tokens and of FLOPs,
+as published; the papers' grids as they are planned for GPUs."""
+
+import pytest
 
 from looplab.conf.compose import commands
-from looplab.experiments.plan import Flops
+from looplab.conf.schema import Config
+from looplab.experiments.definition import load, members_of
+from looplab.experiments.flops import Flops, of_budget
+from looplab.experiments.plan import plan, plan_of
+from looplab.experiments.settings import ExperimentSettings
 from looplab.training.assemble import build_curriculum, build_task, model_of
 
 _STEPS, _BATCH, _POINTS, _D = 10, 4, 16, 32
@@ -41,3 +48,36 @@ def test_muon_orthogonalises_its_matrices_and_the_injection_on_the_sphere() -> N
     assert _flops("training.optimizer=muon") - adam == _STEPS * 3 * layer
     kept = _flops("training.optimizer=muon", "training.muon_norm=kept")
     assert kept - adam == _STEPS * (3 * layer + orthogonalised((_D, 2 * _D)))
+
+
+def test_twenty_tokens_a_parameter_are_the_published_steps() -> None:
+    """arXiv 2605.18797: 4,848 steps by its code and 2,626 by its text, small; 12,127 and 7,683."""
+    words = ["task=language", "scale=paper", "recipe=paper", "model=FLT", "training.steps=1"]
+    assert "training.steps=4,848, without the embedding's 2,626" in plan_of(Config.of(*words))
+    base = ["model.n_layer=12", "model.n_embd=768", "model.n_head=6"]
+    text = plan_of(Config.of(*words, *base))
+    assert "training.steps=12,127, without the embedding's 7,683" in text
+
+
+@pytest.mark.parametrize("scale", [2.0, 8.0])
+def test_a_budget_of_flops_is_spent(scale: float) -> None:
+    """At twice the budget twice the steps, and MuonH's rate times 2^-.32."""
+    words = ["task=language", "scale=paper", "recipe=paper", "model=recurrent"]
+    config = Config.of(*words)
+    found, more = (of_budget(config, flops, 10**9) for flops in (1e18, scale * 1e18))
+    # arXiv 2604.21106 at 640 wide and r = 4: 1e18 FLOPs are 3,646 steps, by our count of the head.
+    assert found["training.steps"] == pytest.approx(3646, rel=1e-3)
+    assert more["training.steps"] == pytest.approx(scale * found["training.steps"], abs=scale)
+    ratio = more["training.muon_rate"] / found["training.muon_rate"]
+    assert ratio == pytest.approx(scale**-0.32, rel=1e-3)
+
+
+def test_a_papers_grid_is_planned_for_gpus() -> None:
+    """29 widths and budgets of 4 numbers of recurrences; nothing is measured, and no text read."""
+    members = members_of(load("language_iso_depth"), "paper", text="absent")
+    assert len(members) == 116
+    assert len({member.config.training.steps for member in members}) > 100
+    text = plan(ExperimentSettings(experiment=("language_fully_looped",), scale="paper"))
+    assert text.splitlines()[-1].startswith("21 runs, ")
+    assert " tokens " in text
+    assert "on eight" in text

@@ -137,5 +137,5 @@ def assert_same_bits(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -
 
 
 def _bits(tensor: Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
-    array = tensor.detach().cpu().contiguous().numpy()
-    return tensor.dtype, tensor.shape, array.tobytes()
+    numbers = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    return tensor.dtype, tensor.shape, numbers.tobytes()

@@ -70,7 +70,7 @@ class Muon:
             for weight, rows in zip(group["params"], group["parts"], strict=True)
         ]
         # On the device, so that a captured step reads its current value.
-        self.momentum = torch.zeros_like(self.matrices[0].rate)
+        self.momentum = torch.zeros_like(groups[0]["lr"])
         self.set_momentum(0)
 
     def set_momentum(self, step: int) -> None:

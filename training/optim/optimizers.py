@@ -9,7 +9,7 @@ optimizer.step(bad)
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -67,6 +67,16 @@ class Optimizer:
         for matrix in self.muon.matrices if self.muon else ():
             tensors[f"muon.momentum_buffer.{self.names[matrix.weight]}"] = matrix.buffer
         return tensors
+
+    def keep(self, weights: Collection[Tensor]) -> None:
+        """Drop the state of all other weights, which are not updated any more."""
+        kept = set(weights)
+        for group in self.adam.param_groups:
+            group["params"] = [weight for weight in group["params"] if weight in kept]
+        for weight in self.adam.state.keys() - kept:
+            del self.adam.state[weight]
+        if self.muon:
+            self.muon.matrices = [each for each in self.muon.matrices if each.weight in kept]
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Load a copy of what `state` returned; KeyError where Muon's part is missing."""
@@ -173,7 +183,7 @@ class WeightAverage:
         self.decay = decay
         self.names = [name for name, _ in model.named_parameters()]
         self.weights = list(model.parameters())
-        self.averages = [weight.detach().clone() for weight in self.weights]
+        self.averages = [weight.detach().float().clone() for weight in self.weights]
 
     @torch.no_grad()
     def update(self, number: Tensor, bad: Tensor) -> None:
@@ -181,7 +191,8 @@ class WeightAverage:
         []. Does not wait for the device."""
         rate = 1 - (number / (number + 9)).clamp(max=self.decay)
         rate = torch.where(bad, 0.0, rate).float()
-        moves = torch._foreach_sub([weight.detach() for weight in self.weights], self.averages)
+        weights = [weight.detach().float() for weight in self.weights]
+        moves = torch._foreach_sub(weights, self.averages)
         torch._foreach_mul_(moves, rate)
         torch._foreach_add_(self.averages, moves)
 

@@ -305,3 +305,26 @@ def test_a_training_in_parts_is_the_whole(tmp_path: Path) -> None:
         assert (status["state"], status["step"]) == ("interrupted", step + 1)
     for name, tensor in train(config).model.state_dict().items():
         assert torch.equal(tensor, whole.model.state_dict()[name])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_shares_are_the_whole(optimizer: str, tmp_path: Path) -> None:
+    """Each of two optimisers keeps the state of some weights, and moves these alone as one of all
+    moves them."""
+    config = tiny(tmp_path, optimizer=optimizer, clip=0.5)
+    whole, *parts = (make_trainer(config) for _ in range(3))
+    for index, part in enumerate(parts):
+        part.update(0)
+        part.optimizer.keep([part.parameters[i] for i in range(index, len(part.parameters), 2)])
+    for step in range(2):
+        whole.update(step)
+    begun = [weight.detach().clone() for weight in parts[0].parameters]
+    for part in parts:
+        part.update(1)
+    for number, wanted in enumerate(whole.parameters):
+        own, other = (parts[(number + place) % 2].parameters[number] for place in (0, 1))
+        assert torch.equal(own, wanted)
+        assert torch.equal(other, begun[number])
+    states = [part.optimizer.state() for part in parts]
+    assert not states[0].keys() & states[1].keys()
+    assert states[0].keys() | states[1].keys() == whole.optimizer.state().keys()

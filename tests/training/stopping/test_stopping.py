@@ -175,14 +175,17 @@ _VARIANTS: dict[str, dict[str, Any]] = {
         "training": {"optimizer": "muon"},
         "model": ModelConfig("looped", 2, 16, 2, 5, residual_scaling="factored"),
     },
-    "jacobian": {"training": {"jacobian_penalty": 0.1, "shards": 2}},
+    "jacobian": {"training": {"jacobian_penalty": 0.1, "shards": 2, "recompute": True}},
     "growth": {"curriculum": _GROWTH},
     "drawn": {"loops": LoopsConfig(4, 2, "half", "poisson_lognormal")},
     "distinct": {"task": TaskConfig("linear", dims=2, points=5, distinct_prompts=4)},
     "text": {
         "task": TaskConfig("language", dims=1, points=6),
         "model": ModelConfig("looped", 1, 16, 2, 6, block="flt", softcap=15.0),
-        "training": {"optimizer": "muon", "embedding_rate": 0.02, "head_rate": 0.005},
+        "training": {
+            **{"optimizer": "muon", "embedding_rate": 0.02, "head_rate": 0.005},
+            **{"embedding_dtype": "bfloat16", "ema_decay": 0.9},
+        },
     },
     "standard": {"model": ModelConfig("standard", 2, 16, 2, 5, injection="none")},
 }

@@ -1,0 +1,74 @@
+"""The floating-point operations of a training, and a training of so many of them.
+
+Flops(config, shapes_of(config), curriculum)(step=1000)
+of_budget(config, flops=1e18, tokens=983_040_000)
+"""
+
+from functools import cache, partial
+
+from looplab.conf.schema import Config
+from looplab.curricula import Curriculum, Stage
+from looplab.models import Model
+from looplab.models.flops import pass_costs
+from looplab.tasks.language.tokens import nominal_vocabulary
+from looplab.training.assemble import build_curriculum, build_task, model_of
+from looplab.training.optim.optimizers import muon_kinds
+from looplab.training.progress import Work
+
+_ITERATIONS = 5  # of Muon's Newton-Schulz
+_POWER = -0.32  # of the tokens, in MuonH's rate (the code of arXiv 2604.21106)
+
+
+def shapes_of(config: Config) -> Model:
+    """The model of a configuration, without weights."""
+    task = config.task
+    if not task.is_text:
+        return model_of(config, build_task(config).classes, empty=True)
+    tokens, vocabulary = str(task.settings["tokens"]), int(task.settings["vocabulary"])
+    return model_of(config, vocabulary=nominal_vocabulary(tokens, vocabulary), empty=True)
+
+
+class Flops:
+    """FLOPs of the first `step` steps: matrix products and attention of every loop, twice those of
+    the loops that gradients reach back through, the head for each loop in the loss, and Muon's
+    orthogonalisation. Norms, activations, Adam, sampling and the computation of targets are not
+    counted.
+    """
+
+    def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
+        self._config, self._costs = config, cache(partial(pass_costs, model))
+        self._muon = 0.0  # of a step's orthogonalisation of all matrices
+        kinds = muon_kinds(config.training)
+        for name, role in model.parameter_roles().items():
+            for rows in role.parts if role.kind in kinds else ():
+                short, long = sorted((rows, model.get_parameter(name).shape[1]))
+                self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
+        self._work = Work(curriculum, config.training.steps, self._step_flops)
+
+    def __call__(self, step: int) -> float:
+        """FLOPs of the first `step` steps."""
+        return self._work(step) * self._work.total
+
+    def of_stage(self, stage: Stage) -> float:
+        """FLOPs of a step without Muon's orthogonalisation."""
+        tokens = stage.points if self._config.task.is_text else 2 * stage.points - 1
+        costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
+        return self._config.training.batch_size * costs
+
+    def _step_flops(self, stage: Stage) -> float:
+        return self.of_stage(stage) + self._muon
+
+
+def of_budget(config: Config, flops: float, tokens: int) -> dict[str, float]:
+    """The settings of a training of so many FLOPs: its steps, each as costly as the last, without
+    the optimiser's own work; and, unless `tokens` is 0, MuonH's rate, which is that of the
+    configuration for so many tokens."""
+    training = config.training
+    curriculum = build_curriculum(config, build_task(config))
+    each = Flops(config, shapes_of(config), curriculum).of_stage(curriculum(training.steps))
+    steps = round(flops / each)
+    found: dict[str, float] = {"training.steps": steps}
+    if tokens:
+        trained = steps * training.batch_size * config.task.points
+        found["training.muon_rate"] = training.muon_rate * (trained / tokens) ** _POWER
+    return found
