@@ -37,6 +37,7 @@ _MODULES = (
     "jacobian",
     "stopping",
     "post_norm",
+    "language_depth",
     *RUN_MEASURES,
 )
 _WORST = 0.9  # of the error of predicting zero

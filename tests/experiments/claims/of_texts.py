@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from looplab.experiments.claims import Estimate, Measured
+from looplab.experiments.claims import Estimate, Evidence, Measured
+from looplab.experiments.definition import load, members_of
 
 from .synthetic import Made, evidence, seeds
 
@@ -110,3 +111,21 @@ def inference(ratio: float) -> Any:
         for loops, value in ((1, 1.0), (8, ratio))
     ]
     return evidence(language(2.0, 8), inference={"groups": groups})
+
+
+def depth(label: str, loop: int | None = None) -> Made:
+    """The runs of language_depth, with bits per byte of about 2; those of which the label begins so
+    have `value` times as many, after one number of loops or after each."""
+
+    def made(value: float) -> Any:
+        found = []
+        for member in members_of(load("language_depth"), "small"):
+            rng = np.random.default_rng([member.config.seed, len(member.label)])
+            bits = 2 + 0.002 * rng.normal(size=(30, 16)) + 0.1 * np.linspace(-1, 1, 30)[:, None]
+            if member.label.startswith(label):
+                bits[:, slice(None) if loop is None else loop - 1] *= value
+            steps = member.config.training.steps
+            found.append(Measured(member.label, member.config, steps, {"held_out": bits}))
+        return Evidence(found)
+
+    return made

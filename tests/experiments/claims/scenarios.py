@@ -11,7 +11,7 @@ from looplab.experiments.claims import Evidence, Measured
 from looplab.experiments.definition import load, members_of
 
 from .of_runs import raced
-from .of_texts import inference, iso_flop, loops_of, rates, shared, useful
+from .of_texts import depth, inference, iso_flop, loops_of, rates, shared, useful
 from .synthetic import DIMS, Made, evidence, seeds
 
 
@@ -290,6 +290,14 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_scaling_linear_rate_stays": (rates("move", "linear"), -0.1, -3.0),
     "language_last_loop_keeps": (useful("last", "beyond"), 1.0, 1.2),
     "language_all_loops_are_reached_sooner": (useful("both", "all_over_last"), 0.5, 1.5),
+    "language_depth_loops_pay": (depth("three layers"), 0.95, 1.05),
+    "language_depth_loops_pay_for_their_flops": (depth("three plain layers, as"), 1.05, 0.95),
+    "language_depth_sharing_costs": (depth("six"), 0.95, 1.05),
+    "language_depth_drawn_loops_cost_little": (depth("the same"), 1.0, 1.05),
+    "language_depth_drawn_loops_need_fewer": (depth("the same", loop=2), 0.95, 1.05),
+    "language_depth_fixed_loops_end": (depth("three layers", loop=16), 1.05, 1.0),
+    "language_depth_drawn_loops_keep": (depth("the same", loop=16), 1.0, 1.05),
+    "language_depth_drawn_loops_go_further": (depth("the same", loop=8), 0.95, 1.05),
     "inference_sharing_is_cheap": (inference, 1.001, 1.05),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),

@@ -1,0 +1,104 @@
+"""What loops are worth to a language model: beside plain layers of as many parameters and of as
+many FLOPs, with a fixed number of loops in training and with one drawn at each step, and after
+fewer and more loops than in training (experiment=language_depth)."""
+
+from functools import partial
+
+from looplab.evaluation.bootstrap import Floats
+
+from .claims import Estimate, Evidence, Paper
+from .evidence import Group, errors, group, groups, ratio, within
+
+_KEEPS = 1.01  # times the bits per byte: the allowance of experiment=language_test_loops
+_ASKED = Paper("this suite, of looped language models", "language_depth_")
+
+
+def bits(of: Group, times: float = 1.0) -> Floats:
+    """Bits per byte of the held-out blocks after so many times the loops of training (or the layers
+    of a standard model), [seeds, blocks]."""
+    return errors(of, "held_out")[..., round(times * of.b) - 1]
+
+
+def _looped(evidence: Evidence, sampling: str) -> Group:
+    return group(evidence, family="looped", sampling=sampling)
+
+
+def _over_plain(evidence: Evidence, place: int) -> Estimate:
+    """Bits per byte of the looped model over those of a plain one: of those in the order of their
+    layers and steps the one at this place."""
+    plain = groups(evidence, family="standard")
+    plain.sort(key=lambda each: (each.config.model.n_layer, each.config.training.steps))
+    return ratio([(_looped(evidence, "none"), plain[place])], bits)
+
+
+for _name, _place, _sentence, _than, _side in (
+    ("loops_pay", 0, "Running a layer again lowers bits per byte", "as many parameters", "below"),
+    (
+        "loops_pay_for_their_flops",
+        1,
+        "Running a layer again lowers bits per byte more than as many FLOPs in further steps",
+        "as many parameters and FLOPs",
+        "below",
+    ),
+    (
+        "sharing_costs",
+        2,
+        "Layers of their own are better than one that runs again",
+        "as many FLOPs and steps",
+        "above",
+    ),
+):
+    _ASKED.claim(
+        _name,
+        f"{_sentence}.",
+        figure="",
+        quantity=f"bits per byte, looped over a plain model of {_than}",
+        **{_side: 1.0},
+    )(partial(_over_plain, place=_place))
+
+
+def _drawn_over_fixed(evidence: Evidence, times: float) -> Estimate:
+    pair = (_looped(evidence, "uniform"), _looped(evidence, "none"))
+    return ratio([pair], partial(bits, times=times))
+
+
+def _beyond(evidence: Evidence, sampling: str, times: float) -> Estimate:
+    """After so many times the loops of training over after these, of the same models."""
+    return within([[_looped(evidence, sampling)]], partial(bits, times=times), bits)
+
+
+_ASKED.claim(
+    "drawn_loops_cost_little",
+    "Loops drawn anew at each step cost little at their mean.",
+    figure="",
+    quantity="bits per byte at b, trained with drawn loops over fixed",
+    below=_KEEPS,
+)(partial(_drawn_over_fixed, times=1.0))
+_ASKED.claim(
+    "drawn_loops_need_fewer",
+    "After half of the loops a model that was trained with drawn ones is better.",
+    figure="",
+    quantity="bits per byte at b / 2, trained with drawn loops over fixed",
+    below=1.0,
+)(partial(_drawn_over_fixed, times=0.5))
+_ASKED.claim(
+    "fixed_loops_end",
+    "Trained with a fixed number of loops, a model gets worse beyond it.",
+    figure="",
+    quantity="bits per byte at 4 b over at b, trained with fixed loops",
+    above=_KEEPS,
+)(partial(_beyond, sampling="none", times=4.0))
+_ASKED.claim(
+    "drawn_loops_keep",
+    "Trained with drawn loops, a model does not get worse beyond them.",
+    figure="",
+    quantity="bits per byte at 4 b over at b, trained with drawn loops",
+    below=_KEEPS,
+)(partial(_beyond, sampling="uniform", times=4.0))
+_ASKED.claim(
+    "drawn_loops_go_further",
+    "Trained with drawn loops, a model is better after twice their mean.",
+    figure="",
+    quantity="bits per byte at 2 b over at b, trained with drawn loops",
+    below=1.0,
+)(partial(_beyond, sampling="uniform", times=2.0))
