@@ -26,6 +26,8 @@ def main(words: list[str]) -> int:
         return text.lm_eval(words)
     if "action=generate" in words:
         return text.generate(words)
+    if "action=core" in words:
+        return text.core(words)
     if "action=export" in words:
         return export.main(words)
     if "action=report" in words:

@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
+from pathlib import Path
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.saved import read_config
 from looplab.conf.setting import check_settings, setting
 
 from .settings import Generation
@@ -18,6 +21,14 @@ Continue a text with a language model.
   python run.py action=generate run=runs/NAME prompt="Call me" tokens=500 temperature=0.7
 
 The prompt is taken as it is typed. Settings, with their defaults:
+{settings}
+"""
+_CORE_HELP = """\
+Ask a language model the questions of CORE, the 22 tasks of DCLM.
+
+  python run.py action=core run=runs/NAME bundle=FOLDER loops=8 most=500
+
+The folder has core.yaml, eval_meta_data.csv and eval_data/. Settings, with their defaults:
 {settings}
 """
 _ACTION, _PROMPT = "action=generate", "prompt="
@@ -35,6 +46,24 @@ class GenerateSettings(Generation):
         check_folder("run", self.run)
 
 
+@dataclass(frozen=True)
+class CoreSettings:
+    """Which model is asked, how, and which questions."""
+
+    run: str = setting(MISSING, "the run folder of a language model")
+    bundle: str = setting(MISSING, "the folder of the tasks")
+    loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
+    most: int | None = setting(None, "most questions of each task; null: all", at_least=1)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        read_config(Path(self.run))
+        if not (Path(self.bundle) / "core.yaml").is_file():
+            raise ConfigError("bundle", f"has no core.yaml: {self.bundle}")
+
+
 def generate(words: Sequence[str]) -> int:
     """Run `action=generate`; returns the exit code."""
     prompts = [word.removeprefix(_PROMPT) for word in words if word.startswith(_PROMPT)]
@@ -50,6 +79,23 @@ def generate(words: Sequence[str]) -> int:
 
     help_text = _HELP.format(settings=described(GenerateSettings))
     return run_command("run.py", GenerateSettings, rest, lambda: help_text, show)
+
+
+def core(words: Sequence[str]) -> int:
+    """Run `action=core`; returns the exit code."""
+
+    def show(settings: CoreSettings) -> str:
+        from looplab.evaluation import load_run
+        from looplab.evaluation.core import core, core_table
+
+        from .language_model import language_model
+
+        model = language_model(load_run(settings.run), settings.loops, settings.device)
+        return core_table(*core(model, Path(settings.bundle), settings.most))
+
+    rest = [word for word in words if word != "action=core"]
+    help_text = _CORE_HELP.format(settings=described(CoreSettings))
+    return run_command("run.py", CoreSettings, rest, lambda: help_text, show)
 
 
 def lm_eval(words: Sequence[str]) -> int:
