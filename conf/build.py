@@ -15,8 +15,10 @@ from .setting import convert_scalar as convert_scalar
 
 _T = TypeVar("_T")
 
-# Settings of earlier versions, in the config.yaml of old runs, with the only value there is now.
+# Settings of earlier versions, in the config.yaml of old runs, with the only value there is now, or
+# where any will do with none.
 _REMOVED: dict[tuple[str, str], Any] = {("training", "on_divergence"): "stop"}
+_REMOVED |= {("evaluation", "questions"): None, ("evaluation", "shots"): None}
 
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
@@ -33,7 +35,7 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
         )
     for (group, name), only in _REMOVED.items():
         if name in (settings := values.get(group) or {}):
-            if settings[name] != only:
+            if only is not None and settings[name] != only:
                 raise ConfigError(f"{group}.{name}", f"is not supported any more, only {only}")
             values[group] = {key: value for key, value in settings.items() if key != name}
     plugins = values.get("plugins", ())

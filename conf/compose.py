@@ -36,7 +36,7 @@ _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, of texts, and of models that travel.
-_OTHER_ACTIONS = ("figure", "report", "list", "generate", "export")
+_OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export")
 _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  # they number loops
 
 

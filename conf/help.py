@@ -25,6 +25,8 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare 'runs=[runs/A,runs/B]'
   python run.py action=generate run=runs/NAME prompt="Call me"     of a run of task=language
+  python run.py action=core run=runs/NAME bundle=FOLDER            its answers to 22 tasks
+  python run.py lm_eval --model looplab --model_args run=runs/NAME --tasks piqa
   python run.py action=export run=runs/NAME folder=PATH     a model that travels
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
   python run.py experiment=fig03                            a published figure; add --help for all

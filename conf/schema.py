@@ -300,8 +300,6 @@ class EvaluationConfig:
     tokens: int = setting(
         200_000, "of a text: how many of each text are read, from its beginning; 0: all", at_least=0
     )
-    questions: int = setting(500, "of task.eval: most of each file", at_least=1)
-    shots: int = setting(0, "of task.eval: questions with answers before each", at_least=0)
     halt_by: int | None = setting(
         None, "early exit: the loop at which the rest is read; null: b", at_least=1
     )

@@ -33,7 +33,6 @@ from .style import kind_of
 from .text.measure import digests, measure_language
 
 KIND = "evaluation"
-_OF_TEXTS = ("tokens", "questions", "shots")  # settings of texts alone
 
 
 def evaluate(
@@ -104,7 +103,7 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     if isinstance(run.task, Language):
         asked["eval"] = digests(eval_files(run.task.eval))
     else:
-        asked = {key: value for key, value in asked.items() if key not in _OF_TEXTS}
+        del asked["tokens"]  # of texts alone
     return {
         **({"data": data} if data else {}),
         "format": FORMAT,

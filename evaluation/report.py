@@ -169,9 +169,8 @@ def _text(value: float | None, digits: int = 3) -> str:
 
 
 def language_tables(result: LanguageResult, b: int) -> list[Part]:
-    """Bits per byte of each text by loop, its perplexities at b loops, and the accuracy of each
-    file of questions."""
-    texts, questions, size = result["texts"], result["questions"], result["size"]
+    """Bits per byte of each text by loop, and its perplexities at b loops."""
+    texts, size = result["texts"], result["size"]
     loops = shown_loops(next(iter(texts.values()))["loop"], b)
     running = any("running_perplexity" in text for text in texts.values())
     rows = []
@@ -179,44 +178,26 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
         at_b = [text["perplexity"], text["word_perplexity"]]
         at_b += [text["running_perplexity"]] if "running_perplexity" in text else []
         bits, perplexities = text["bits_per_byte"], [_at(curve, b) for curve in at_b]
-        rows.append([name.replace("_", "-"), *_by_loop(bits, loops, b), *perplexities])
+        by_loop = [_at(bits, loop) for loop in loops]
+        rows.append([name.replace("_", "-"), *by_loop, _span(bits, b - 1), *perplexities])
         for label, bits in text.get("solvers", {}).items():  # they do not loop: beside b
             cells = [_at(bits, 1) if loop == b else "" for loop in loops]
             rows.append([f"  {label}", *cells, _span(bits, 0)])
     head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
     sizes = ", ".join(f"{name.replace('_', '-')} {text['bytes']:,}" for name, text in texts.items())
     protocol = "; running: blocks without start tokens, as arXiv 2605.18797's code"
-    parts: list[Part] = [
+    return [
         Table([*head, *["running"] * running], rows),
         f"bytes read: {sizes}{protocol * running}",
         f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
         f"{size['flops']:.3g} FLOPs a token at the end of training, "
         f"{size['flops_of_one_loop']:.3g} where loops are not counted",
     ]
-    if questions:
-        head = ["accuracy, loop", *map(str, loops), "90 % at b", "chance", "centred", "questions"]
-        rows = [
-            [
-                f"{name.removesuffix('.gz').removesuffix('.jsonl')} ({file['kind']})",
-                *_by_loop(file["accuracy"], loops, b),
-                *(f"{file['chance']:.3g}", _at(file["centred"], b), str(file["questions"])),
-            ]
-            for name, file in questions.items()
-        ]
-        shots = next(iter(questions.values()))["shots"]
-        parts += ["", Table(head, rows), f"questions with answers before each: {shots}"]
-        if cut := sum(file["cut"] for file in questions.values()):
-            parts.append(f"{cut:,} answers are longer than the model's positions: cut at the front")
-    return parts
 
 
 def shown_loops(loops: Sequence[int], b: int) -> list[int]:
     """A few of the loops: 1, half of b, b, twice b, and the last."""
     return sorted({1, max(b // 2, 1), b, 2 * b, loops[-1]} & set(loops))
-
-
-def _by_loop(curve: Band, loops: Sequence[int], b: int) -> list[str]:
-    return [*(_at(curve, loop) for loop in loops), _span(curve, b - 1)]
 
 
 def _at(curve: Band, loop: int) -> str:

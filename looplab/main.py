@@ -15,15 +15,19 @@ def main(words: list[str]) -> int:
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     from looplab.evaluation.export import command as export
-    from looplab.evaluation.text import command as generate
+    from looplab.evaluation.text import command as text
     from looplab.experiments import command as experiments
 
     if "action=list" in words:
         from looplab.experiments import runs_table  # with NumPy, which takes a while
 
         return runs_table.main(words)
-    if generate.is_for_generate(words):
-        return generate.main(words)
+    if words[:1] == ["lm_eval"]:
+        return text.lm_eval(words)
+    if "action=generate" in words:
+        return text.generate(words)
+    if "action=core" in words:
+        return text.core(words)
     if "action=export" in words:
         return export.main(words)
     if "action=report" in words:

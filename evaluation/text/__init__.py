@@ -1,1 +1,1 @@
-"""Measures of a language model: bits per byte of texts, questions, and what it writes."""
+"""Measures of a language model: bits per byte of texts, likelihoods, and what it writes."""

@@ -1,11 +1,15 @@
-"""`python run.py action=generate`."""
+"""`python run.py action=generate`, `action=core`, and `lm_eval`."""
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from pathlib import Path
 
 from looplab.conf.checks.folders import check_folder
-from looplab.conf.command import described, run_command
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.command import answered, described, run_command
+from looplab.conf.lazy import optional
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.saved import read_config
 from looplab.conf.setting import check_settings, setting
 
 from .settings import Generation
@@ -19,30 +23,49 @@ Continue a text with a language model.
 The prompt is taken as it is typed. Settings, with their defaults:
 {settings}
 """
+_CORE_HELP = """\
+Ask a language model the questions of CORE, the 22 tasks of DCLM.
+
+  python run.py action=core run=runs/NAME bundle=FOLDER loops=8 most=500
+
+The folder has core.yaml, eval_meta_data.csv and eval_data/. Settings, with their defaults:
+{settings}
+"""
 _ACTION, _PROMPT = "action=generate", "prompt="
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GenerateSettings(Generation):
     """Which model, and how the text is continued."""
 
-    run: str = setting("", "the run folder")
+    run: str = setting(MISSING, "the run folder of a language model")
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
-        if not self.run:
-            raise ConfigError("run", "must name the run folder of a language model: run=runs/NAME")
         check_folder("run", self.run)
 
 
-def is_for_generate(words: Sequence[str]) -> bool:
-    """Says whether run.py's words are for this command."""
-    return _ACTION in words
+@dataclass(frozen=True)
+class CoreSettings:
+    """Which model is asked, how, and which questions."""
+
+    run: str = setting(MISSING, "the run folder of a language model")
+    bundle: str = setting(MISSING, "the folder of the tasks")
+    loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
+    most: int | None = setting(None, "most questions of each task; null: all", at_least=1)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        read_config(Path(self.run))
+        if not (Path(self.bundle) / "core.yaml").is_file():
+            raise ConfigError("bundle", f"has no core.yaml: {self.bundle}")
 
 
-def main(words: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
+def generate(words: Sequence[str]) -> int:
+    """Run `action=generate`; returns the exit code."""
     prompts = [word.removeprefix(_PROMPT) for word in words if word.startswith(_PROMPT)]
     rest = [word for word in words if word != _ACTION and not word.startswith(_PROMPT)]
     prompt = prompts[-1] if prompts else ""
@@ -50,9 +73,43 @@ def main(words: Sequence[str]) -> int:
     def show(settings: GenerateSettings) -> str:
         from looplab.evaluation import load_run
 
-        from .generate import generate
+        from .language_model import generate
 
         return f"{prompt}{generate(load_run(settings.run), prompt, settings)}"
 
     help_text = _HELP.format(settings=described(GenerateSettings))
     return run_command("run.py", GenerateSettings, rest, lambda: help_text, show)
+
+
+def core(words: Sequence[str]) -> int:
+    """Run `action=core`; returns the exit code."""
+
+    def show(settings: CoreSettings) -> str:
+        from looplab.evaluation import load_run
+        from looplab.evaluation.core import core, core_table
+
+        from .language_model import language_model
+
+        model = language_model(load_run(settings.run), settings.loops, settings.device)
+        return core_table(*core(model, Path(settings.bundle), settings.most))
+
+    rest = [word for word in words if word != "action=core"]
+    help_text = _CORE_HELP.format(settings=described(CoreSettings))
+    return run_command("run.py", CoreSettings, rest, lambda: help_text, show)
+
+
+def lm_eval(words: Sequence[str]) -> int:
+    """Run lm-evaluation-harness's own command, `lm_eval …`, with the model `looplab`: it does not
+    look for models in other packages. Returns the exit code."""
+
+    def run() -> int:
+        optional("this command", "lm_eval", "simple_evaluate", "'lm_eval==0.4.13'")
+        from lm_eval.__main__ import cli_evaluate
+
+        import looplab.evaluation.lm_eval  # noqa: F401 - the harness then has it
+
+        sys.argv = [*words]
+        cli_evaluate()
+        return 0
+
+    return answered("run.py", run, "stopped")

@@ -1,5 +1,5 @@
-"""All that one evaluation measures of a language model: the held-out text, and the texts and
-questions of `task.eval`."""
+"""All that one evaluation measures of a language model: the held-out text, and the texts of
+`task.eval`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from looplab.curricula import Schedule, Stage
 from looplab.models.flops import pass_costs
 from looplab.tasks import Prompts, Task
 from looplab.tasks.language import Language
-from looplab.tasks.language.documents import JSON_LINES, eval_files, read_documents
+from looplab.tasks.language.documents import eval_files, read_documents
 from looplab.tasks.language.store import Tokens
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
@@ -25,8 +25,7 @@ from ..baselines import TextSolver, any_solvers, solver_module
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
-from .questions import asked, judge, questions_result, read_questions
-from .results import LanguageResult, QuestionsResult, Size, TextResult
+from .results import LanguageResult, Size, TextResult
 from .scores import (
     bits_per_byte,
     blocks,
@@ -41,26 +40,19 @@ _MOST = 1 << 62  # tokens
 
 
 def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
-    """Score every text and answer every question, at 1 to `evaluation.max_loops` loops; with
-    `held_out` [blocks, loops], the bits per byte of the held-out text's blocks. Raises ConfigError
-    for a file that cannot be read."""
+    """Score every text at 1 to `evaluation.max_loops` loops; with `held_out` [blocks, loops], the
+    bits per byte of the held-out text's blocks. Raises ConfigError for a file that cannot be
+    read."""
     task = measure.task
     assert isinstance(task, Language)
-    files = eval_files(task.eval)
     held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"])
     texts = {"held_out": held_out.result()}
-    for path in files:
-        if not path.name.endswith(JSON_LINES):
-            documents = read_documents(str(path), task.column, "task.eval")
-            most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
-            tokens = tokens_of(documents, task.tokenizer, most)
-            texts[path.name] = _Text(measure, path.name, tokens).result(True)
-    questions = {
-        path.name: _questions(measure, task, path)
-        for path in files
-        if path.name.endswith(JSON_LINES)
-    }
-    result: LanguageResult = {"size": _size(measure.run), "texts": texts, "questions": questions}
+    for path in eval_files(task.eval):
+        documents = read_documents(str(path), task.column, "task.eval")
+        most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
+        tokens = tokens_of(documents, task.tokenizer, most)
+        texts[path.name] = _Text(measure, path.name, tokens).result(True)
+    result: LanguageResult = {"size": _size(measure.run), "texts": texts}
     return result, {"held_out": held_out.bits_per_byte()}
 
 
@@ -153,30 +145,6 @@ class _Text:
         return arrays["nats"]
 
 
-def _questions(measure: Measure, task: Language, path: Path) -> QuestionsResult:
-    settings = measure.settings
-    length = measure.run.config.model.n_positions
-    sheet = asked(read_questions(path), task.tokenizer, length, settings)
-
-    def part(rows: slice) -> tuple[Prompts, Tensor]:
-        judged = sheet.judged[rows]
-        longest = int(judged.any(0).nonzero().max()) + 1  # no token after it is judged
-        prompts = sheet.prompts[rows]
-        return Prompts(prompts.xs[:, :longest], prompts.ys[:, :longest]), judged[:, :longest]
-
-    arrays = measure.rows(
-        f"questions-{path.name.removesuffix('.gz').removesuffix('.jsonl')}",
-        {
-            "prompts": digest(sheet.prompts.xs, sheet.prompts.ys, sheet.judged),
-            "loops": _loops(measure),
-        },
-        len(sheet.prompts),
-        lambda rows: judge(measure.device_model, *part(rows), _loops(measure)),
-        ("looplab.evaluation.text.questions",),
-    )
-    return questions_result(sheet, arrays, settings)
-
-
 def _loops(measure: Measure) -> int:
     assert measure.settings.max_loops is not None
     return measure.settings.max_loops
@@ -197,9 +165,6 @@ def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> Non
         named_solvers(name, task)
     if isinstance(task, Language):
         for path in eval_files(task.eval):
-            if path.name.endswith(JSON_LINES):
-                read_questions(path)
-            else:
-                documents = list(read_documents(str(path), task.column, "task.eval"))
-                tokens = tokens_of(documents, task.tokenizer, points)
-                blocks(tokens, task.tokenizer.start, points, points, path.name)
+            documents = list(read_documents(str(path), task.column, "task.eval"))
+            tokens = tokens_of(documents, task.tokenizer, points)
+            blocks(tokens, task.tokenizer.start, points, points, path.name)

@@ -1,10 +1,8 @@
 """The results of language models as plain values, part of evaluation.json."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from ..bootstrap import Band
-
-Kind = Literal["choice", "schema", "cloze"]
 
 
 class TextResult(TypedDict):
@@ -28,21 +26,6 @@ class TextResult(TypedDict):
     solvers: NotRequired[dict[str, Band]]
 
 
-class QuestionsResult(TypedDict):
-    """Results of one file: the kind of its questions, how many were asked, with how many examples
-    before each, how many were cut to fit, and by loop (from 1) the accuracy, and the centred one: 0
-    for guessing, 1 for all."""
-
-    kind: Kind
-    questions: int
-    shots: int
-    cut: int
-    chance: float
-    loop: list[int]
-    accuracy: Band
-    centred: Band
-
-
 class Size(TypedDict):
     """The size of a model: its parameters without embedding and head, those of embedding and head,
     and the FLOPs of training on one token of a whole sequence, with every loop of the last step
@@ -55,9 +38,7 @@ class Size(TypedDict):
 
 
 class LanguageResult(TypedDict):
-    """The model's size; texts and questions by name: the held-out part, and the files of
-    `task.eval`."""
+    """The model's size; texts by name: the held-out part, and the files of `task.eval`."""
 
     size: Size
     texts: dict[str, TextResult]
-    questions: dict[str, QuestionsResult]

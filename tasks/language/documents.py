@@ -19,7 +19,7 @@ from looplab.conf.mistakes import ConfigError, one_line
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"
 SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
-JSON_LINES = (".jsonl", ".jsonl.gz")  # of documents, and in `task.eval` of questions
+JSON_LINES = (".jsonl", ".jsonl.gz")
 TOKENS = ".bin"  # of a file of tokens
 _BLOCK = 2**20  # bytes of lines that are read at once
 _ROWS = 256  # of Parquet that are read at once
@@ -84,15 +84,9 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
     return found
 
 
-def read_text(path: Path, setting: str) -> str:
-    """The text of a file, unpacked where its name ends in .gz. Raises ConfigError, which names the
-    `setting` and the file, for one that is absent, binary or not UTF-8."""
-    return "".join(_blocks(path, setting))
-
-
 def eval_files(folder: str) -> list[Path]:
-    """The texts and files of questions in the folder `task.eval`; none for an empty name. Raises
-    ConfigError where it has none."""
+    """The texts in the folder `task.eval`; none for an empty name. Raises ConfigError where it has
+    none."""
     if not folder:
         return []
     path = Path(folder)

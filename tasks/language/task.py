@@ -33,7 +33,7 @@ class Language(Task):
     (.bin); `tokens` are bytes, bpe (a byte-pair encoding of `vocabulary` tokens, trained on
     the text) or a tokenizer.json; `held_out` is the fraction of the text, by documents, that
     evaluation has for itself, unless `held_out_text` is another text for it; `eval` is a
-    folder of further texts and questions for evaluation.
+    folder of further texts for evaluation.
     """
 
     text: str = ""

@@ -13,7 +13,7 @@ _ASK = """
 import json, sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from looplab import Prompts, from_pretrained
-from looplab.evaluation.text.generate import generate
+from looplab.evaluation.text.language_model import generate
 from looplab.evaluation.text.settings import Generation
 from looplab.models.backends import use_backend
 

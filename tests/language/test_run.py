@@ -1,4 +1,4 @@
-"""`python run.py task=language` end to end: trained, scored, asked, continued, compared; what a run
+"""`python run.py task=language` end to end: trained, scored, continued, compared; what a run
 keeps of its text, and wrong starts, one line each."""
 
 import csv
@@ -14,13 +14,14 @@ from looplab import main as run
 from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.export.export import export
+from looplab.evaluation.report import report
 from looplab.training import train
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
 from tests.training.tiny import interrupted
 
 
-def test_one_command_trains_scores_and_asks(
+def test_one_command_trains_and_scores(
     capsys: pytest.CaptureFixture[str], undrawn: dict[str, Figure]
 ) -> None:
     assert run.main(WORDS) == 0
@@ -43,26 +44,38 @@ def test_one_command_trains_scores_and_asks(
     losses = [json.loads(line) for line in (only_run() / "metrics.jsonl").read_text().splitlines()]
     records = [line["loss"] for line in losses if "loss" in line]
     assert records[-1] < records[0] - 0.5
-    # Texts and questions are asked of a run that is there.
+    # Texts are read by a run that is there.
     Path("eval").mkdir()
     shutil.copy("text.txt", "eval/more.txt")
-    question = {"query": "the a sat on the", "choices": ["mat", "xyz"], "gold": 0}
-    Path("eval/mat.jsonl").write_text(f"{json.dumps(question)}\n" * 3)
+    Path("eval/lines.jsonl").write_text('{"text": "the a sat on the mat"}\n' * 3)
     again = ["action=evaluate", f"run={only_run()}", "task.eval=eval"]
     assert run.main(again) == 0
     out = capsys.readouterr().out
     assert "step" not in out.replace("steps", "")
     assert "more.txt" in out
-    assert "mat (choice)" in out
+    assert "lines.jsonl" in out
     result = json.loads((only_run() / "evaluation.json").read_text())["language"]
-    assert result["questions"]["mat.jsonl"]["accuracy"]["mean"] == [1.0, 1.0, 1.0]
-    assert set(result["texts"]) == {"held_out", "more.txt"}
+    assert set(result["texts"]) == {"held_out", "lines.jsonl", "more.txt"}
     assert len(result["texts"]["more.txt"]["bits_per_byte"]["mean"]) == 3
     # A further evaluation is shown in its place.
     assert run.main([*again[:2], "evaluation.baselines=[ngram_1]"]) == 0
     shown = json.loads((only_run() / "evaluation.json").read_text())
     assert set(shown["language"]["texts"]) == {"held_out"}
     assert set(shown["language"]["texts"]["held_out"]["solvers"]) == {"1-gram"}
+
+
+def test_a_run_of_an_earlier_version_had_questions() -> None:
+    """Their settings, and their answers in an evaluation, are passed over."""
+    assert run.main(WORDS) == 0
+    path = only_run() / "config.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("evaluation:\n", "evaluation:\n  questions: 7\n  shots: 5\n"))
+    assert "shots" in path.read_text()
+    assert load_run(only_run()).config == commands(WORDS)[0].config
+    result = json.loads((only_run() / "evaluation.json").read_text())
+    tables = report(result)
+    result["language"]["questions"] = {"piqa.jsonl": {"kind": "choice", "accuracy": {}}}
+    assert report(result) == tables
 
 
 def test_a_text_is_continued(
@@ -147,7 +160,7 @@ def test_a_wrong_start_is_one_line(
 @pytest.mark.parametrize(
     ("words", "name", "content", "message"),
     [
-        ([], "q.jsonl", b'{"query": "the", "choices": ["a", "b"]}\n', "has no 'gold'"),
+        ([], "q.jsonl", b'{"query": "the"}\n', "is 'text', which eval/q.jsonl, line 1 has not"),
         ([], "b.txt", b"a\0b", "task.eval is no text but binary: eval/b.txt"),
         ([], "b.txt", b"\xe9t\xe9", "task.eval is not UTF-8: eval/b.txt, byte 0 is 0xe9"),
     ],

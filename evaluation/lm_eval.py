@@ -1,0 +1,126 @@
+"""Language models in EleutherAI's lm-evaluation-harness, as its model `looplab`. It needs the
+package lm_eval, which is optional.
+
+python -m looplab lm_eval --model looplab --model_args run=runs/NAME,loops=8 --tasks piqa,hellaswag
+
+results = lm_eval.simple_evaluate(LooplabLM(run="runs/NAME", loops=8), tasks=["piqa"])
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from itertools import islice
+from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import TemplateLM
+from lm_eval.api.registry import register_model
+from lm_eval.models.utils import normalize_gen_kwargs
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+from tqdm import tqdm
+
+from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.setting import check_settings, setting
+from looplab.conf.words import settings_from_words
+
+from .load import load_run
+from .text.language_model import continuation, language_model
+from .text.settings import Generation
+
+_NEW_TOKENS = 256  # where a task does not say how many; as the harness has it for its own models
+_SAMPLING = {"until", "max_gen_toks", "do_sample", "temperature"}
+
+
+@dataclass(frozen=True)
+class LooplabArguments:
+    """The model's arguments in the harness."""
+
+    run: str = setting(MISSING, "a run folder, shipped/NAME or an exported model")
+    loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
+    shared: bool = setting(False, "generation: whether all loops read the last loop's keys")
+    batch_size: int = setting(1, "rows of a batch of log-likelihoods", at_least=1)
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+
+
+@register_model("looplab")
+class LooplabLM(TemplateLM):
+    """A language model of a run, with `LooplabArguments`. Every text that it reads begins with the
+    start token of its training, once. Raises ConfigError for arguments that it does not know, and
+    for a run that is no language model."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__()
+        if arguments.get("device") == "cuda:0":  # the harness's default, on every machine
+            del arguments["device"]
+        words = [f"{key}={value}" for key, value in arguments.items() if value is not None]
+        self._arguments = settings_from_words(LooplabArguments, words)
+        check_settings("", self._arguments)
+        run = load_run(self._arguments.run)
+        self._model = language_model(run, self._arguments.loops, self._arguments.device)
+        self._device = next(self._model.model.parameters()).device
+
+    @property
+    def eot_token_id(self) -> int:
+        """The start token, which also ends the document before."""
+        return self._model.tokenizer.start
+
+    def tok_encode(self, string: str, *_: Any, **__: Any) -> list[int]:
+        """The tokens of a text, without the start token that `LanguageModel` sets before them."""
+        tokens: list[int] = self._model.tokenizer.encode(string).tolist()
+        return tokens
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[tuple[Any, list[int], list[int]]], **_: Any
+    ) -> list[tuple[float, bool]]:
+        """The log-likelihood in nats of each continuation, and whether it is what greedy decoding
+        gives. A text longer than the positions loses its beginning."""
+        start = self.eot_token_id  # which the harness gives as the context of a whole text
+        pairs = [(before[before[:1] == [start] :], tokens) for _, before, tokens in requests]
+        scores = self._model.score(pairs, self._arguments.batch_size)
+        if cut := sum(score.cut for score in scores):
+            log = logging.getLogger(__name__)
+            log.warning("%s of %s texts are too long, and cut at the front", cut, len(scores))
+        return [(-score.nats, score.exact) for score in scores]
+
+    def loglikelihood_rolling(
+        self, requests: Sequence[Instance], disable_tqdm: bool = False
+    ) -> list[float]:
+        """The log-likelihood in nats of each whole text, in windows as the harness cuts them, each
+        after a start token."""
+        windows, owners, length = list[Any](), list[int](), self._model.positions - 1
+        for index, request in enumerate(requests):
+            tokens = self.tok_encode(request.args[0])
+            cuts = get_rolling_token_windows(tokens, self.eot_token_id, length, context_len=1)
+            windows += (found := [(None, *make_disjoint_window(each)) for each in cuts])
+            owners += [index] * len(found)
+        sums = [0.0] * len(requests)
+        for owner, (value, _) in zip(owners, self._loglikelihood_tokens(windows), strict=True):
+            sums[owner] += value
+        return sums
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """The continuation of each text up to a stop sequence, which it leaves out, a start token
+        or its most tokens. One text after another: their keys and values differ in length."""
+        shown = tqdm(requests, disable=disable_tqdm or None)
+        return [self._written(each.args[0], each.args[1], seed) for seed, each in enumerate(shown)]
+
+    def _written(self, context: str, options: dict[str, Any], seed: int) -> str:
+        asked = normalize_gen_kwargs(options, _NEW_TOKENS)
+        if asked["do_sample"] and (others := sorted(asked.keys() - _SAMPLING)):
+            raise ConfigError("gen_kwargs", f"has only temperature for draws, not {others[0]}")
+        temperature = asked.get("temperature", 1.0) if asked["do_sample"] else 0.0
+        settings = Generation(temperature=temperature, seed=seed, shared=self._arguments.shared)
+        most, start = asked["max_gen_toks"], self.eot_token_id
+        positions = self._model.positions
+        # Of a long context the last tokens, with room for the new ones in up to half the positions.
+        room = max(positions - most, positions // 2)
+        tokens, text = self.tok_encode(context)[-(room - 1) :], ""
+        count = len(tokens)
+        for token in islice(self._model.continued([start, *tokens], settings), most):
+            if token == start:
+                break
+            tokens.append(token)
+            text = continuation(self._model.tokenizer, tokens, count)
+            if ends := [text.find(stop) for stop in asked["until"] if stop and stop in text]:
+                return text[: min(ends)]
+        return text

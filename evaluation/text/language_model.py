@@ -1,0 +1,135 @@
+"""What a language model says: how likely the end of a text is, and how a text goes on.
+
+print(generate(load_run("runs/NAME"), "Call me", Generation(tokens=100)))
+model = language_model(load_run("runs/NAME"), loops=8)
+(score,) = model.score([(context, end)])  # tokens, without the start token
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import torch
+from torch import Generator
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from looplab.conf.mistakes import ConfigError
+from looplab.models import Model
+from looplab.models.operations import Cache
+from looplab.tasks import Prompts
+from looplab.tasks.language import Language
+from looplab.tasks.language.tokens import Tokenizer
+from looplab.training.assemble import trained_loops
+from looplab.training.device import place_exactly
+from looplab.training.run_folder.run import Run
+
+from .settings import Generation
+
+Pair = tuple[Sequence[int], Sequence[int]]
+
+
+class Score(NamedTuple):
+    """The nats of a continuation, of how many of its tokens they are, whether each of these is the
+    likeliest where it stands, and whether the text was too long and lost its beginning."""
+
+    nats: float
+    tokens: int
+    exact: bool
+    cut: bool
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A model on its device, its tokeniser, and the loops of every pass."""
+
+    model: Model
+    tokenizer: Tokenizer
+    loops: int
+
+    @property
+    def positions(self) -> int:
+        """The most tokens that the model reads at once, the start token among them."""
+        return self.model.spec.n_positions
+
+    @torch.no_grad()
+    def score(self, pairs: Sequence[Pair], batch_size: int = 16) -> list[Score]:
+        """The score of each continuation after the start token and its context, both given as
+        tokens without start token. Of a text longer than the model's positions the last tokens are
+        read, after the start token; the very last one is only predicted."""
+        device, most = next(self.model.parameters()).device, self.positions
+        lengths = [len(context) + len(end) for context, end in pairs]
+        # Texts of one batch have about one length; padding comes after all that is judged.
+        order = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
+        scores = dict[int, Score]()
+        batches = range(0, len(order), batch_size)
+        for first in tqdm(batches, disable=None if len(batches) > 1 else True):
+            rows = order[first : first + batch_size]
+            longest = min(lengths[rows[0]], most)
+            tokens = torch.full((len(rows), longest + 1), self.tokenizer.start)
+            mask = torch.zeros(len(rows), longest, dtype=torch.bool)
+            for row, index in enumerate(rows):
+                text = [*pairs[index][0], *pairs[index][1]][-most:]
+                tokens[row, 1 : len(text) + 1] = torch.tensor(text)
+                mask[row, max(len(text) - len(pairs[index][1]), 0) : len(text)] = True
+            prompts, mask = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device), mask.to(device)
+            logits = self.model(prompts, self.loops)[-1]
+            nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
+            sums = (nats.view_as(prompts.ys).double() * mask).sum(1).tolist()
+            exact = ((logits.argmax(-1) == prompts.ys) | ~mask).all(1).tolist()
+            for row, (index, count) in enumerate(zip(rows, mask.sum(1).tolist(), strict=True)):
+                scores[index] = Score(sums[row], count, exact[row], lengths[index] > most)
+        return [scores[index] for index in range(len(pairs))]
+
+    def continued(self, first: Sequence[int], settings: Generation) -> Iterator[int]:
+        """The tokens after `first`, of which the start token is the first, one by one and without
+        end: drawn as `settings` say, whose loops, tokens and device have no part in it. The model
+        reads the start token and the last tokens that it has positions for: where these are full,
+        the first half of them goes. Raises ValueError for more tokens than positions."""
+        generator = Generator().manual_seed(settings.seed)
+        device = next(self.model.parameters()).device
+        tokens, cache, new = list(first), Cache(settings.shared), list(first)
+        while True:
+            logits = self.model.continue_text(torch.tensor([new], device=device), self.loops, cache)
+            if settings.temperature:
+                probabilities = (logits[0, -1].float().cpu() / settings.temperature).softmax(0)
+                new = [int(torch.multinomial(probabilities, 1, generator=generator))]
+            else:
+                new = [int(logits[0, -1].argmax())]
+            yield new[0]
+            tokens += new
+            if cache.length == self.positions:
+                cache, new = Cache(settings.shared), [first[0], *tokens[-(self.positions // 2) :]]
+
+
+def language_model(run: Run, loops: int | None = None, device: str = "auto") -> LanguageModel:
+    """The model of a run, at as many loops (where not given, those of its training). Raises
+    ConfigError for a run that is no language model, for more loops than it makes, and for a device
+    that this machine does not have."""
+    if not isinstance(run.task, Language):
+        raise ConfigError("run", f"is no language model but one of task={run.config.task.name}")
+    model, most = place_exactly(device).prepare(run.model), run.model.loop.most_loops
+    loops = loops or trained_loops(run.config)
+    if most is not None and loops > most:
+        raise ConfigError("loops", f"is {loops}, and the model makes at most {most}")
+    return LanguageModel(model, run.task.tokenizer, loops)
+
+
+def generate(run: Run, prompt: str, settings: Generation) -> str:
+    """The continuation of a prompt, without it. Raises ConfigError as `language_model`, and for a
+    prompt longer than the model's positions."""
+    model = language_model(run, settings.loops, settings.device)
+    first = [model.tokenizer.start, *model.tokenizer.encode(prompt).tolist()]
+    if len(first) > (most := model.positions):
+        size = f"{len(first)} tokens with the start token"
+        raise ConfigError("prompt", f"is {size}, and the model has {most} positions")
+    tokens = [*first[1:], *islice(model.continued(first, settings), settings.tokens)]
+    return continuation(model.tokenizer, tokens, len(first) - 1)
+
+
+def continuation(tokenizer: Tokenizer, tokens: Sequence[int], count: int) -> str:
+    """The text of all but the first `count` tokens, with the space that a tokeniser may leave out
+    at the beginning of a text."""
+    before, whole = tokenizer.decode(tokens[:count]), tokenizer.decode(tokens)
+    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(tokens[count:])
