@@ -32,7 +32,6 @@ RUN_MEASURES = (
         "difficulty",
         "halting",
         "inference",
-        "language_test_loops",
         "language_iso_depth",
         "time_to_quality",
     ),

@@ -1,22 +1,29 @@
 """What loops are worth to a language model: beside plain layers of as many parameters and of as
 many FLOPs, with a fixed number of loops in training and with one drawn at each step, and after
-fewer and more loops than in training (experiment=language_depth)."""
+fewer and more loops than in training (experiment=language_depth); by the loops whose loss counts
+(experiment=language_test_loops)."""
 
+from collections.abc import Sequence
 from functools import partial
 
+from looplab.conf.checks.loops import most_loops
 from looplab.evaluation.bootstrap import Floats
 
-from .claims import Estimate, Evidence, Paper
+from .claims import Estimate, Evidence, NotMeasured, Paper, claim
 from .evidence import Group, errors, group, groups, ratio, within
+from .measuring import first_at_most
+from .statistics import hierarchical_bootstrap
 
-_KEEPS = 1.01  # times the bits per byte: the allowance of experiment=language_test_loops
+_ALLOWED = 1.01  # times the least bits per byte, to be near it
+# In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
+_KEEPS = 1.01
 _ASKED = Paper("this suite, of looped language models", "language_depth_")
 
 
 def bits(of: Group, times: float = 1.0) -> Floats:
-    """Bits per byte of the held-out blocks after so many times the loops of training (or the layers
-    of a standard model), [seeds, blocks]."""
-    return errors(of, "held_out")[..., round(times * of.b) - 1]
+    """Bits per byte of the held-out blocks after so many times b loops (or all layers of a standard
+    model), [seeds, blocks]."""
+    return _at(round(times * of.b), of)
 
 
 def _looped(evidence: Evidence, sampling: str) -> Group:
@@ -102,3 +109,59 @@ _ASKED.claim(
     quantity="bits per byte at 2 b over at b, trained with drawn loops",
     below=1.0,
 )(partial(_beyond, sampling="uniform", times=2.0))
+
+
+def _most(of: Group) -> int:
+    """The most loops of training."""
+    loops = of.config.loops
+    return most_loops(loops.sampling, loops.b, loops.least)
+
+
+def _window(evidence: Evidence, which: str) -> Group:
+    """The group whose loss is that of the last loop alone, of a window, or of all loops."""
+    for each in groups(evidence, name="language", family="looped"):
+        T = each.config.loops.T
+        if which == ("last" if T == 1 else "all" if _most(each) <= T else "window"):
+            return each
+    raise NotMeasured(f"no runs with the loss of {which} loops")
+
+
+def _keeps(evidence: Evidence, which: str) -> Estimate:
+    of = _window(evidence, which)
+    return within([[of]], lambda of: errors(of, "held_out")[..., -1], partial(_at, _most(of)))
+
+
+def _at(loop: int, of: Group) -> Floats:
+    return errors(of, "held_out")[..., loop - 1]
+
+
+for _name, _which, _text in (
+    ("last_loop_keeps", "last", "the last loop alone"),
+    ("window_keeps", "window", "a window of loops"),
+    ("all_loops_keep", "all", "all loops"),
+):
+    claim(
+        f"language_{_name}",
+        f"With the loss of {_text}, four times the loops of training do not make a language model "
+        "worse.",
+        source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
+        quantity="bits per byte after the most loops evaluated over those of training",
+        below=_KEEPS,
+    )(partial(_keeps, which=_which))
+
+
+@claim(
+    "language_all_loops_are_reached_sooner",
+    "With the loss of all loops a language model comes near its best after fewer loops than with "
+    "that of the last alone.",
+    source="arXiv 2311.12424, on the window",
+    quantity="loops until within 1 % of the least bits per byte, all over last",
+    below=1.0,
+)
+def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
+    def ratio_of_loops(means: Sequence[Floats]) -> Floats:
+        first, second = (1 + first_at_most(each, _ALLOWED * each.min(-1)) for each in means)
+        return first / second
+
+    both = [errors(_window(evidence, which), "held_out") for which in ("all", "last")]
+    return hierarchical_bootstrap(both, ratio_of_loops, log=True)

@@ -1,4 +1,4 @@
-"""What is measured in language models: loops after training, and the iso-depth law."""
+"""What is measured in language models: the iso-depth law, and the cost of inference."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,6 @@ from torch import Generator
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import inference
 from looplab.experiments import language_iso_depth as iso_flop
-from looplab.experiments import language_test_loops as useful_loops
 from looplab.experiments.claims import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
@@ -22,39 +21,6 @@ from tests.experiments.texts import give, run
 
 _SETTINGS = EvaluationConfig(resamples=40)
 _BLOCKS = 20
-
-
-def _blocks(curve: Any) -> Any:
-    """Blocks whose mean is the curve [loops]."""
-    hard = np.random.default_rng(0).normal(size=(_BLOCKS, 1))
-    return np.asarray(curve) + 0.1 * (hard - hard.mean())
-
-
-def test_useful_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a curve that is least at loop 10, after training on 4 to 12 loops; and of one that falls
-    for ever."""
-    loops = np.arange(1, 49)
-    bowl = 2 + 0.02 * np.maximum(loops - 20, 0) + 0.1 * np.maximum(10 - loops, 0)
-    bowl[9], bowl[20:] = 1.99, bowl[20:] + 0.1
-    drawn: dict[str, Any] = {"b": 8, "sampling": "uniform", "least": 4, "grad_loops": "all"}
-    runs = [
-        run(f"{T}-{seed}", seed, loops=LoopsConfig(T=T, **drawn))
-        for T in (12, 1)
-        for seed in (0, 1)
-    ]
-    curves = {1: bowl, 12: 3 / loops + 1}
-    bits = {each.path.name: _blocks(curves[each.config.loops.T]) for each in runs}
-    give(monkeypatch, useful_loops, bits)
-    result = useful_loops.measure(runs, _SETTINGS)
-    last, every = result["groups"]
-    assert (last["T"], every["T"], last["most_loops"]) == (1, 12, 12)
-    assert last["beyond"].mean == pytest.approx(bowl[-1] / 2)
-    assert every["beyond"].mean == pytest.approx((1 + 3 / 48) / (1 + 3 / 12))
-    # Within 1 % of 1.99, 2.0099, between loops 9 (2.1) and 10 (1.99).
-    first, near = 9 + (2.1 - 2.0099) / 0.11, 1.01 * (1 + 3 / 48)
-    assert result["all_over_last"].mean == pytest.approx(3 / (near - 1) / first, rel=0.02)
-    (panel,) = result["panels"]
-    assert [curve.b for curve in panel.curves] == [12, 12]
 
 
 def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) -> None:

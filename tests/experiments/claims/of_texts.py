@@ -1,5 +1,6 @@
 """Language models with chosen bits per byte, and results of the measures of texts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -59,18 +60,19 @@ def rates(kind: str, key: str) -> Made:
     return made
 
 
-def useful(which: str, key: str) -> Made:
-    """The loss of the last loop, of a window, of all loops, or of both the last and all."""
-    counting = {"last": (1,), "window": (4,), "all": (12,), "both": (1, 12)}[which]
+def useful(which: Mapping[int, Any]) -> Made:
+    """Runs with the loss of so many loops of the 12 of training, each with its bits per byte after
+    so many loops of 48 by the value; else they have 2."""
 
     def made(value: float) -> Any:
-        groups = [{"T": T, "most_loops": 12, key: number(value)} for T in counting]
-        runs = [
-            replace(run, config=replace(run.config, loops=replace(run.config.loops, T=T)))
-            for T in counting
-            for run in language(2.0, 8)
-        ]
-        return evidence(runs, language_test_loops={"groups": groups, key: number(value)})
+        runs = []
+        for member in members_of(load("language_test_loops"), "small"):
+            T, seed = member.config.loops.T, member.config.seed
+            bits = 2 + 0.002 * np.random.default_rng([seed, T]).normal(size=(30, 48))
+            if T in which:
+                bits *= which[T](np.arange(1, 49), value)
+            runs.append(Measured(member.label, member.config, 1000, {"held_out": bits}))
+        return Evidence(runs)
 
     return made
 

@@ -4,6 +4,7 @@ that each holds on, and evidence made to contradict it."""
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -242,6 +243,16 @@ def heads(ratio: float) -> Evidence:
     return evidence(*(seeds(level=level, n_head=n) for n, level in levels.items()))
 
 
+def beyond(loops: Any, value: float) -> Any:
+    """Ones up to 12 loops, then the value."""
+    return np.where(loops > 12, value, 1.0)
+
+
+def until(first: float, power: int = 0) -> Any:
+    """Two before a loop, `first` times a power of the value; then one."""
+    return lambda loops, value: np.where(loops < first * value**power, 2.0, 1.0)
+
+
 def converging(ratio: float) -> Evidence:
     """Blocks of one and of two layers, whose errors fall to their last value at loop 4, and at
     `ratio` times that."""
@@ -288,8 +299,9 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
     "language_scaling_linear_gains": (rates("gain", "sqrt"), 0.1, -0.1),
     "language_scaling_linear_rate_stays": (rates("move", "linear"), -0.1, -3.0),
-    "language_last_loop_keeps": (useful("last", "beyond"), 1.0, 1.2),
-    "language_all_loops_are_reached_sooner": (useful("both", "all_over_last"), 0.5, 1.5),
+    "language_last_loop_keeps": (useful({1: beyond}), 1.0, 1.2),
+    "language_window_keeps": (useful({4: beyond}), 1.0, 1.2),
+    "language_all_loops_are_reached_sooner": (useful({1: until(8), 12: until(8, 1)}), 0.5, 1.5),
     "language_depth_loops_pay": (depth("three layers"), 0.95, 1.05),
     "language_depth_loops_pay_for_their_flops": (depth("three plain layers, as"), 1.05, 0.95),
     "language_depth_sharing_costs": (depth("six"), 0.95, 1.05),
