@@ -200,6 +200,20 @@ def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(only_run())["state"] == "finished"
 
 
+def test_a_run_from_before_a_setting_is_found_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its config.yaml does not have the setting; it has the same name, and is not trained again."""
+    assert run.main(WORDS) == 0
+    config = only_run() / "config.yaml"
+    assert "    packing: running\n" in config.read_text()
+    config.write_text(config.read_text().replace("    packing: running\n", ""))
+    capsys.readouterr()
+    assert run.main(WORDS) == 0
+    assert "step 60/60" not in capsys.readouterr().out
+    assert run.main([*WORDS, "task.packing=best_fit"]) == 0
+    assert "rows of 17 to train on" in capsys.readouterr().out
+    assert len(list(Path("runs").glob("language-*"))) == 2
+
+
 def test_a_snapshot_of_a_text_is_measured_and_continued(capsys: pytest.CaptureFixture[str]) -> None:
     """It has the vocabulary and the tokeniser of its run, after step 0 too."""
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
