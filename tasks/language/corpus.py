@@ -7,6 +7,7 @@ corpus.part("train", torch.device("cpu"))                 # uint16 [tokens]
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -120,7 +121,8 @@ def _tokenizer(folder: Path, source: Source, parts: Callable[[], Parts]) -> Toke
     """The tokeniser; a byte-pair encoding is kept in the folder."""
     path = folder / f"bpe-{source.vocabulary}.json"
     if source.tokens == "bpe" and path.is_file():
-        return make_tokenizer(str(path), source.vocabulary, tuple)
+        with suppress(ConfigError):  # a damaged one is trained anew
+            return make_tokenizer(str(path), source.vocabulary, tuple)
 
     def documents() -> Iterator[str]:
         pieces = parts().pieces("training a tokeniser")
