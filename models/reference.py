@@ -26,6 +26,20 @@ _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.wei
 
 _WRAPPERS = re.compile(r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module)\.")
 _FIRST = "_read_in.weight"
+LOOPED_LM = "kschwethelm/looped-lm-scaling"
+_HUGINN = (
+    "is of seal-rg/recurrent-pretraining, which is not supported: its blocks norm the stream after "
+    "each branch too, queries and keys have biases, its state begins at random"
+)
+_OF_LOOPED_LM = {  # parts of names, and ours
+    **{"transformer.wte.": "read_in.", "transformer.recur.": "loop.blocks."},
+    **{"transformer.": "loop.", ".n1.": ".norm_1.", ".n3.": ".norm_2."},
+    **{".attn.c_q.": ".attention.qkv.", ".attn.c_proj.": ".attention.projection."},
+    **{".c_fc.": ".expand.", ".c_proj.": ".contract.", "lm_head.": "read_out."},
+    **{"norm_emb.": "loop.norm_in.", "norm_recur.": "loop.norm_loop."},
+    **{"norm_final.": "loop.norm.", "inject.": "loop.inject.", "lane_alpha": "loop.lane_read"},
+    **{"lane_mixing": "loop.lane_mix", "lane_beta": "loop.lane_write"},
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,8 @@ _LAYOUTS = (
 class Reference:
     """The content of a reference's state dict: the `code` that wrote it, the shape as far as
     tensors show it (not heads and the way to loop), and the weights by our names, in float32.
-    `classes` is 2 for a read-out of two logits, and 0 for one number."""
+    `classes` is 2 for a read-out of two logits, and 0 for one number. Of a text `dims` is 1,
+    `n_positions` 0: tensors do not show them."""
 
     code: str
     dims: int
@@ -72,12 +87,17 @@ class Reference:
 
 
 def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
-    """Read a state dict of github.com/Leiay/looped_transformer (a nanoGPT backbone) or
-    github.com/dtsip/in-context-learning (Hugging Face's GPT2Model), compiled or not.
+    """Read a state dict of github.com/Leiay/looped_transformer (a nanoGPT backbone),
+    github.com/dtsip/in-context-learning (Hugging Face's GPT2Model) or, of a text,
+    github.com/kschwethelm/looped-lm-scaling, whose names are not checked; compiled or not.
 
-    Raises ValueError, one line, for names or shapes that are neither's.
+    Raises ValueError, one line, for names or shapes that are of none.
     """
     state = _unwrapped(tensors)
+    if any(name.startswith("transformer.core_block.") for name in state):
+        raise ValueError(_HUGINN)
+    if any(name.startswith("transformer.recur.") for name in state):
+        return _read_looped_lm(state)
     layout, n_layer = _layout(state)
     n_embd, dims = _matrix(state, "_read_in.weight")
     rows, _ = _matrix(state, f"{layout.prefix}wpe.weight")
@@ -104,6 +124,22 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     weights["loop.positions"] = torch.cat((weights["loop.positions"], padding))
     classes = 0 if outputs == 1 else outputs
     return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)
+
+
+def _read_looped_lm(state: Mapping[str, Tensor]) -> Reference:
+    weights, (_, n_embd) = {}, _matrix(state, "transformer.wte.weight")
+    for name in state:
+        if ".attn.c_k." in name or ".attn.c_v." in name:
+            continue
+        parts = [name]
+        if ".attn.c_q." in name:  # one matrix here
+            parts += [name.replace("c_q", other) for other in ("c_k", "c_v")]
+        ours = name
+        for part, our_part in _OF_LOOPED_LM.items():
+            ours = ours.replace(part, our_part)
+        weights[ours] = torch.cat([_tensor(state, part).float() for part in parts])
+    n_layer = sum(name.startswith("loop.blocks.") and ".qkv." in name for name in weights)
+    return Reference(LOOPED_LM, 1, n_layer, n_embd, 0, 0, weights)
 
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -28,8 +28,8 @@ class Data:
         """Raises RunError or ConfigError, with what to do, where the files are absent, damaged or
         too few for prompts of `points`."""
 
-    def describe(self) -> str:
-        """A line on the data."""
+    def describe(self, points: int = 2) -> str:
+        """A line on the data of prompts of `points`."""
         return ""
 
     def is_on_host(self) -> bool:

@@ -54,7 +54,10 @@ class Clock:
 def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
     """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
-    lines = [trainer.task.data.describe(), "" if step else edited_since(config, path)]
+    lines = [
+        trainer.task.data.describe(config.task.points),
+        "" if step else edited_since(config, path),
+    ]
     if config.model.residual_scaling != "none":
         lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
     for line in filter(None, lines):

@@ -50,7 +50,7 @@ def train(config: Config, again: bool = False) -> Run:
     writes, each returns the run.
     """
     with joined(config) as processes:
-        session = Session(config, processes)
+        session = Session(config, processes, again)
         with held([session], again):
             if session.begin():
                 _make_steps(session)
@@ -84,14 +84,17 @@ class Session:
     ConfigError for a mistake in the configuration, before anything is written.
     """
 
-    def __init__(self, config: Config, processes: Processes | None = None) -> None:
+    def __init__(
+        self, config: Config, processes: Processes | None = None, again: bool = False
+    ) -> None:
         check_config(config)
         self.processes, self.writes = processes, processes is None or processes.rank == 0
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
         task = build_task(config)
         self.config, self.folder = config, run_folder(config)
-        task = replace(task, **task.data.settings_in(self.folder.path))
+        if not again:  # else the files that the run was made with are not today's
+            task = replace(task, **task.data.settings_in(self.folder.path))
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
         self.placement = place(config.device, config.precision, config.backend)

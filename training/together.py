@@ -62,7 +62,7 @@ def train_together(configs: Sequence[Config], again: bool = False) -> list[Run |
             raise ConfigError(key, "cannot differ in runs that are trained together")
     if reason := obstacle(configs[0]):
         raise ConfigError("together", f"cannot be: {reason}")
-    sessions = [Session(config) for config in configs]
+    sessions = [Session(config, again=again) for config in configs]
     if len({session.folder.path for session in sessions}) < len(sessions):
         raise ConfigError("seed", "must differ, or another setting, in runs trained together")
     failures: dict[Session, Diverged] = {}

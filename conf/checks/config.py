@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from ..files import own_settings
-from ..mistakes import ConfigError, check_count, check_path, nearest
+from ..mistakes import ConfigError, check_choice, check_count, check_path, nearest
 from ..schema import Config, GrowthConfig, TaskConfig
 from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
@@ -32,6 +32,15 @@ def check_setting(key: str, value: Any) -> None:
     check_count(key, value, least)
 
 
+def check_packing(key: str, packing: str, text: str) -> None:
+    """Raises ConfigError, naming the key, for a way to make prompts of a text that there is not,
+    and for one that needs documents of a file of tokens."""
+    check_choice(key, packing, ("running", "best_fit"))
+    if packing == "best_fit" and text.endswith(".bin"):
+        problem = "cannot be best_fit: a .bin of tokens does not say where documents begin"
+        raise ConfigError(key, problem)
+
+
 def check_config(config: Config) -> None:
     """Raises ConfigError for the first value out of its range, and for the first combination that
     cannot run."""
@@ -40,6 +49,8 @@ def check_config(config: Config) -> None:
     check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
+    if task.is_text and "packing" in task.settings:
+        check_packing("task.packing", task.settings["packing"], task.settings.get("text", ""))
     check_model(config.model)
     check_settings("loops.", loops)
     ends = {"dims": task.dims, "points": task.points, "loops": loops.b}

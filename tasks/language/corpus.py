@@ -7,6 +7,7 @@ corpus.part("train", torch.device("cpu"))                 # uint16 [tokens]
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +19,9 @@ from torch import Tensor
 from looplab.conf.mistakes import ConfigError
 
 from .documents import TOKENS, read_documents, text_files
+from .packing import packed
 from .parts import Part, Parts, Source, chunks
-from .store import as_they_are, storing, tokenised, tokens_folder, write
+from .store import Tokens, as_they_are, storing, tokenised, tokens_folder, write
 from .tokens import SHORT, Tokenizer, make_tokenizer
 
 # The Hound of the Baskervilles (Arthur Conan Doyle, 1902) and Treasure Island (Robert Louis
@@ -36,7 +38,7 @@ class Corpus:
     again."""
 
     def __init__(self, source: Source, key: str) -> None:
-        folder = tokens_folder(key)
+        folder = self._folder = tokens_folder(key)
         with storing(folder):
             if source.text.endswith(TOKENS):
                 self.tokenizer = make_tokenizer(
@@ -48,14 +50,26 @@ class Corpus:
                 self.tokenizer = _tokenizer(folder, source, parts)
                 self.tokens, record = tokenised(folder, self.tokenizer, parts)
         self.documents, self._digests = record.documents["held_out"], record.digests
-        self._tensors: dict[tuple[Part, torch.device], Tensor] = {}
+        self._rows: dict[int, dict[Part, Tokens]] = {}  # by points
+        self._tensors: dict[tuple[Part, torch.device, int], Tensor] = {}
 
     def part(self, part: Part, device: torch.device) -> Tensor:
         """The tokens of a part, [tokens]: int16 or int32 on the device; uint16 or uint32 as on
         disk for the CPU, and for any device where they are too many."""
-        key = (part, device)
+        return self._on(device, part, self.tokens[part], 0)
+
+    def rows(self, part: Part, device: torch.device, points: int) -> Tensor:
+        """The rows of whole documents of a part, [rows, points + 1], of the types of `part`. Raises
+        ConfigError as `packed`, and where they cannot be kept."""
+        if points not in self._rows:
+            with storing(self._folder):
+                self._rows[points] = packed(self._folder, self.tokens, self.tokenizer, points)
+        return self._on(device, part, self._rows[points][part], points)
+
+    def _on(self, device: torch.device, part: Part, tokens: Tokens, points: int) -> Tensor:
+        """Tokens or, of `points`, rows of a part on a device; made once."""
+        key = (part, device, points)
         if key not in self._tensors:
-            tokens = self.tokens[part]
             if device.type == "cpu" or self.is_on_host(part):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # nobody writes to it
@@ -107,7 +121,8 @@ def _tokenizer(folder: Path, source: Source, parts: Callable[[], Parts]) -> Toke
     """The tokeniser; a byte-pair encoding is kept in the folder."""
     path = folder / f"bpe-{source.vocabulary}.json"
     if source.tokens == "bpe" and path.is_file():
-        return make_tokenizer(str(path), source.vocabulary, tuple)
+        with suppress(ConfigError):  # a damaged one is trained anew
+            return make_tokenizer(str(path), source.vocabulary, tuple)
 
     def documents() -> Iterator[str]:
         pieces = parts().pieces("training a tokeniser")

@@ -174,5 +174,7 @@ def _parquet(path: Path, column: str, setting: str) -> Iterator[Any]:
             raise ConfigError("task.column", f"is {column!r}, but {path} has {', '.join(names)}")
         for batch in file.iter_batches(_ROWS, columns=[column]):
             yield from batch.column(0).to_pylist()
+    except UnicodeDecodeError:
+        raise ConfigError(setting, f"is not UTF-8: {path}") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None

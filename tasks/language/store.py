@@ -116,7 +116,10 @@ def tokenised(
             for part, file in files.items():
                 file.truncate(record.tokens[part] * dtype.itemsize)
             record = _tokenise(parts(), tokenizer, dtype, files, record, path)
-    return {part: np.memmap(paths[part], dtype, "r") for part in PARTS}, record
+    # A file may be longer: what follows the recorded tokens is not of the text.
+    return {
+        part: np.memmap(paths[part], dtype, "r", shape=(record.tokens[part],)) for part in PARTS
+    }, record
 
 
 def _tokenise(
@@ -167,8 +170,11 @@ def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
 
 def _record(path: Path) -> Record:
     """The record at `path`; an empty one where there is none, or it is damaged."""
-    with suppress(OSError, ValueError, TypeError):
-        return Record(**json.loads(path.read_text(encoding="utf-8")))
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        record = Record(**json.loads(path.read_text(encoding="utf-8")))
+        parts = [record.tokens.keys(), record.documents.keys(), record.digests.keys() or {*PARTS}]
+        if all(each == {*PARTS} for each in parts):
+            return record
     return _nothing()
 
 

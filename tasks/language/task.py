@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from looplab.conf.checks.config import check_packing
 from looplab.conf.mistakes import ConfigError
 
 from ..data import Data
@@ -26,7 +27,8 @@ _TOKENIZER = "tokenizer.json"
 @dataclass(frozen=True)
 class Language(Task):
     """Sequences of `points` tokens: the start token, then a piece of the text from a random place
-    on. `xs` are the tokens, `ys` those after them.
+    on; with `packing` best_fit a row of whole documents, as far as they fill it (`best_fit` in
+    packing.py). `xs` are the tokens, `ys` those after them.
 
     `text` is a file, a folder or a pattern of plain text, of JSON lines or Parquet with their
     `column` (empty: the novels that come with the project), or a file of tokens as they are, uint16
@@ -43,11 +45,16 @@ class Language(Task):
     held_out: float = 0.1
     held_out_text: str = ""
     eval: str = ""
+    packing: Literal["running", "best_fit"] = "running"
 
     part: ClassVar[Part] = "train"
     is_text: ClassVar[bool] = True
     loss: ClassVar[str] = "next_token"
     baselines: ClassVar[tuple[str, ...]] = ("ngram_5",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_packing("packing", self.packing, self.text)
 
     @property
     def divisor(self) -> float:
@@ -87,6 +94,10 @@ class Language(Task):
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         places: Tensor = parameters
+        if self.packing == "best_fit":
+            rows = self.corpus.rows(self.part, places.device, points)
+            chosen = rows[(places * len(rows)).long().to(rows.device)].long().to(places.device)
+            return Prompts(chosen[:, :-1], chosen[:, 1:])
         stream = self.stream(self.part, places.device, points)
         first = (places * (len(stream) - points + 1)).long()
         index = first[:, None] + torch.arange(points, device=places.device)
@@ -132,16 +143,24 @@ class _Text(Data):
 
     def check(self, points: int = 2) -> None:
         for part in PARTS:
-            self.task.stream(part, torch.device("cpu"), points)
+            if self.task.packing == "best_fit":
+                self.task.corpus.rows(part, torch.device("cpu"), points)
+            else:
+                self.task.stream(part, torch.device("cpu"), points)
         eval_files(self.task.eval)
 
-    def describe(self) -> str:
+    def describe(self, points: int = 2) -> str:
         corpus = self.task.corpus
         count, held_out = (len(corpus.tokens[part]) for part in PARTS)
         share = f"{held_out / (count + held_out):.0%}"
         if documents := corpus.documents:
             share += f", {documents:,} document{'s' if documents != 1 else ''}"
-        return f"{count:,} tokens to train on; held out are {held_out:,} ({share})"
+        line = f"{count:,} tokens to train on; held out are {held_out:,} ({share})"
+        if self.task.packing == "best_fit":
+            rows = corpus.rows("train", torch.device("cpu"), points)
+            dropped = f"{1 - rows.numel() / count:.0%} of the tokens are dropped"
+            line += f"; {len(rows):,} rows of {points + 1} to train on, {dropped}"
+        return line
 
     def is_on_host(self) -> bool:
         return self.task.corpus.is_on_host(self.task.part)

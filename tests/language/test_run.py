@@ -15,6 +15,7 @@ from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.export.export import export
 from looplab.evaluation.report import report
+from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import train
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
@@ -211,6 +212,32 @@ def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "its data changed after it began (text, held_out), so that it cannot go on" in err
     assert run.main([*WORDS, "again=true"]) == 0
     assert status_of(only_run())["state"] == "finished"
+
+
+def test_a_run_from_before_a_setting_is_found_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its config.yaml does not have the setting; it has the same name, and is not trained again."""
+    assert run.main(WORDS) == 0
+    config = only_run() / "config.yaml"
+    assert "    packing: running\n" in config.read_text()
+    config.write_text(config.read_text().replace("    packing: running\n", ""))
+    capsys.readouterr()
+    assert run.main(WORDS) == 0
+    assert "step 60/60" not in capsys.readouterr().out
+    assert run.main([*WORDS, "task.packing=best_fit"]) == 0
+    assert "rows of 17 to train on" in capsys.readouterr().out
+    assert len(list(Path("runs").glob("language-*"))) == 2
+
+
+def test_training_again_takes_the_tokeniser_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    document = Path("text.txt").read_text()
+    words = [*WORDS, "task.tokens=tokenizer.json"]
+    for vocabulary, more in ((270, []), (265, ["again=true"])):
+        tokenizer = make_tokenizer("bpe", vocabulary, lambda: [document])
+        Path("tokenizer.json").write_text(tokenizer.content())
+        assert run.main([*words, *more]) == 0
+        assert load_run(only_run()).model.spec.vocabulary == vocabulary
+    assert "trained again; the old run is" in capsys.readouterr().out
 
 
 def test_a_snapshot_of_a_text_is_measured_and_continued(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,17 +20,20 @@ import torch
 from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
-from looplab.conf.mistakes import CheckpointError, ConfigError, RunError
+from looplab.conf.mistakes import ConfigError, RunError, one_line
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
-from looplab.models.reference import Reference, read_reference
+from looplab.models.reference import LOOPED_LM, Reference, read_reference
 from looplab.tasks import task_class
+from looplab.tasks.language import Language
 
 from ..assemble import build_task, model_from
 from ..run_folder.checkpoint import save_checkpoint
+from ..run_folder.data import keep_data
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
+from .looped_lm import looped_lm_settings, looped_lm_weights
 from .settings import fixed_settings, reference_settings
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
@@ -63,6 +66,8 @@ class ReferenceFile:
         }
         if reference.code.startswith("dtsip"):
             facts["model"] = "standard"  # the code has no other
+        if reference.code == LOOPED_LM:
+            del facts["model.n_positions"]  # which are rotary
         if self.step is not None:
             facts["training.steps"] = max(self.step, 1)
         return facts
@@ -71,27 +76,37 @@ class ReferenceFile:
 def import_checkpoint(
     path: str | PathLike[str], user_settings: Mapping[str, Any], folder: str = "runs"
 ) -> Run:
-    """The run of a checkpoint of github.com/Leiay/looped_transformer or
-    github.com/dtsip/in-context-learning, in a new or existing run folder below `folder`.
+    """The run of a checkpoint of github.com/Leiay/looped_transformer,
+    github.com/dtsip/in-context-learning or, of a text, github.com/kschwethelm/looped-lm-scaling, in
+    a new or existing run folder below `folder`.
 
     Settings come from `user_settings` (by key, as on the command line; `task` and `model` by name),
-    from the config.yaml beside the file and from the tensors. Raises ConfigError for settings that
-    are missing, contradict the tensors or cannot run, RunError for a file that cannot be imported
-    or a folder with other content. No code in the file is run.
+    from the config.yaml or meta_<step>.json beside the file and from the tensors. Raises
+    ConfigError for settings that are missing, contradict the tensors or cannot run, RunError for a
+    file that cannot be imported or a folder with other content. No code in the file is run.
     """
     source = _read_file(Path(path))
-    file_settings = reference_settings(source.path.parent / "config.yaml", source.reference.code)
+    is_text = source.reference.code == LOOPED_LM
+    if is_text:
+        file_settings = looped_lm_settings(source.path)
+    else:
+        beside = source.path.parent / "config.yaml"
+        file_settings = reference_settings(beside, source.reference.code)
     config = _merge_settings(source, file_settings, user_settings, folder)
     task, shape = build_task(config), source.reference
     if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
-    if task.classes != shape.classes:
+    if (task.classes, task.is_text) != (shape.classes, is_text):
         outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
+        outputs = "the next token of a text" if is_text else outputs
         raise ConfigError("task", f"cannot be {task.name!r}: {path} reads out {outputs}")
     try:
-        model = model_from(config, task.classes, dict(shape.weights))
-    except CheckpointError as error:
-        raise RunError(f"{path}: {error}") from None
+        weights = dict(shape.weights)
+        if isinstance(task, Language):
+            weights = looped_lm_weights(weights, config, task.tokenizer)
+        model = model_from(config, task.classes, weights, task.data.vocabulary)
+    except (RuntimeError, IndexError) as error:  # CheckpointError, or of shapes that do not fit
+        raise RunError(f"{path}: {one_line(error)}") from None
     step = config.training.steps if source.step is None else source.step
     name = f"{config.task.name}-{config.model.family}-imported-{source.sha256[:8]}"
     run = Run(Path(folder) / name, config, task, model, step)
@@ -177,6 +192,8 @@ def _write(run: Run, record: Mapping[str, Any]) -> None:
         write_record(temporary.path / "environment.json", "environment", made_with)
         weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
         save_checkpoint(temporary.checkpoints, run.step, weights)
+        if run.task.is_text:  # a model of tables needs no table
+            keep_data(temporary.path, run.task)
         temporary.write_status("finished", run.step)
         os.rename(temporary.path, run.path)
     finally:
@@ -253,8 +270,8 @@ def _read_file(path: Path) -> ReferenceFile:
         raise RunError(f"{path} has a train_step that is no number of steps: {step!r}")
     try:
         reference = read_reference(tensors)
-    except ValueError as error:
-        raise RunError(f"{path} {error}") from None
+    except (ValueError, RuntimeError) as error:
+        raise RunError(f"{path} {one_line(error)}") from None
     return ReferenceFile(path, hashlib.sha256(content).hexdigest(), step, reference)
 
 

@@ -57,7 +57,11 @@ _LEIAY_SETTINGS: dict[str, dict[str, Any]] = {
 _POINTS_OF_TABLES = 41  # pairs in a prompt of tables, a constant of Leiay's code
 # A task's settings in both codes, where they are constants.
 _FIXED_SETTINGS: dict[str, dict[str, Any]] = {
-    "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"}
+    "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"},
+    "language": {  # rows packed as looped-lm-scaling packs them
+        **{"column": "text", "held_out": 0.1, "held_out_text": "", "eval": ""},
+        "packing": "best_fit",
+    },
 }
 # A task's settings among Garg's task_kwargs: the option, our name, the default.
 _KWARGS: dict[str, dict[str, tuple[str, Any]]] = {

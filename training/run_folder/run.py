@@ -160,10 +160,8 @@ def run_folder(config: Config) -> RunFolder:
     """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
     settings for training that differ from their defaults (so that new settings rename no old runs),
     and of the sources of task and loop if they were registered outside the project."""
-    values, defaults = _training_values(config), _training_values(Config())
-    task_defaults = {field.name: field.default for field in fields(task_class(config.task.name))}
-    task_defaults = {k: list(v) if isinstance(v, tuple) else v for k, v in task_defaults.items()}
-    defaults |= {f"task.settings.{key}": default for key, default in task_defaults.items()}
+    values = _training_values(config)
+    defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
     classes = {"task": task_class(config.task.name), "loop": loop_class(config.model.injection)}
     for part, cls in classes.items():
@@ -194,7 +192,9 @@ def edited_since(config: Config, path: Path) -> str:
 
 
 def _training_values(config: Config) -> dict[str, Any]:
-    flat = flatten(config_to_mapping(config))
+    """The settings for training by dotted key; those of its task that a run of an earlier version
+    does not have are at their default."""
+    flat = _task_defaults(config.task.name) | flatten(config_to_mapping(config))
     del flat["schema_version"]
     return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
 
@@ -254,3 +254,12 @@ def _git_commit() -> str | None:
     except OSError:
         return None
     return result.stdout.strip() or None
+
+
+def _task_defaults(task: str) -> dict[str, Any]:
+    shared = {field.name for field in fields(Task)}
+    own = {each.name: each.default for each in fields(task_class(task)) if each.name not in shared}
+    return {
+        f"task.settings.{name}": list(default) if isinstance(default, tuple) else default
+        for name, default in own.items()
+    }

@@ -114,11 +114,24 @@ def test_a_full_disk_is_one_line_and_nothing_is_used(monkeypatch: pytest.MonkeyP
     _task().data.check()
 
 
-def test_kept_tokens_that_are_cut_are_made_anew() -> None:
-    tokens = _all(_task())
-    for path in Path(os.environ["LOOPLAB_CACHE"]).rglob("bytes.train.bin"):
-        os.truncate(path, 100)
-    assert _all(_task()) == tokens
+def test_what_is_kept_and_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    monkeypatch.setenv("LOOPLAB_CACHE", "cache")
+    given = {"tokens": "bpe", "vocabulary": 270}
+    tokens = _all(_task(**given))
+    (longer,), (record,), (encoding,) = (
+        list(Path("cache").rglob(name))
+        for name in ("*.train.bin", "bpe ????*.json", "bpe-270.json")
+    )
+    os.truncate(longer, 100)
+    assert _all(_task(**given)) == tokens
+    longer.write_bytes(longer.read_bytes() + b"odd")  # what is too much is left out
+    assert _all(_task(**given)) == tokens
+    for content in ('{"batches": 1, "tokens": {}, "documents": {}, "digests": {}}', "[1]", "{"):
+        record.write_text(content)
+        assert _all(_task(**given)) == tokens
+    os.truncate(encoding, 100)
+    assert _all(_task(**given)) == tokens
 
 
 def test_long_documents_are_cut_where_tokens_are_the_same() -> None:

@@ -23,6 +23,9 @@ from tests.tasks.statistics import generator
 _sink = pyarrow.BufferOutputStream()
 parquet.write_table(pyarrow.table({"text": ["a", "b"]}), _sink)
 _PARQUET = _sink.getvalue().to_pybytes()
+_sink = pyarrow.BufferOutputStream()
+parquet.write_table(pyarrow.table({"text": ["é" * 9]}), _sink, compression="none")
+_LATIN = _sink.getvalue().to_pybytes().replace("é".encode() * 9, b"\xe9" * 18)
 _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 
 
@@ -65,6 +68,7 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
         ("a.txt.gz", gzip.compress(b"text" * 1000)[:-9]),
         ("a.parquet", b"no parquet"),
         ("a.parquet", _PARQUET[:-9]),
+        ("a.parquet", _LATIN),
         ("a.jsonl", b'{"text": "cut o'),
         ("a.bin", b"\1\2"),
     ],
