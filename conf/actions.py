@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from .mistakes import ConfigError
 from .schema import Action, Config
@@ -12,8 +12,7 @@ from .schema import Action, Config
 class Command:
     """One command. `paths` are the run folders or the file that it works on; `words` are the words
     of this member of a grid, for messages. `given` are the settings of an import by key, whose
-    other settings are in its file. `again`: an earlier training is set aside first. `together`:
-    whether members of a grid are trained together, "auto" where that is known to be faster."""
+    other settings are in its file. `again`: an earlier training is set aside first."""
 
     action: Action
     paths: tuple[str, ...]
@@ -21,7 +20,6 @@ class Command:
     words: tuple[str, ...]
     given: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
-    together: bool | Literal["auto"] = False
 
 
 # Where the data of a run are today.

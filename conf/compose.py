@@ -44,8 +44,6 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
     given = _texts(words)
-    if not multirun and "together" in given:
-        raise ConfigError("together", "is for the members of a grid: run.py -m …")
     several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command(_given(texts), texts) for texts in grid]
@@ -134,8 +132,6 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
         others = {*get_args(Action), *_OTHER_ACTIONS} - {action}
         raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), others)}")
     again = convert_scalar(bool, values.pop("again"), "again")
-    together = values.pop("together")
-    check_choice("together", str(together).lower(), ("auto", "true", "false"))
     paths = subject(action, {key: values.pop(key) for key in SUBJECTS}, list(given))
     if action in ("train", "plan"):
         # A task's own settings, which are among the others on the command line, are a group.
@@ -150,7 +146,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     else:
         _check_loops(values, given)
     config = config_from_mapping(nested(values))
-    return Command(action, paths, config, tuple(words), again=again, together=together)
+    return Command(action, paths, config, tuple(words), again=again)
 
 
 def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -191,7 +187,7 @@ def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     names = _DEFAULTS | {key: given[key] for key in (*GROUPS, _TOKENS) if key in given}
     names.setdefault("recipe", _RECIPES.get(names["scale"], "fast"))
     task = names["task"]
-    command = {"action": "train", "again": False, "together": False, _PROPORTIONAL: False}
+    command = {"action": "train", "again": False, _PROPORTIONAL: False}
     yield "conf/schema.py", flatten(config_to_mapping(Config())) | command | SUBJECTS
     own = read_values(f"task/{task}") or {"name": task, **added_tasks()[task]}
     yield f"conf/task/{task}.yaml", {f"task.{key}": value for key, value in own.items()}

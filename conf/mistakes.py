@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,6 @@ class HeldElsewhere(RunError):
     def __init__(self, folder: Path, holder: str, lock: Path) -> None:
         super().__init__(f"{folder} is being worked on by {holder}")
         self.holder, self.lock = holder, lock
-
-
-class RunsFailed(RunError):
-    """Some of several runs failed: `reasons` by the path of the run folder."""
-
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        super().__init__("; ".join(dict.fromkeys(reasons.values())))
-        self.reasons = dict(reasons)
 
 
 class EndedElsewhere(RunError):

@@ -65,7 +65,7 @@ def perform(settings: ExperimentSettings) -> str:
     if settings.action == "train":
         everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
-        failures = train_all(everyone, logs, settings.jobs, together="auto", shipped=True)
+        failures = train_all(everyone, logs, settings.jobs, shipped=True)
     results, text = list[dict[str, Any]](), ""
     problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:

@@ -37,7 +37,6 @@ from looplab.training.device import place
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder
-from looplab.training.together import groups, obstacle
 
 from .claims import Measured
 from .definition import Experiment, Member, PanelSpec, described
@@ -116,13 +115,8 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
-    if first.together and not groups(configs, only_if_faster=first.together == "auto"):
-        why = obstacle(first.config) or "docs/guide.md says which can be"
-        print(f"no members are trained together: {why}", flush=True)
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
-    failures = train_all(
-        grid.members, logs, settings.jobs, devices, together=first.together, again=first.again
-    )
+    failures = train_all(grid.members, logs, settings.jobs, devices, again=first.again)
     print(summarise(grid, failures), flush=True)
     return 1 if failures else 0
 

@@ -4,22 +4,21 @@ folders, of which one process at a time works in each, so that several shells sh
 failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from looplab.conf.mistakes import HeldElsewhere, RunError, RunsFailed
+from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.evaluate_run import stored
-from looplab.training import Run, train_together
+from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
@@ -27,7 +26,6 @@ from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 from looplab.training.step import Trainer
-from looplab.training.together import groups
 
 from .definition import Member
 from .runs_table import one_number
@@ -41,7 +39,6 @@ def train_all(
     jobs: int | None = None,
     devices: Sequence[str] = (),
     *,
-    together: bool | Literal["auto"] = False,
     again: bool = False,
     shipped: bool = False,
 ) -> dict[str, str]:
@@ -51,9 +48,8 @@ def train_all(
     The longest trainings come first; what is finished and evaluated costs no process. A run that
     another process trains or evaluates is waited for. `logs` is the folder of the processes'
     output; `jobs` processes run at once (None: one a core, one on a GPU), with CUDA `devices` in
-    turn. `together`: runs are trained together, "auto" where that is known to be faster; `again`:
-    finished runs, too; `shipped`: models that ship stand for runs of their settings. Raises as
-    `run_jobs`.
+    turn. `again`: finished runs, too; `shipped`: models that ship stand for runs of their settings.
+    Raises as `run_jobs`.
     """
     wanted = _by_run(members)
     if not again:
@@ -63,19 +59,14 @@ def train_all(
     configs = [each[0].config for each in wanted]
     at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
     left = Estimates(configs, shipped=shipped).left()
-    parts = _parts(configs, together, at_once)
-    parts.sort(key=lambda part: -sum(left[index] for index in part))  # the longest first
-    trainings = [
-        TrainAndEvaluate([wanted[index] for index in part], shipped, again) for part in parts
-    ]
-    at_once = min(at_once, len(trainings))
+    order = sorted(range(len(wanted)), key=lambda index: -left[index])  # the longest first
+    trainings = [TrainAndEvaluate(wanted[index], shipped, again) for index in order]
     outcomes = run_jobs(trainings, at_once, logs, devices)
-    failures: dict[str, str] = {}
-    for training, outcome in zip(trainings, outcomes, strict=True):
-        if outcome.failure:
-            paths = [str(run_folder(each[0].config).path) for each in training.runs]
-            failures |= outcome.reasons or dict.fromkeys(paths, outcome.failure)
-    return failures
+    return {
+        str(training.folder): outcome.failure
+        for training, outcome in zip(trainings, outcomes, strict=True)
+        if outcome.failure
+    }
 
 
 def _by_run(members: Sequence[Member]) -> list[list[Member]]:
@@ -103,90 +94,46 @@ def _is_done(members: Sequence[Member], shipped: bool) -> bool:
     return all(stored(run, evaluation) is not None for evaluation in evaluations)
 
 
-def _parts(
-    configs: Sequence[Config], together: bool | Literal["auto"], at_once: int
-) -> list[list[int]]:
-    """The indices of the configurations of each job: those that are trained together, in so many
-    parts that every process has one, and each other one alone."""
-    found = groups(configs, only_if_faster=together == "auto") if together else []
-    size = max(math.ceil(len(configs) / at_once), 2)
-    parts = [group[first : first + size] for group in found for first in range(0, len(group), size)]
-    grouped = {index for group in found for index in group}
-    return [*parts, *([index] for index in range(len(configs)) if index not in grouped)]
-
-
 @dataclass(frozen=True)
 class TrainAndEvaluate:
-    """Train runs together, unless they are finished, and evaluate each as its members ask; the
-    rest is as in `train_all`."""
+    """Train a run, unless it is finished, and evaluate it as all its members ask; the rest is as in
+    `train_all`."""
 
-    runs: Sequence[Sequence[Member]]
+    members: Sequence[Member]
     shipped: bool
     again: bool
 
     @property
     def name(self) -> str:
-        """The name of the first run, for messages."""
-        more = f" and {len(self.runs) - 1} more, together" if len(self.runs) > 1 else ""
-        return f"{self.runs[0][0].name}{more}"
+        """The name for messages."""
+        return self.members[0].name
 
-    def __call__(self) -> list[float]:
-        """The error of each run's last query at b loops, by its last evaluation; of a text the bits
-        per byte of its held-out part. Raises RunsFailed where a run failed, after the others,
-        HeldElsewhere where another process has one."""
-        errors, failures = [], dict[Path, RunError]()
-        for members, run in zip(self.runs, self._trained(), strict=True):
-            if isinstance(run, RunError):
-                failures[run_folder(members[0].config).path] = run
-            else:
-                errors.append(self._evaluated(members, run))
-        for error in failures.values():
-            if isinstance(error, HeldElsewhere):
-                raise error
-        if failures:
-            raise RunsFailed({str(path): str(error) for path, error in failures.items()})
-        return errors
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return run_folder(self.members[0].config).path
 
-    def describe(self, result: Sequence[float]) -> str:
-        """Done, and the errors."""
-        errors = ", ".join(f"{error:.4g}" for error in result)
-        is_text = self.runs[0][0].config.task.is_text
-        return f"done, {'bits per byte' if is_text else 'error of the last query'} {errors}"
-
-    def _trained(self) -> list[Run | RunError]:
-        """Each run, or why there is none."""
-        configs = [members[0].config for members in self.runs]
-        names = [progress(config, self.shipped).path for config in configs]
-        ships = [name.startswith("shipped/") for name in names]
-        rest = [config for config, does in zip(configs, ships, strict=True) if not does]
-        runs = iter(_train(rest, self.again) if rest else [])
-        return [load_run(n) if does else next(runs) for n, does in zip(names, ships, strict=True)]
-
-    def _evaluated(self, members: Sequence[Member], run: Run) -> float:
-        """Evaluate a run in every way that is asked for; the last error."""
-        error = 0.0
-        for member in members:
+    def __call__(self) -> float:
+        """The error of the last query at b loops, by the last evaluation; of a text the bits per
+        byte of its held-out part. Raises RunError where the run failed, HeldElsewhere where another
+        process has it."""
+        run, error = self._trained(), 0.0
+        for member in self.members:
             config = member.config
             result = stored(run, config.evaluation)
             result = result or evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
         return error
 
+    def describe(self, result: float) -> str:
+        """Done, and the error."""
+        is_text = self.members[0].config.task.is_text
+        return f"done, {'bits per byte' if is_text else 'error of the last query'} {result:.4g}"
 
-def _train(configs: Sequence[Config], again: bool) -> list[Run | RunError]:
-    """Train runs together, or, where other processes have some of them, the others one by one."""
-    try:
-        return train_together(configs, again)
-    except HeldElsewhere:
-        if len(configs) == 1:
-            raise
-    found: list[Run | RunError] = []
-    for config in configs:
-        try:
-            found += train_together([config], again)
-        except RunError as error:  # HeldElsewhere among them
-            found.append(error)
-    return found
+    def _trained(self) -> Run:
+        config = self.members[0].config
+        ships = (name := progress(config, self.shipped).path).startswith("shipped/")
+        return load_run(name) if ships else train(config, self.again)
 
 
 class Progress(NamedTuple):

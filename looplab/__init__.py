@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
     from .probing.targets import register_target
     from .tasks import Prompts, Task, register_shift, register_task
-    from .training import Run, train, train_together
+    from .training import Run, train
     from .training.run_folder.checkpoint import snapshots_of
 
 _MODULES = {
@@ -55,14 +55,13 @@ _MODULES = {
     "runs_table": ".experiments.runs_table",
     "snapshots_of": ".training.run_folder.checkpoint",
     "train": ".training",
-    "train_together": ".training",
 }
 
 __all__ = [
     "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
     "RunError", "Task", "compare", "evaluate", "from_pretrained", "load_run", "register_baseline",
     "register_loop", "register_shift", "register_target", "register_task", "runs_table",
-    "snapshots_of", "train", "train_together",
+    "snapshots_of", "train",
 ]  # fmt: skip
 
 

@@ -53,12 +53,7 @@ def _groups() -> str:
     lines = [f"- `{name}=` {', '.join(choices(name))}" for name in ("task", "model", "scale")]
     lines.append(f"- `recipe=` {', '.join(choices('recipe'))}")
     lines.append("- `action=` train, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)")
-    lines.append("- `again=true` trains again; the old run is kept under another name")
-    lines.append(
-        "- `together=` false, auto, true: members of a grid (`-m`) that differ in seeds or rates"
-        " alone are trained together, in one computation;"
-        " auto: small models on a CPU, where that is faster (on a GPU it has not been measured)\n"
-    )
+    lines.append("- `again=true` trains again; the old run is kept under another name\n")
     return "\n".join(lines)
 
 

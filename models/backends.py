@@ -3,8 +3,7 @@
 use_backend(model, "compile")
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from types import FunctionType
 from typing import Any, cast
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from .cpu import CpuOperations
 from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
 from .model import Model
-from .operations import Operations, VmapOperations
+from .operations import Operations
 from .queries import Layout
 from .segment import Segment, Span, make_steps, run_segment
 
@@ -31,17 +30,6 @@ def use_backend(model: Model, name: str) -> None:
     """
     model.run_segment = segment(name)
     model.operations = CpuOperations() if name == "cpu" else Operations()
-
-
-@contextmanager
-def vmap_backend(model: Model) -> Iterator[None]:
-    """Within this context the model computes by operations that torch.func.vmap supports."""
-    previous = model.run_segment, model.operations
-    model.run_segment, model.operations = run_segment, VmapOperations()
-    try:
-        yield
-    finally:
-        model.run_segment, model.operations = previous
 
 
 def segment(name: str) -> Segment:

@@ -57,14 +57,6 @@ class Operations:
         )
 
 
-class VmapOperations(Operations):
-    """The operations for torch.func.vmap, which has no rule for the fused attention and takes it
-    apart model by model."""
-
-    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
-        return attend_by_products(heads, mask)
-
-
 def attend_by_products(heads: Tensor, mask: Tensor | None) -> Tensor:
     """`Operations.attend` by two batched products and a softmax."""
     query, key, value = heads.unbind(0)

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from .reference.imported import import_checkpoint
     from .run_folder.run import Run, RunError
     from .signals import Interrupted
-    from .together import train_together
 
-__all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train", "train_together"]
+__all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train"]
 
 _MODULES = {
     "Interrupted": ".signals",
@@ -21,7 +20,6 @@ _MODULES = {
     "RunError": ".run_folder.run",
     "import_checkpoint": ".reference.imported",
     "train": ".loop",
-    "train_together": ".together",
 }
 
 __getattr__ = importer(__name__, _MODULES)

@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import torch
 from tqdm import tqdm
 
-from looplab.conf.mistakes import ConfigError, HeldElsewhere, RunError, RunsFailed, one_line
+from looplab.conf.mistakes import ConfigError, HeldElsewhere, RunError, one_line
 from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
@@ -60,7 +60,6 @@ class Outcome:
 
     result: Any = None
     failure: str = ""
-    reasons: Mapping[str, str] = field(default_factory=dict)  # of a RunsFailed
     stopped: int = 0
     held: tuple[Path, str] | None = None
 
@@ -216,8 +215,6 @@ def _run(job: Job) -> Outcome:
         return Outcome(stopped=stop.exit_code)
     except HeldElsewhere as held:
         return Outcome(held=(held.lock, held.holder))
-    except RunsFailed as failed:
-        return Outcome(failure=str(failed), reasons=failed.reasons)
     except (RunError, ConfigError, OSError) as error:
         return Outcome(failure=str(error))
     except Exception as error:

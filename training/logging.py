@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,26 +27,24 @@ _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_
 
 
 class Clock:
-    """The seconds that a run has taken, on the wall and of the processor, of which a run that is
-    trained with others counts a share."""
+    """The seconds that a run has taken, on the wall and of the processor: those of earlier
+    processes, and from `start` on those of this one."""
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
-        self._spent, self._share = (seconds, cpu_seconds), 0.0
-        self._since = time.monotonic(), time.process_time()
+        self._spent = seconds, cpu_seconds
+        self._start: tuple[float, float] | None = None
 
-    def count(self, share: float) -> None:
-        """From now on count this share of the time: 0 while the run waits."""
-        self.read()
-        self._share = share
+    def start(self) -> None:
+        """Count from now on."""
+        self._start = time.monotonic(), time.process_time()
 
     def read(self) -> dict[str, float]:
         """`seconds` and `cpu_seconds` until now."""
         now = time.monotonic(), time.process_time()
+        start = self._start or now
         wall, cpu = (
-            spent + self._share * (end - start)
-            for spent, start, end in zip(self._spent, self._since, now, strict=True)
+            spent + end - begin for spent, begin, end in zip(self._spent, start, now, strict=True)
         )
-        self._spent, self._since = (wall, cpu), now
         return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
 
 
@@ -113,10 +110,6 @@ class RunLog:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-        self.go_on(step)
-
-    def go_on(self, step: int) -> None:
-        """Count steps per second from now and this step on."""
         self.last = time.monotonic(), step
 
     def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
@@ -173,32 +166,26 @@ class Screen:
         """Count one step (the device may still compute it)."""
         self.bar.update()
 
-    def write(self, step: int, stage: Stage, totals: Sequence[Totals]) -> None:
-        """Show the losses since the last call, and errors where they were measured, from the totals
-        of each run at `step` of this stage."""
+    def write(self, step: int, stage: Stage, totals: Totals) -> None:
+        """Show the loss since the last call, and the error where it was measured, from the totals
+        at `step` of this stage."""
         if not self.shown:
             return
         (last_time, last_step), self.last = self.last, (time.monotonic(), step)
         rate = (step - last_step) / max(self.last[0] - last_time, 1e-9)
-        shown = {"loss": [each.loss for each in totals]}
-        for name in ("error", "bits_per_byte"):
-            if values := [each.others[name] for each in totals if name in each.others]:
-                shown[name.replace("_", " ")] = values
-        ranges = {
-            name: " to ".join(dict.fromkeys(f"{end(values):.4g}" for end in (min, max)))
-            for name, values in shown.items()
-        }
+        measured = [name for name in ("error", "bits_per_byte") if name in totals.others]
+        values = {"loss": totals.loss} | {name: totals.others[name] for name in measured}
+        shown = {name.replace("_", " "): f"{value:.4g}" for name, value in values.items()}
         done = self.work(step) - self.work(self.start[1])
         seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
         left = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            self.bar.set_postfix({**ranges, **sizes, "left": left})
+            self.bar.set_postfix({**shown, **sizes, "left": left})
             return
-        runs = f"{len(totals)} runs  " if len(totals) > 1 else ""
-        numbers = "  ".join(f"{name} {text}" for name, text in ranges.items())
+        numbers = "  ".join(f"{name} {text}" for name, text in shown.items())
         print(
-            f"step {step}/{self.steps}  {runs}{numbers}  loops {stage.loops}  dims {stage.dims}  "
+            f"step {step}/{self.steps}  {numbers}  loops {stage.loops}  dims {stage.dims}  "
             f"points {stage.points}  {rate:.1f} steps/s  {left} left",
             flush=True,
         )

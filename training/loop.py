@@ -1,5 +1,5 @@
 """The training loop: `train` makes the steps of a run, from its last checkpoint to its last step.
-One step is `Trainer.update` (step.py); several runs at once are trained in together.py.
+One step is `Trainer.update` (step.py).
 
 run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
 """
@@ -51,7 +51,7 @@ def train(config: Config, again: bool = False) -> Run:
     """
     with joined(config) as processes:
         session = Session(config, processes, again)
-        with held([session], again):
+        with held(session, again):
             if session.begin():
                 _make_steps(session)
         return session.run()
@@ -61,7 +61,7 @@ def _make_steps(session: Session) -> None:
     """The loop: make the steps that are left. The host waits for the device only to log or save."""
     trainer, training = session.trainer, session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
-    session.count_time(1)
+    session.clock.start()
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
         while session.step < training.steps:
             trainer.update(session.step)
@@ -72,7 +72,7 @@ def _make_steps(session: Session) -> None:
             save = pause or session.step % training.checkpoint_every == 0
             if save or session.logs_now():
                 totals = session.record(save, pause)
-                screen.write(session.step, trainer.curriculum(session.step - 1), [totals])
+                screen.write(session.step, trainer.curriculum(session.step - 1), totals)
             if signal:
                 raise Interrupted(signal, session.step)
 
@@ -140,12 +140,6 @@ class Session:
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
         return True
-
-    def count_time(self, share: float) -> None:
-        """From now on this share of the time counts for the run, whose steps go on now."""
-        self.clock.count(share)
-        if self.log is not None:
-            self.log.go_on(self.step)
 
     def signal(self, noted: Sequence[int]) -> int:
         """The number of the signal at which training stops, of those `noted` here and, under
@@ -236,25 +230,21 @@ class Session:
 
 
 @contextmanager
-def held(sessions: Sequence[Session], again: bool) -> Iterator[None]:
-    """Within this context the folders of the runs are locked, and the runs at their newest
-    checkpoints. With `again` finished runs are set aside before. Raises RunError for what the
-    operating system refuses, as where the disk is full."""
-    writing = [session for session in sessions if session.writes]
-    for session in writing:
-        if again:
-            set_aside(session.folder, session.config, session.trainer.task)
+def held(session: Session, again: bool) -> Iterator[None]:
+    """Within this context the folder of the run is locked, and the run at its newest checkpoint.
+    With `again` a finished run is set aside before. Raises RunError for what the operating system
+    refuses, as where the disk is full."""
+    path = session.folder.path
     with ExitStack() as stack:
-        for session in writing:
+        if session.writes:
+            if again:
+                set_aside(session.folder, session.config, session.trainer.task)
             stack.enter_context(session.folder.lock())
             stack.callback(session.close)
         try:
-            for session in sessions:
-                session.restore()
+            session.restore()
             yield
         except OSError as error:
-            folder = sessions[0].folder.path
-            path = folder if len(sessions) == 1 else folder.parent
             end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
             raise RunError(f"{path}: {error}; {end}") from None
 
@@ -269,6 +259,5 @@ def memory_errors(path: Path) -> Iterator[None]:
             raise
         raise RunError(
             f"{path}: out of memory in a step; training.shards=2 or more, training.recompute=true, "
-            "a smaller training.batch_size or loops.T need less, and so does together=false; the "
-            "last checkpoint is intact"
+            "a smaller training.batch_size or loops.T need less; the last checkpoint is intact"
         ) from None

@@ -6,14 +6,12 @@ are summed on the device and fetched for the log. A step whose loss or gradient 
 records its number.
 """
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
-from torch.func import functional_call
 from torch.nn.utils import clip_grads_with_norm_
 from tqdm import tqdm
 
@@ -173,12 +171,9 @@ class Trainer:
             self.processes.add_up([*gradients, values])
         self.apply(values)
 
-    def losses(
-        self, stage: Stage, batch: Batch, weights: Mapping[str, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def losses(self, stage: Stage, batch: Batch) -> tuple[Tensor, Tensor]:
         """The objective [] on a batch, whose gradient is taken: the loss and its penalties; and,
-        without gradients, what `values` names, [values]. `weights` are in place of the model's
-        where given."""
+        without gradients, what `values` names, [values]."""
         options = {
             "grad_loops": stage.grad_loops,
             "scale_loops": stage.scale_loops,
@@ -190,10 +185,7 @@ class Trainer:
         halting = Halting(self.model, self.config.loops) if self.config.loops.halt else None
         recompute = Recompute(self.model) if self.config.training.recompute else nullcontext()
         with recompute, norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():
-            if weights is None:
-                predictions = self.model(*arguments, **options)
-            else:
-                predictions = functional_call(self.model, dict(weights), arguments, options)
+            predictions = self.model(*arguments, **options)
         if halting:
             objective = halting.error(predictions, batch.targets)
         else:

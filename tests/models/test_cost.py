@@ -11,15 +11,26 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from looplab.models import Model, ModelSpec
-from looplab.models.backends import vmap_backend
 from looplab.models.flops import pass_costs
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
-from looplab.models.operations import Cache
+from looplab.models.operations import Cache, Operations, attend_by_products
 from looplab.models.segment import Span, run_segment
 from looplab.tasks import Prompts
 from tests.models.small import as_double, draw_prompts, make_model, saved_bytes
 
 _TOKENS, _WIDTH = 32, 64
+
+
+class _ByProducts(Operations):
+    """The counter does not know the CPU's fused attention."""
+
+    def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
+        return attend_by_products(heads, mask)
+
+
+def _counter(model: Model) -> FlopCounterMode:
+    model.operations = _ByProducts()
+    return FlopCounterMode(display=False)
 
 
 def _model(**settings: object) -> Model:
@@ -57,8 +68,7 @@ def test_a_forward_pass_is_what_torch_counts(settings: dict[str, object]) -> Non
     model = _model(**settings)
     tokens = torch.zeros(1, _TOKENS, dtype=torch.int64)
     loops = 3
-    # By plain products: the counter does not know the CPU's fused attention.
-    with vmap_backend(model), FlopCounterMode(display=False) as counter, torch.no_grad():
+    with _counter(model) as counter, torch.no_grad():
         model(Prompts(tokens, tokens), loops)
     assert pass_costs(model, _TOKENS).forward(loops) == pytest.approx(counter.get_total_flops())
 
@@ -68,7 +78,7 @@ def test_each_loop_in_the_loss_is_read_out() -> None:
     tokens = torch.zeros(1, _TOKENS, dtype=torch.int64)
 
     def counted(window: int) -> int:
-        with vmap_backend(model), FlopCounterMode(display=False) as counter:
+        with _counter(model) as counter:
             model(Prompts(tokens, tokens), 3, window, grad_loops=3).sum().backward()
         return int(counter.get_total_flops())
 
@@ -103,7 +113,7 @@ def test_the_last_loop_computes_what_is_read_alone() -> None:
     model, prompts = make_model(), draw_prompts()
 
     def counted(loops: int) -> int:
-        with vmap_backend(model), FlopCounterMode(display=False) as counter, torch.no_grad():
+        with _counter(model) as counter, torch.no_grad():
             model(prompts, loops)
         return int(counter.get_total_flops())
 

@@ -17,7 +17,7 @@ from looplab.evaluation import load_run
 from looplab.models import Model, ModelSpec
 from looplab.training import train
 from looplab.training.halting import Halting, halted_means, halted_shares
-from tests.training.tiny import assert_together_is_alone, tiny
+from tests.training.tiny import tiny
 
 _SHAPE = (5, 3, 4)  # loops, prompts, predictions
 
@@ -124,10 +124,6 @@ def test_training_halts_as_early_as_its_cost_asks(
         assert load_run(path).model.spec.halts
     assert used[1] < 1.6
     assert used[1] < used[0] - 0.4
-
-
-def test_together_is_as_alone(tmp_path: Path) -> None:
-    assert_together_is_alone(_halted(tmp_path / "together", 20, halt="ponder"))
 
 
 def test_what_predicts_no_number_does_not_halt() -> None:

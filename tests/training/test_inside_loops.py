@@ -18,7 +18,7 @@ from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
 from looplab.training.inside_loops import GRADIENT_NORMS, JacobianGain
 from looplab.training.objective import loss
-from tests.training.tiny import assert_together_is_alone, make_trainer, tiny
+from tests.training.tiny import make_trainer, tiny
 
 _SPEC = ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, injection="add")
 _TOKENS = 7  # of four points, without the last y
@@ -101,10 +101,6 @@ def test_a_penalty_lowers_the_gain_and_stands_beside_the_loss(tmp_path: Path) ->
     )
     assert strong[-1] < 0.7 * weak[-1]
     assert weak[0] > 0
-
-
-def test_runs_trained_together_end_as_alone(tmp_path: Path) -> None:
-    assert_together_is_alone(tiny(tmp_path / "together", jacobian_penalty=0.1))
 
 
 UNNORMED = ModelConfig(

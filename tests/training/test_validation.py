@@ -11,7 +11,6 @@ from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig
 from looplab.evaluation import evaluate
 from looplab.training import Run, train
 from looplab.training.run_folder.metrics import Metrics
-from looplab.training.together import train_together
 from tests.conftest import tiny_config
 
 
@@ -50,14 +49,6 @@ def test_with_drawn_loops_it_is_read_after_their_mean(tmp_path: Path) -> None:
     run = train(replace(config, loops=loops, curriculum=CurriculumConfig()))
     error = evaluate(run)["by_loop"]["model"]["mean"][run.config.loops.b - 1]
     assert errors_of(run)[40] == pytest.approx(error, rel=1e-5)
-
-
-def test_runs_together_have_each_its_own(tmp_path: Path) -> None:
-    config = validated(tiny_config(tmp_path), 20)
-    runs = train_together([replace(config, seed=seed) for seed in (0, 1)])
-    found = [errors_of(run) for run in runs if isinstance(run, Run)]
-    assert [list(each) for each in found] == [[20, 40], [20, 40]]
-    assert found[0][40] != found[1][40]
 
 
 def test_of_a_text_it_is_bits_per_byte(tmp_path: Path) -> None:

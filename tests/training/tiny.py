@@ -7,7 +7,6 @@ crashed(config, 17)
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig, TrainingConfig
 from looplab.curricula import Stage
 from looplab.tasks import Prompts
-from looplab.training import Interrupted, train, train_together
+from looplab.training import Interrupted, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import run_folder
@@ -110,18 +109,6 @@ def saved_tensors(config: Config) -> dict[str, Tensor]:
     assert checkpoint is not None
     assert not problems
     return checkpoint.tensors
-
-
-def assert_together_is_alone(config: Config) -> None:
-    """Train two seeds of a configuration together, and each alone, to about the same weights."""
-    both = [replace(config, seed=seed) for seed in (0, 1)]
-    train_together(both)
-    for each in both:
-        alone = replace(each, folder=f"{each.folder}-alone")
-        train(alone)
-        ours, theirs = saved_tensors(each), saved_tensors(alone)
-        for name, tensor in ours.items():
-            torch.testing.assert_close(tensor, theirs[name], rtol=1e-3, atol=1e-4)
 
 
 def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

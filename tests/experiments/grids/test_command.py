@@ -1,7 +1,6 @@
-"""`python run.py -m …` end to end: members together, failing, and their one table."""
+"""`python run.py -m …` end to end: members that fail, and their one table."""
 
 import csv
-import json
 import time
 from pathlib import Path
 
@@ -19,29 +18,6 @@ def in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def test_members_of_a_grid_are_trained_together_into_the_same_folders(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rate = "training.learning_rate=1e-3"  # Muon grows what is rounding
-    grid = ["-m", *TINY, "recipe=paper", rate, "seed=0,1", "evaluation.seed=0,1", "jobs=1"]
-    assert run.main([*grid, "together=true"]) == 0
-    out = capsys.readouterr().out
-    assert "and 1 more, together: done" in out
-    assert "4 done, 0 failed" in out
-    folders = sorted(path.name for path in (tmp_path / "runs").glob("sparse*"))
-    assert len(folders) == 2
-    # Alone they have the same folders and, to the rounding of sums, the same errors.
-    assert run.main([*grid, "folder=alone"]) == 0
-    assert ", together" not in capsys.readouterr().out
-    assert sorted(path.name for path in (tmp_path / "alone").glob("sparse*")) == folders
-    for name in folders:
-        one, other = (
-            json.loads((tmp_path / where / name / "evaluation.json").read_text())["by_examples"]
-            for where in ("runs", "alone")
-        )
-        assert one["model"]["mean"] == pytest.approx(other["model"]["mean"], abs=1e-4)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from torch import Tensor
 from looplab.conf.checksum import checksum_of
 from looplab.conf.schema import Config
 from looplab.evaluation import load_run, snapshots_of
-from looplab.training import RunError, train, train_together
+from looplab.training import RunError, train
 from looplab.training.run_folder.checkpoint import (
     CheckpointError,
     load_checkpoint,
@@ -181,13 +180,6 @@ def test_killed_run_has_all_snapshots(tmp_path: Path) -> None:
 def test_again_begins_an_unfinished_run_without_its_snapshots(tmp_path: Path) -> None:
     interrupted(tiny(tmp_path), 24)
     assert list(snapshots_of(train(_with(tmp_path), again=True).path)) == list(_STEPS)
-
-
-def test_runs_trained_together_have_their_own(tmp_path: Path) -> None:
-    configs = [_with(tmp_path), replace(_with(tmp_path, (7,)), seed=1)]
-    runs = train_together(configs)
-    assert [list(snapshots_of(run_folder(c).path)) for c in configs] == [list(_STEPS), [7]]
-    assert all(not isinstance(run, Exception) for run in runs)
 
 
 def _cut(path: Path) -> None:
