@@ -71,7 +71,7 @@ class ModelConfig:
         "how the prompt enters each loop; linear_attention: a loop of linear attention over the "
         "pairs alone, without blocks",
     )
-    block: Literal["gpt2", "llama", "flt", "relu2"] = setting("gpt2", "kind of block")
+    block: Literal["gpt2", "llama", "flt", "relu2", "sandwich"] = setting("gpt2", "kind of block")
     attention: Literal["full", "grouped", "latent", "sliding"] = setting(
         "full", "kind of attention"
     )
@@ -124,6 +124,10 @@ class ModelConfig:
     softcap: float = setting(
         0.0, "of a text: c limits logits to c · tanh(logit / c); 0: no limit", at_least=0
     )
+    n_hidden: int = setting(
+        0, "width of the MLP; 0: 4 n_embd, with a gate (llama, sandwich) 8/3 of it", at_least=0
+    )
+    rope_base: int = setting(10_000, "base of the frequencies of rotary positions", at_least=2)
 
 
 @dataclass(frozen=True)

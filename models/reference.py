@@ -27,11 +27,9 @@ _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.wei
 _WRAPPERS = re.compile(r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module)\.")
 _FIRST = "_read_in.weight"
 LOOPED_LM = "kschwethelm/looped-lm-scaling"
-_HUGINN = (
-    "is of seal-rg/recurrent-pretraining, which is not supported: its blocks norm the stream after "
-    "each branch too, queries and keys have biases, its state begins at random"
-)
-_OF_LOOPED_LM = {  # parts of names, and ours
+HUGINN = "seal-rg/recurrent-pretraining"
+# Parts of names, and ours, replaced in turn.
+_OF_LOOPED_LM = {
     **{"transformer.wte.": "read_in.", "transformer.recur.": "loop.blocks."},
     **{"transformer.": "loop.", ".n1.": ".norm_1.", ".n3.": ".norm_2."},
     **{".attn.c_q.": ".attention.qkv.", ".attn.c_proj.": ".attention.projection."},
@@ -39,6 +37,14 @@ _OF_LOOPED_LM = {  # parts of names, and ours
     **{"norm_emb.": "loop.norm_in.", "norm_recur.": "loop.norm_loop."},
     **{"norm_final.": "loop.norm.", "inject.": "loop.inject.", "lane_alpha": "loop.lane_read"},
     **{"lane_mixing": "loop.lane_mix", "lane_beta": "loop.lane_write"},
+}
+_OF_HUGINN = {
+    **{"transformer.wte.": "read_in.", "transformer.core_block.": "loop.blocks."},
+    **{"transformer.adapter.": "loop.inject.", "transformer.ln_f.": "loop.norm."},
+    **{"transformer.": "loop.", ".norm_2.": ".norm_1_after.", ".norm_3.": ".norm_2."},
+    **{".norm_4.": ".norm_2_after.", ".attn.Wqkv.": ".attention.qkv."},
+    **{".attn.proj.": ".attention.projection.", ".attn.": ".attention."},
+    **{".mlp.fc.": ".mlp.expand.", ".mlp.proj.": ".mlp.contract."},
 }
 
 
@@ -89,15 +95,18 @@ class Reference:
 def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     """Read a state dict of github.com/Leiay/looped_transformer (a nanoGPT backbone),
     github.com/dtsip/in-context-learning (Hugging Face's GPT2Model) or, of a text,
-    github.com/kschwethelm/looped-lm-scaling, whose names are not checked; compiled or not.
+    github.com/kschwethelm/looped-lm-scaling or github.com/seal-rg/recurrent-pretraining, whose
+    names are not checked; compiled or not.
 
     Raises ValueError, one line, for names or shapes that are of none.
     """
     state = _unwrapped(tensors)
     if any(name.startswith("transformer.core_block.") for name in state):
-        raise ValueError(_HUGINN)
+        # Without a table of angles, and the head, which is the embedding.
+        state = {k: v for k, v in state.items() if k not in ("freqs_cis", "lm_head.weight")}
+        return _read_text(HUGINN, _OF_HUGINN, state)
     if any(name.startswith("transformer.recur.") for name in state):
-        return _read_looped_lm(state)
+        return _read_text(LOOPED_LM, _OF_LOOPED_LM, state)
     layout, n_layer = _layout(state)
     n_embd, dims = _matrix(state, "_read_in.weight")
     rows, _ = _matrix(state, f"{layout.prefix}wpe.weight")
@@ -126,7 +135,8 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
     return Reference(layout.code, dims, n_layer, n_embd, rows // 2, classes, weights)
 
 
-def _read_looped_lm(state: Mapping[str, Tensor]) -> Reference:
+def _read_text(code: str, names: Mapping[str, str], state: Mapping[str, Tensor]) -> Reference:
+    """A model of a text, whose parts of names are ours as in `names`."""
     weights, (_, n_embd) = {}, _matrix(state, "transformer.wte.weight")
     for name in state:
         if ".attn.c_k." in name or ".attn.c_v." in name:
@@ -135,11 +145,11 @@ def _read_looped_lm(state: Mapping[str, Tensor]) -> Reference:
         if ".attn.c_q." in name:  # one matrix here
             parts += [name.replace("c_q", other) for other in ("c_k", "c_v")]
         ours = name
-        for part, our_part in _OF_LOOPED_LM.items():
+        for part, our_part in names.items():
             ours = ours.replace(part, our_part)
         weights[ours] = torch.cat([_tensor(state, part).float() for part in parts])
     n_layer = sum(name.startswith("loop.blocks.") and ".qkv." in name for name in weights)
-    return Reference(LOOPED_LM, 1, n_layer, n_embd, 0, 0, weights)
+    return Reference(code, 1, n_layer, n_embd, 0, 0, weights)
 
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -54,6 +54,8 @@ class ModelSpec(ModelConfig):
             self.n_head,
             self.n_layer,
             kind=self.block,
+            hidden=self.n_hidden,
+            rope_base=self.rope_base,
             attention=self.attention,
             n_kv=self.n_kv,
             rank=self.rank,

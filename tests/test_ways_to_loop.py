@@ -33,6 +33,10 @@ CASES = [
     ["model=LT_ai", "model.attention=latent", "model.rank=3", *LOOPS],
     ["model=LT_i", *LOOPS],
     ["model=recurrent", "model.block=llama", *LOOPS],
+    [
+        *("model=recurrent", "model.block=sandwich", "model.norm=at_readout", "model.n_hidden=12"),
+        *("model.rope_base=500", "training.optimizer=muon", *LOOPS),
+    ],
     ["model=unnormed", "model.residual_scaling=linear", *LOOPS],
     LANES,
 ]

@@ -12,8 +12,8 @@ from ..setting import check_settings
 
 # Settings of blocks and of other loops, which a loop of linear attention does not have.
 _OF_BLOCKS = (
-    "n_layer", "n_head", "tokens", "block", "attention", "norm", "prelude", "coda",
-    "residual_scaling", "block_norm",
+    "n_layer", "n_head", "tokens", "block", "n_hidden", "rope_base", "attention", "norm", "prelude",
+    "coda", "residual_scaling", "block_norm",
 )  # fmt: skip
 _SPECIAL = ("norm", "prelude", "coda", "lanes")  # not of a loop with a connectivity
 _OWN = (("grouped", "n_kv"), ("latent", "rank"), ("sliding", "pattern"))  # settings by attention
@@ -33,6 +33,10 @@ def model_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
         yield "n_embd", f"must be a multiple of model.n_head={model.n_head}, got {model.n_embd}"
     if model.block != "gpt2" and (size := model.n_embd // model.n_head) % 2:
         yield "n_head", f"leaves heads of {size} numbers: model.block={model.block} rotates pairs"
+    if model.block == "gpt2" and model.rope_base != ModelConfig.rope_base:
+        yield "rope_base", "has no meaning with model.block=gpt2, whose positions are learned"
+    if model.block == "sandwich" and model.block_norm == "post":
+        yield "block_norm", "cannot be post with model.block=sandwich, which norms at both places"
     if model.residual_scaling in ("deepnorm", "deeploop") and model.block_norm != "post":
         yield "residual_scaling", f"cannot be {model.residual_scaling} with model.block_norm=pre"
     yield from _attention_mistakes(model)
@@ -101,7 +105,9 @@ def _unnormed_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
     """A stream without a norm must be bounded by what is added to it."""
     if model.lanes:
         yield "norm", "must be in_loop with model.lanes, which add up otherwise"
-    if model.injection in ("multiply", "concat"):
+    # The last norm of a sandwich bounds what goes into the projection.
+    unbounded = ("multiply",) if model.block == "sandwich" else ("multiply", "concat")
+    if model.injection in unbounded:
         problem = "a stream that is never normed grows beyond bounds, or is forgotten at each loop"
         yield "injection", f"cannot be {model.injection!r} with model.norm=at_readout: {problem}"
     if model.injection == "add" and model.residual_scaling != "linear":

@@ -12,16 +12,16 @@ from ..operations import attend, linear, rotate
 from .norms import free_norm, make_norm
 from .spec import BlockSpec
 
-_BASE = 1e4  # of rotary frequencies
 
-
-def rotation(positions: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def rotation(
+    positions: Tensor, size: int, dtype: torch.dtype, base: float = 1e4
+) -> tuple[Tensor, Tensor]:
     """Cosines and sines [S, 1, size] of rotary position embedding (Su et al. 2021) for positions
-    [S]: numbers i and i + size / 2 of a head rotate by position / 10⁴^(2i / size). At least in
+    [S]: numbers i and i + size / 2 of a head rotate by position / base^(2i / size). At least in
     float32: bfloat16 rounds positions beyond 256."""
     dtype = torch.promote_types(dtype, torch.float32)
     pairs = torch.arange(size // 2, device=positions.device, dtype=dtype)
-    angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(_BASE) / size))
+    angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(base) / size))
     angles = torch.cat((angles, angles), dim=-1)
     return angles.cos(), angles.sin()
 
@@ -43,14 +43,19 @@ def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) ->
 
 
 class Attention(nn.Module, ABC):
-    """The base class: rotation, window, softmax and the projection back to the stream."""
+    """The base class: rotation, window, softmax and the projection back to the stream; of a
+    sandwich also biases of queries and keys, [n_head + kv_heads, size]."""
 
     projection: nn.Linear
+    qk_bias: nn.Parameter | None
 
     def __init__(self, spec: BlockSpec, layer: int) -> None:
         super().__init__()
         self.spec = spec
         self.window = spec.window(layer)
+        self.register_parameter("qk_bias", None)
+        if spec.kind == "sandwich":
+            self.qk_bias = nn.Parameter(torch.empty(spec.n_head + spec.kv_heads, spec.head_size))
 
     @abstractmethod
     def read(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -69,10 +74,12 @@ class Attention(nn.Module, ABC):
         `memory` [B, S, n_embd], where given. Tokens have `positions` [S], or 0 .. S - 1."""
         spec, length = self.spec, x.shape[1]
         qk, value = self.read(x, memory)
+        if self.qk_bias is not None:
+            qk = qk + self.qk_bias
         if positions is None:
             positions = torch.arange(length, device=x.device)
         if spec.rotary:
-            qk = rotate(qk, *rotation(positions, spec.head_size, qk.dtype))
+            qk = rotate(qk, *rotation(positions, spec.head_size, qk.dtype, spec.rope_base))
         if spec.normed_heads:
             qk = free_norm(spec.kind, qk)
         query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)

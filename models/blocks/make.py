@@ -18,12 +18,12 @@ from .spec import BlockSpec
 
 class Mlp(nn.Module):
     """Expand, activate, contract: by GELU in its tanh form (gpt2), the square of ReLU (flt and
-    relu2, So et al. 2021), or SiLU of one half times the other (llama, Shazeer 2020)."""
+    relu2, So et al. 2021), or SiLU of one half times the other (a gate, Shazeer 2020)."""
 
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.kind = spec.kind
-        halves = 2 if spec.kind == "llama" else 1  # the gate, then the values
+        halves = 2 if spec.gated else 1  # the gate, then the values
         self.expand = nn.Linear(spec.n_embd, halves * spec.n_hidden, bias=spec.biased)
         self.contract = nn.Linear(spec.n_hidden, spec.n_embd, bias=spec.biased)
 
@@ -88,9 +88,24 @@ class PostNormBlock(PreNormBlock):
         return norm(torch.add(x, branch, alpha=scale))
 
 
+class SandwichBlock(PreNormBlock):
+    """The same pieces between norms: x ← norm(x + attention(norm x)), x ← norm(x + MLP(norm x)),
+    each with a gain of its own (arXiv 2502.05171)."""
+
+    def __init__(self, spec: BlockSpec, layer: int) -> None:
+        super().__init__(spec, layer)
+        self.norm_1_after = make_norm(spec.kind, spec.n_embd)
+        self.norm_2_after = make_norm(spec.kind, spec.n_embd)
+
+    def _added(self, x: Tensor, branch: Tensor, scale: float, norm: nn.Module) -> Tensor:
+        after = self.norm_1_after if norm is self.norm_1 else self.norm_2_after
+        return after(torch.add(x, branch, alpha=scale))
+
+
 def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:
     """The block of layer `layer` (counted from 0), uninitialised (see initialise_block). The GPT-2
-    block with full attention and pre-norm is a class of its own, which the kernels support.
+    block with full attention, pre-norm and no width of its own is a class of its own, which the
+    kernels support.
 
     Raises ValueError for a layer that the stack does not have.
     """
@@ -98,6 +113,8 @@ def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:
         raise ValueError(f"a stack of {spec.n_layer} layers has no layer {layer}")
     if spec.post_norm:
         return PostNormBlock(spec, layer)
-    if (spec.kind, spec.attention) == ("gpt2", "full"):
+    if spec.kind == "sandwich":
+        return SandwichBlock(spec, layer)
+    if (spec.kind, spec.attention, spec.hidden) == ("gpt2", "full", 0):
         return Block(spec.n_embd, spec.n_head)
     return PreNormBlock(spec, layer)

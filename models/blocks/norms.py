@@ -6,12 +6,12 @@ from ..operations import rms_norm
 
 # Under the root, by kind. That of flt is PyTorch's for float32, for every dtype: its norm is
 # idempotent.
-_EPS = {"gpt2": 1e-5, "llama": 1e-5, "flt": 2.0**-23, "relu2": 1e-6}
+_EPS = {"gpt2": 1e-5, "llama": 1e-5, "flt": 2.0**-23, "relu2": 1e-6, "sandwich": 1e-6}
 
 
 def make_norm(kind: str, width: int) -> nn.Module:
-    """LayerNorm for gpt2, RMSNorm with a learned gain for llama and relu2, without parameters for
-    flt."""
+    """LayerNorm for gpt2, RMSNorm without parameters for flt, with a learned gain for the
+    others."""
     if kind == "gpt2":
         return nn.LayerNorm(width, eps=_EPS[kind])
     return RmsNorm(width, eps=_EPS[kind], elementwise_affine=kind != "flt")

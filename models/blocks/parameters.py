@@ -29,10 +29,10 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
     """Sample the weights of `make_block(spec)`; biases 0, norms the identity.
 
     gpt2: N(0, std²), with std / sqrt(2 n_layer) for outputs to the stream (Radford et al. 2019).
-    llama: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of variance
-    1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv 2605.18797).
-    relu2: the same without zeros (arXiv 2604.21106). All times the spec's gain in values, MLP and
-    outputs (DeepNorm's β, arXiv 2203.00555)."""
+    llama and sandwich: N(0, std²) (arXiv 2606.18524). flt: uniform within ±sqrt(3 / fan-in), of
+    variance 1 / fan-in, and 0 for outputs to the stream: a new block is the identity (arXiv
+    2605.18797). relu2: the same without zeros (arXiv 2604.21106). All times the spec's gain in
+    values, MLP and outputs (DeepNorm's β, arXiv 2203.00555)."""
     for name, module in block.named_modules():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
@@ -41,15 +41,16 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
             if name.endswith(_GAINED):
                 rows = spec.kv_heads * spec.head_size if name.endswith(("qkv", "up")) else 0
                 module.weight[-rows:] *= spec.gain
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    for name, parameter in block.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
 
 
 def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
     """The role of each parameter of `make_block(spec)` by its name in the block."""
     size = spec.kv_heads * spec.head_size
     fused = {"qkv.weight": (spec.n_embd, size, size), "up.weight": (spec.n_embd, spec.n_embd)}
-    if spec.kind == "llama":
+    if spec.gated:
         fused["expand.weight"] = (spec.n_hidden, spec.n_hidden)
     roles = {}
     for name, parameter in block.named_parameters():

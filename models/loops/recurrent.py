@@ -21,7 +21,8 @@ class RecurrentLoop(Loop):
     `injection` is none (from s = e), add (from 0), multiply (from 1) or concat: a projection of (e,
     s), initialised as the identity on e. With `norm` at_readout neither e nor s is normed, as in
     arXiv 2606.18524, where s ← body(s) with scaled branches; an added e is then scaled like a
-    branch.
+    branch. Of sandwich blocks, whose last norm bounds s, it is the loop of arXiv 2502.05171: concat
+    begins with s = 0, the mean of the paper's random state, and the last s is normed before a coda.
     """
 
     def __init__(
@@ -35,9 +36,12 @@ class RecurrentLoop(Loop):
         super().__init__(spec)
         self.injection, self.normed = injection, norm == "in_loop"
         self.prelude, self.coda = _stack(spec, prelude), _stack(spec, coda)
+        self.norm_coda: nn.Module = nn.Identity()
         if self.normed:
             self.norm_in = make_norm(spec.kind, spec.n_embd)
             self.norm_loop = make_norm(spec.kind, spec.n_embd)
+        elif spec.kind == "sandwich" and coda:
+            self.norm_coda = make_norm(spec.kind, spec.n_embd)
         if injection == "concat":
             self.inject = nn.Linear(2 * spec.n_embd, spec.n_embd, bias=False)
 
@@ -60,7 +64,8 @@ class RecurrentLoop(Loop):
         return run_blocks(self.prelude, first, StepContext(layout=layout))
 
     def start(self, e: Tensor) -> LoopState:
-        first = _FIRST.get(self.injection, torch.clone)(e)
+        as_injected = self.normed or self.injection != "concat"
+        first = _FIRST.get(self.injection, torch.clone)(e) if as_injected else torch.zeros_like(e)
         return LoopState(first, first)
 
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
@@ -73,7 +78,7 @@ class RecurrentLoop(Loop):
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
         if len(self.coda):
             context = StepContext(tokens=read_at(layout), layout=layout)
-            flat = run_blocks(self.coda, streams.flatten(0, -3), context)
+            flat = run_blocks(self.coda, self.norm_coda(streams).flatten(0, -3), context)
             streams = flat.unflatten(0, streams.shape[:-2])
         return self.norm(streams)
 

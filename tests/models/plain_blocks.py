@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from looplab.models.blocks.make import make_block
 from looplab.models.blocks.spec import BlockSpec
 
-KINDS = ("gpt2", "llama", "flt", "relu2")
-_FREE = {"flt": 2.0**-23, "relu2": 1e-6}  # under the roots of their norms
+KINDS = ("gpt2", "llama", "flt", "relu2", "sandwich")
+_NORMED_HEADS = ("flt", "relu2")
+_EPS = {"llama": 1e-5, "flt": 2.0**-23, "relu2": 1e-6, "sandwich": 1e-6}  # under the norms' roots
 ATTENTIONS = ("full", "grouped", "latent", "sliding")
 
 Array = NDArray[np.float64]
@@ -22,9 +23,11 @@ ALL = list(product(KINDS, ATTENTIONS))
 
 
 def small_spec(kind: str, attention: str, n_embd: int = 24, n_head: int = 4) -> BlockSpec:
-    """Two layers; the first of a sliding attention sees WINDOW tokens."""
+    """Two layers; the first of a sliding attention sees WINDOW tokens. A sandwich has a width and a
+    base of its own."""
+    hidden, base = (20, 300) if kind == "sandwich" else (0, 10_000)
     return BlockSpec(
-        n_embd, n_head, n_layer=2, kind=kind, attention=attention,
+        n_embd, n_head, n_layer=2, kind=kind, hidden=hidden, rope_base=base, attention=attention,
         n_kv=2, rank=5, pattern="S", length=4 * WINDOW + 1,
     )  # fmt: skip
 
@@ -75,24 +78,28 @@ def plain_block(
             its = slice(h * size, (h + 1) * size)
             group = h * (len(keys[0]) // size) // spec.n_head
             theirs = slice(group * size, (group + 1) * size)
-            query = _turn(spec.kind, queries[i][its], at[i])
+            bias = p.get("qk_bias", np.zeros((spec.n_head + spec.kv_heads, size)))
+            query = _turn(spec, queries[i][its] + bias[h], at[i])
+            shift = bias[spec.n_head + group]
             scores = {
-                j: float(query @ _turn(spec.kind, keys[j][theirs], at[j])) / np.sqrt(size)
+                j: float(query @ _turn(spec, keys[j][theirs] + shift, at[j])) / np.sqrt(size)
                 for j in range(length)
                 if seen[i, j] and (window is None or at[i] - at[j] < window)
             }
             total = sum(np.exp(score) for score in scores.values())
             for j, score in scores.items():
                 mixed[its] += np.exp(score) / total * values[j][theirs]
-        y = _norm(spec, "post", x[i] + scale * _product(mixed, p, "projection"), p, "norm_1")
+        after = "_after" if spec.kind == "sandwich" else ""
+        y = x[i] + scale * _product(mixed, p, "projection")
+        y = _norm(spec, "post", y, p, f"norm_1{after}")
         branch = _mlp(spec.kind, _norm(spec, "pre", y, p, "norm_2"), p)
-        kept.append(_norm(spec, "post", y + scale * branch, p, "norm_2"))
+        kept.append(_norm(spec, "post", y + scale * branch, p, f"norm_2{after}"))
     return np.stack(kept)
 
 
 def _norm(spec: BlockSpec, place: str, x: Array, p: dict[str, Array], name: str) -> Array:
     """The token normed where the block norms at this place, else as it is."""
-    here = spec.post_norm == (place == "post")
+    here = spec.kind == "sandwich" or spec.post_norm == (place == "post")
     return plain_norm(spec.kind, x, p, name) if here else x
 
 
@@ -106,9 +113,8 @@ def plain_norm(kind: str, x: Array, p: dict[str, Array], name: str) -> Array:
         centred = x - x.sum() / len(x)
         variance = (centred**2).sum() / len(x)
         return centred / np.sqrt(variance + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
-    if kind == "llama":
-        return x / np.sqrt((x**2).sum() / len(x) + 1e-5) * p[f"{name}.weight"]
-    return x / np.sqrt((x**2).sum() / len(x) + _FREE[kind]) * p.get(f"{name}.weight", 1.0)
+    gain = 1.0 if kind == "flt" else p[f"{name}.weight"]
+    return x / np.sqrt((x**2).sum() / len(x) + _EPS[kind]) * gain
 
 
 def _query(spec: BlockSpec, x: Array, p: dict[str, Array]) -> Array:
@@ -126,25 +132,26 @@ def _key_value(spec: BlockSpec, x: Array, p: dict[str, Array]) -> tuple[Array, A
     return both[: len(both) // 2], both[len(both) // 2 :]
 
 
-def _turn(kind: str, head: Array, position: int) -> Array:
+def _turn(spec: BlockSpec, head: Array, position: int) -> Array:
     """A head of the query or key as it is multiplied: numbers i and i + size / 2 are one complex
-    number, turned by position · 10000^(−2i / size)."""
-    if kind == "gpt2":
+    number, turned by position · base^(−2i / size)."""
+    if spec.kind == "gpt2":
         return head
-    half = len(head) // 2
+    half, base = len(head) // 2, spec.rope_base
     turned = [
-        complex(head[i], head[i + half]) * np.exp(1j * position * 10000 ** (-2 * i / len(head)))
+        complex(head[i], head[i + half]) * np.exp(1j * position * base ** (-2 * i / len(head)))
         for i in range(half)
     ]
     out = np.array([z.real for z in turned] + [z.imag for z in turned])
-    return out / np.sqrt((out**2).sum() / len(out) + _FREE[kind]) if kind in _FREE else out
+    normed = out / np.sqrt((out**2).sum() / len(out) + _EPS[spec.kind])
+    return normed if spec.kind in _NORMED_HEADS else out
 
 
 def _mlp(kind: str, x: Array, p: dict[str, Array]) -> Array:
     h = _product(x, p, "expand")
     if kind == "gpt2":
         h = h / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
-    elif kind == "llama":
+    elif kind in ("llama", "sandwich"):
         gate, value = h[: len(h) // 2], h[len(h) // 2 :]
         h = gate / (1 + np.exp(-gate)) * value
     else:

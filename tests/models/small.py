@@ -46,6 +46,12 @@ WAYS: dict[str, dict[str, Any]] = {
         **{"injection": "add", "norm": "at_readout", "coda": 1, "block": "llama"},
         **{"loops": 3, "residual_scaling": "linear"},
     },
+    "unnormed, sandwich": {
+        **{"injection": "concat", "norm": "at_readout", "prelude": 1, "coda": 2, "n_layer": 2},
+        **{"block": "sandwich", "n_hidden": 20, "rope_base": 300},
+        **{"loops": 3, "residual_scaling": "sqrt"},
+    },
+    "sandwich": {"injection": "none", "coda": 1, "block": "sandwich"},
     "unnormed, prelude": {
         **{"injection": "none", "norm": "at_readout", "prelude": 1},
         **{"loops": 3, "residual_scaling": "sqrt"},

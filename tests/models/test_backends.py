@@ -27,6 +27,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int, int, int], int]] = {
     "tied": ({"family": "tied"}, (4, 1, 4), 4),
     "recurrent": (WAYS["recurrent"], (5, 3, 3), 4),
     "FLT": (WAYS["FLT"], (5, 3, 3), 6),
+    "sandwich": (WAYS["unnormed, sandwich"], (5, 3, 3), 4),
     "lanes": (WAYS["lanes, coda"] | {"loops": 5}, (5, 1, 5), 4),
 }
 QUICK = ("multiply", "standard")

@@ -62,6 +62,10 @@ def test_the_published_formula() -> None:
         {"injection": "none", "connectivity": "FLT", "n_layer": 2},
         {"injection": "concat", "prelude": 1, "coda": 1},
         {"tied_head": True},
+        {
+            **{"injection": "concat", "norm": "at_readout", "prelude": 1, "coda": 1},
+            **{"block": "sandwich", "n_hidden": 40},
+        },
     ],
 )
 def test_a_forward_pass_is_what_torch_counts(settings: dict[str, object]) -> None:

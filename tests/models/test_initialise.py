@@ -20,7 +20,13 @@ from looplab.models.blocks.parameters import (
 from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, small_spec
 
-_NORMS = {"gpt2": 2, "llama": 1, "flt": 0, "relu2": 1}  # parameters of a norm, per number
+_NORMS = {
+    "gpt2": 2,
+    "llama": 1,
+    "flt": 0,
+    "relu2": 1,
+    "sandwich": 1,
+}  # parameters of a norm, per number
 
 
 def generator(seed: int) -> torch.Generator:
@@ -121,16 +127,18 @@ def test_norms_are_the_identity_biases_zero_and_weights_drawn(pair: tuple[str, s
             assert (weight == 1).all(), name
         elif not (spec.kind == "flt" and name.endswith(("projection.weight", "contract.weight"))):
             assert not torch.equal(weight, others[name]), name
-    assert not any(name.endswith("bias") for name in weights) or spec.kind == "gpt2"
+    biases = {name.split(".")[-1] for name in weights if name.endswith("bias")}
+    assert biases == {"gpt2": {"bias"}, "sandwich": {"qk_bias"}}.get(spec.kind, set())
 
 
+@pytest.mark.parametrize("kind", ["llama", "sandwich"])
 @pytest.mark.parametrize("attention", ["full", "latent"])
-def test_llama_s_weights_have_the_given_deviation(attention: str) -> None:
+def test_llama_s_weights_have_the_given_deviation(attention: str, kind: str) -> None:
     """Those that write to the stream as well. 64 · 16 numbers at least: 1/sqrt(2 · 1024) = 2.2 %
     is the error of a standard deviation."""
-    spec = replace(small_spec("llama", attention, n_embd=64), rank=16, std=0.125)
+    spec = replace(small_spec(kind, attention, n_embd=64), rank=16, std=0.125)
     for name, weight in fresh(spec).items():
-        if "norm" not in name:
+        if "norm" not in name and "bias" not in name:
             assert weight.std().item() == pytest.approx(0.125, rel=0.1), name
             assert abs(weight.mean().item()) < 0.02
 
@@ -157,6 +165,11 @@ def test_fused_matrices_tell_their_parts() -> None:
     grouped, latent = roles("llama", "grouped"), roles("flt", "latent")
     assert grouped["attention.qkv.weight"] == Role("matrix", (24, 12, 12))
     assert grouped["mlp.expand.weight"] == Role("matrix", (64, 64))
+    sandwich = roles("sandwich", "grouped")
+    assert sandwich["attention.qkv.weight"] == Role("matrix", (24, 12, 12))
+    assert sandwich["mlp.expand.weight"] == Role("matrix", (20, 20))
+    assert sandwich["attention.qk_bias"] == Role("bias", (6,))
+    assert sandwich["norm_2_after.weight"] == Role("norm", (24,))
     assert latent["attention.up.weight"] == Role("matrix", (24, 24))
     assert latent["mlp.expand.weight"] == Role("matrix", (96,))
 
@@ -165,14 +178,15 @@ def count_block(spec: BlockSpec) -> int:
     """The number of parameters of `make_block(spec)`, without making it."""
     d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
     norm = _NORMS[spec.kind]
-    gates = 2 if spec.kind == "llama" else 1
+    sandwich = spec.kind == "sandwich"
+    gates = 2 if spec.kind in ("llama", "sandwich") else 1
     products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
     if spec.attention == "latent":
         products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
     else:
         products += [(d, d + 2 * keys)]
-    normed = 2 * d + (spec.rank if spec.attention == "latent" else 0)
-    weights = sum(inner * outer for inner, outer in products)
+    normed = (4 if sandwich else 2) * d + (spec.rank if spec.attention == "latent" else 0)
+    weights = sum(inner * outer for inner, outer in products) + (d + keys if sandwich else 0)
     return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
 
 
@@ -186,7 +200,7 @@ def test_the_formula_counts_what_is_there_and_roles_its_parts(pair: tuple[str, s
         assert roles.keys() == weights.keys()
         for name, role in roles.items():
             assert sum(role.parts) == len(weights[name]), name
-            expected = "matrix" if weights[name].ndim == 2 else "norm" if "norm" in name else "bias"
+            expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
             assert role.kind == expected, name
 
 

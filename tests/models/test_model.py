@@ -105,6 +105,10 @@ def test_prompts_that_do_not_fit_are_refused() -> None:
         ({"attention": "grouped", "n_kv": 3}, "model.n_kv"),
         ({"attention": "latent"}, "model.rank"),
         ({"norm": "at_readout", "injection": "concat"}, "model.injection"),
+        ({"norm": "at_readout", "injection": "multiply", "block": "sandwich"}, "model.injection"),
+        ({"block": "sandwich", "block_norm": "post"}, "model.block_norm"),
+        ({"rope_base": 500}, "model.rope_base"),
+        ({"n_hidden": -1}, "model.n_hidden"),
         ({"lanes": -1}, "model.lanes"),
     ],
 )

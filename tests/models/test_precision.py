@@ -23,6 +23,7 @@ CASES: list[tuple[dict[str, Any], int, int]] = [
     ({"injection": "add", "n_layer": 2}, WINDOW, WINDOW),
     ({"injection": "multiply"}, WINDOW, WINDOW),
     ({"family": "tied"}, 1, LOOPS),
+    ({"injection": "concat", "norm": "at_readout", "block": "sandwich"}, WINDOW, WINDOW),
     ({"family": "standard", "n_layer": LOOPS}, 1, LOOPS),
 ]
 

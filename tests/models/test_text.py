@@ -22,6 +22,10 @@ _LOOPS: dict[str, dict[str, Any]] = {
     },
     "recurrent": {"injection": "concat", "prelude": 1, "coda": 1, "block": "llama"},
     "lanes": {"injection": "none", "lanes": 2, "block": "llama"},
+    "sandwich": {
+        **{"injection": "concat", "norm": "at_readout", "prelude": 1, "coda": 2},
+        **{"block": "sandwich", "n_hidden": 40, "rope_base": 300},
+    },
     "unnormed": {"injection": "none", "norm": "at_readout", "block": "llama"},
     "grouped": {"injection": "add", "block": "flt", "attention": "grouped", "n_kv": 2},
     "latent": {"injection": "add", "block": "flt", "attention": "latent", "rank": 8},

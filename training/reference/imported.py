@@ -24,7 +24,7 @@ from looplab.conf.mistakes import ConfigError, RunError, one_line
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
-from looplab.models.reference import LOOPED_LM, Reference, read_reference
+from looplab.models.reference import HUGINN, LOOPED_LM, Reference, read_reference
 from looplab.tasks import task_class
 from looplab.tasks.language import Language
 
@@ -33,6 +33,7 @@ from ..run_folder.checkpoint import save_checkpoint
 from ..run_folder.data import keep_data
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
+from .huginn import huginn_settings, huginn_weights
 from .looped_lm import looped_lm_settings, looped_lm_weights
 from .settings import fixed_settings, reference_settings
 
@@ -42,6 +43,11 @@ _STEPS = ("train_step", "global_step", "step")
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
 _LOOPS = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
+# Codes of texts: their settings beside a checkpoint, and their weights as our model has them.
+_TEXTS = {
+    LOOPED_LM: (looped_lm_settings, looped_lm_weights),
+    HUGINN: (huginn_settings, huginn_weights),
+}
 _OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 
 
@@ -66,7 +72,7 @@ class ReferenceFile:
         }
         if reference.code.startswith("dtsip"):
             facts["model"] = "standard"  # the code has no other
-        if reference.code == LOOPED_LM:
+        if reference.code in _TEXTS:
             del facts["model.n_positions"]  # which are rotary
         if self.step is not None:
             facts["training.steps"] = max(self.step, 1)
@@ -77,18 +83,18 @@ def import_checkpoint(
     path: str | PathLike[str], user_settings: Mapping[str, Any], folder: str = "runs"
 ) -> Run:
     """The run of a checkpoint of github.com/Leiay/looped_transformer,
-    github.com/dtsip/in-context-learning or, of a text, github.com/kschwethelm/looped-lm-scaling, in
-    a new or existing run folder below `folder`.
+    github.com/dtsip/in-context-learning or, of a text, github.com/kschwethelm/looped-lm-scaling or
+    github.com/seal-rg/recurrent-pretraining, in a new or existing run folder below `folder`.
 
     Settings come from `user_settings` (by key, as on the command line; `task` and `model` by name),
-    from the config.yaml or meta_<step>.json beside the file and from the tensors. Raises
-    ConfigError for settings that are missing, contradict the tensors or cannot run, RunError for a
-    file that cannot be imported or a folder with other content. No code in the file is run.
+    from the config.yaml, meta_<step>.json or config.json beside the file and from the tensors.
+    Raises ConfigError for settings that are missing, contradict the tensors or cannot run, RunError
+    for a file that cannot be imported or a folder with other content. No code in the file is run.
     """
     source = _read_file(Path(path))
-    is_text = source.reference.code == LOOPED_LM
+    is_text = source.reference.code in _TEXTS
     if is_text:
-        file_settings = looped_lm_settings(source.path)
+        file_settings = _TEXTS[source.reference.code][0](source.path)
     else:
         beside = source.path.parent / "config.yaml"
         file_settings = reference_settings(beside, source.reference.code)
@@ -103,7 +109,7 @@ def import_checkpoint(
     try:
         weights = dict(shape.weights)
         if isinstance(task, Language):
-            weights = looped_lm_weights(weights, config, task.tokenizer)
+            weights = _TEXTS[shape.code][1](weights, config, task.tokenizer)
         model = model_from(config, task.classes, weights, task.data.vocabulary)
     except (RuntimeError, IndexError) as error:  # CheckpointError, or of shapes that do not fit
         raise RunError(f"{path}: {one_line(error)}") from None

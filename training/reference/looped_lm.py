@@ -65,10 +65,7 @@ def looped_lm_weights(
     if tokenizer.vocabulary != vocabulary:
         problem = f"has {start:,} tokens, and this model needs {vocabulary - 1:,}"
         raise ConfigError("task.tokens", f"{problem}: all of its own but the last")
-    added = json.loads(tokenizer.content() or "{}").get("added_tokens", ())
-    begin = next((each["id"] for each in added if each["content"] == "<s>"), None)
-    if begin is None:
-        raise ConfigError("task.tokens", "has no <s>, which begins the documents of this model")
+    begin = begin_token(tokenizer, "<s>")
     size, found = config.model.n_embd // config.model.n_head, dict(weights)
     values = size * (config.model.n_kv or config.model.n_head)  # rows
     for name, tensor in weights.items():
@@ -79,3 +76,13 @@ def looped_lm_weights(
             found[name] = tensor.clone()
             found[name][[begin, start]] = tensor[[start, begin]]
     return found
+
+
+def begin_token(tokenizer: Tokenizer, name: str) -> int:
+    """The number of the token that begins a model's documents. Raises ConfigError for a tokeniser
+    without it."""
+    added = json.loads(tokenizer.content() or "{}").get("added_tokens", ())
+    for each in added:
+        if each["content"] == name:
+            return int(each["id"])
+    raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")

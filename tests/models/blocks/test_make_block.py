@@ -17,11 +17,19 @@ from tests.models.plain_blocks import ALL, WINDOW, draw_stream, drawn_block, pla
 LENGTH = 8
 
 
-@pytest.fixture(params=[*ALL, ("gpt2", "full", "post"), ("llama", "latent", "post")], ids="-".join)
+@pytest.fixture(
+    params=[
+        *(*ALL, ("gpt2", "full", "post"), ("llama", "latent", "post")),
+        *(("gpt2", "full", "wide"), ("relu2", "full", "wide")),
+    ],
+    ids="-".join,
+)
 def spec(request: pytest.FixtureRequest) -> BlockSpec:
-    """Each kind of block with each kind of attention, and post-norm ones."""
-    kind, attention, *place = request.param
-    return replace(small_spec(kind, attention), post_norm=bool(place))
+    """Each kind of block with each kind of attention, post-norm ones and such of a given width."""
+    kind, attention, *other = request.param
+    shape = small_spec(kind, attention)
+    shape = replace(shape, hidden=30, rope_base=77) if "wide" in other else shape
+    return replace(shape, post_norm="post" in other)
 
 
 def window_of(spec: BlockSpec) -> int | None:
@@ -73,6 +81,7 @@ def test_a_token_sees_itself_and_what_is_before_it(spec: BlockSpec) -> None:
     ("kind", "attention", "length"),
     [
         *(("gpt2", "full", 6), ("gpt2", "full", 60), ("llama", "full", 60), ("relu2", "full", 6)),
+        ("sandwich", "full", 60),
         *(("flt", "grouped", 6), ("flt", "latent", 60), ("flt", "sliding", 60)),
     ],
 )
@@ -81,7 +90,8 @@ def test_bf16_is_near_and_every_gradient_is_there(kind: str, attention: str, len
     An error of 2 % in a gradient is cos 0.02 = 0.9998; softmax and squares triple it at most."""
     shape = replace(small_spec(kind, attention), n_embd=64, length=80, std=0.1)
     block = make_block(shape)
-    initialise_block(block, replace(shape, kind="llama"), torch.Generator().manual_seed(0))
+    drawn = "sandwich" if kind == "sandwich" else "llama"
+    initialise_block(block, replace(shape, kind=drawn), torch.Generator().manual_seed(0))
     stream, memory = draw_stream(2, length, 64).float(), draw_stream(2, length, 64, seed=7).float()
     weights = draw_stream(2, length, 64, seed=8).float()
     found: list[dict[str, Tensor | None]] = []

@@ -150,11 +150,13 @@ def connected(plain: Plain, x0: Array, loops: int, scale: float) -> list[Array]:
 
 
 def recurrent(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
-    """The injections of arXiv 2604.21106, or the stream of arXiv 2606.18524 that runs on."""
+    """The injections of arXiv 2604.21106, or the stream of arXiv 2606.18524 that runs on, or that
+    of arXiv 2502.05171, which sandwiches norm."""
     spec, read, x = plain.spec, [], plain.placed(x)
     normed = spec.norm == "in_loop"
     e = plain.outside(plain.norm(x, "norm_in") if normed else x, "prelude", spec.prelude)
-    s = {"none": e, "concat": e, "add": 0 * e, "multiply": 0 * e + 1}[spec.injection]
+    first = e if normed else 0 * e
+    s = {"none": e, "concat": first, "add": 0 * e, "multiply": 0 * e + 1}[spec.injection]
     for _ in range(loops):
         if spec.injection == "add":
             s = s + e if normed else s + e / spec.loops
@@ -165,7 +167,9 @@ def recurrent(plain: Plain, x: Array, loops: int, scale: float) -> list[Array]:
             s = np.stack([weight @ np.concatenate(pair) for pair in zip(e, s, strict=True)])
         s = plain.body(s, scale)
         s = plain.norm(s, "norm_loop") if normed else s
-        read.append(plain.norm(plain.outside(s, "coda", spec.coda)))
+        between = spec.block == "sandwich" and not normed
+        last = plain.norm(s, "norm_coda") if between else s
+        read.append(plain.norm(plain.outside(last, "coda", spec.coda)))
     return read
 
 
