@@ -92,6 +92,11 @@ def _curves(runs: Sequence[Measured], key: str) -> list[Curve]:
         same = [run for run in runs if run.label == label]
         shortest = min(run.arrays[key].shape[1] for run in same)
         interval = _interval([run.arrays[key][:, :shortest] for run in same])
+        config = same[0].config
+        if config.task.is_text and config.model.family == "standard":
+            # A level beside the loops: no layer but the last was trained to be read.
+            interval = Interval(*(np.full(length, each[-1]) for each in interval))
+            shortest = length
         beyond = [(0, length - shortest)]
         padded = (np.pad(each, beyond, constant_values=np.nan) for each in interval)
         curves.append(_curve(same[0], Interval(*padded)))

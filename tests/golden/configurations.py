@@ -65,6 +65,12 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("loops.b=3", "loops.T=2", "model.n_layer=1", "model.prelude=1", "model.coda=1"),
         *("training.embedding_rate=0.01", "training.head_rate=0.003"),
     ),
+    "sandwich, a text": (
+        *("task=language", *_TEXT, "model=recurrent", "model.block=sandwich"),
+        *("model.norm=at_readout", "model.tied_head=true", "model.n_hidden=24"),
+        *("model.rope_base=50000", "model.n_layer=1", "model.prelude=1", "model.coda=1"),
+        *("training.recompute=true", "loops.b=3", "loops.T=2"),
+    ),
     "lanes, classes": (
         *("task=halfspaces", "model.injection=none", "model.lanes=2", "loops.grad_loops=all"),
         *("loops.b=4", "loops.T=4", "curriculum.loops.start=null", "model.block=llama"),
