@@ -67,8 +67,8 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
 def text_files(path: str, setting: str = "task.text") -> list[Path]:
     """The files of a text: a file; those of a folder, at any depth, with the endings of plain text,
     JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths.
-    Raises ConfigError, which names the `setting`, where there is none, and where JSON lines are
-    mixed with others."""
+    Raises ConfigError, which names the `setting`, where there is none, and where they are of
+    several kinds."""
     root = Path(path)
     if root.is_dir():
         found = _in_folder(root, (*SUFFIXES, *JSON_LINES), "**/*")
@@ -79,8 +79,15 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
         found = [file for file in map(Path, names) if file.is_file()]
         if not found:
             raise ConfigError(setting, f"is no file and no folder: {path}")
-    if len({file.name.endswith(JSON_LINES) for file in found}) > 1:
-        raise ConfigError(setting, f"mixes JSON lines and other files: {path}; a pattern chooses")
+    kinds = {
+        "JSON lines" if file.name.endswith(JSON_LINES)
+        else "Parquet" if file.name.endswith(_PARQUET) else "plain text"
+        for file in found
+    }  # fmt: skip
+    if len(kinds) > 1:
+        one, *others = sorted(kinds)
+        mixed = f"mixes {one} and {' and '.join(others)}: {path}; a pattern chooses"
+        raise ConfigError(setting, mixed)
     return found
 
 
