@@ -74,41 +74,46 @@ def _beyond(evidence: Evidence, sampling: str, times: float) -> Estimate:
     return within([[_looped(evidence, sampling)]], partial(bits, times=times), bits)
 
 
-_ASKED.claim(
-    "drawn_loops_cost_little",
-    "Loops drawn anew at each step cost little at their mean.",
-    figure="",
-    quantity="bits per byte at b, trained with drawn loops over fixed",
-    below=_KEEPS,
-)(partial(_drawn_over_fixed, times=1.0))
-_ASKED.claim(
-    "drawn_loops_need_fewer",
-    "After half of the loops a model that was trained with drawn ones is better.",
-    figure="",
-    quantity="bits per byte at b / 2, trained with drawn loops over fixed",
-    below=1.0,
-)(partial(_drawn_over_fixed, times=0.5))
-_ASKED.claim(
-    "fixed_loops_end",
-    "Trained with a fixed number of loops, a model gets worse beyond it.",
-    figure="",
-    quantity="bits per byte at 4 b over at b, trained with fixed loops",
-    above=_KEEPS,
-)(partial(_beyond, sampling="none", times=4.0))
-_ASKED.claim(
-    "drawn_loops_keep",
-    "Trained with drawn loops, a model does not get worse beyond them.",
-    figure="",
-    quantity="bits per byte at 4 b over at b, trained with drawn loops",
-    below=_KEEPS,
-)(partial(_beyond, sampling="uniform", times=4.0))
-_ASKED.claim(
-    "drawn_loops_go_further",
-    "Trained with drawn loops, a model is better after twice their mean.",
-    figure="",
-    quantity="bits per byte at 2 b over at b, trained with drawn loops",
-    below=1.0,
-)(partial(_beyond, sampling="uniform", times=2.0))
+for _name, _sentence, _quantity, _line, _estimate in (
+    (
+        "drawn_loops_cost_little",
+        "Loops drawn anew at each step cost little at their mean.",
+        "at b, trained with drawn loops over fixed",
+        {"below": _KEEPS},
+        partial(_drawn_over_fixed, times=1.0),
+    ),
+    (
+        "drawn_loops_need_fewer",
+        "After half of the loops a model that was trained with drawn ones is better.",
+        "at b / 2, trained with drawn loops over fixed",
+        {"below": 1.0},
+        partial(_drawn_over_fixed, times=0.5),
+    ),
+    (
+        "fixed_loops_end",
+        "Trained with a fixed number of loops, a model gets worse beyond it.",
+        "at 4 b over at b, trained with fixed loops",
+        {"above": _KEEPS},
+        partial(_beyond, sampling="none", times=4.0),
+    ),
+    (
+        "drawn_loops_keep",
+        "Trained with drawn loops, a model does not get worse beyond them.",
+        "at 4 b over at b, trained with drawn loops",
+        {"below": _KEEPS},
+        partial(_beyond, sampling="uniform", times=4.0),
+    ),
+    (
+        "drawn_loops_go_further",
+        "Trained with drawn loops, a model is better after twice their mean.",
+        "at 2 b over at b, trained with drawn loops",
+        {"below": 1.0},
+        partial(_beyond, sampling="uniform", times=2.0),
+    ),
+):
+    _ASKED.claim(_name, _sentence, figure="", quantity=f"bits per byte {_quantity}", **_line)(
+        _estimate
+    )
 
 
 def _most(of: Group) -> int:

@@ -22,7 +22,7 @@ from .many_runs import Estimates, progress
 from .runs_table import duration
 from .settings import ExperimentSettings
 
-_H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, which good trainings reach
+_H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, as large models reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
@@ -68,7 +68,7 @@ def _flops(config: Config, model: Model) -> float:
 
 def _on_gpus(flops: float) -> str:
     one, eight = (duration(flops / (_H100 * count)) for count in (1, 8))
-    return f"on an NVIDIA H100 about {one}, on eight {eight}, at {_H100:.0e} FLOPs a second each"
+    return f"on an NVIDIA H100 at least {one}, on eight {eight}: {_H100:.0e} FLOPs a second each"
 
 
 def _products_per_second() -> float:

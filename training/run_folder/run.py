@@ -39,6 +39,7 @@ IRRELEVANT = (
     *("task.name", "model.family", "task.settings.data_dir", "task.settings.eval"),
     *("training.checkpoint_every", "training.snapshots"),
     *("training.log_every", "training.log_norms"),
+    *("training.recompute", "training.zero_stage"),  # the same numbers with less memory
 )
 
 
