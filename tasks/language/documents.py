@@ -85,8 +85,7 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
         for file in found
     }  # fmt: skip
     if len(kinds) > 1:
-        one, *others = sorted(kinds)
-        mixed = f"mixes {one} and {' and '.join(others)}: {path}; a pattern chooses"
+        mixed = f"mixes {', '.join(sorted(kinds))}: {path}; a pattern chooses"
         raise ConfigError(setting, mixed)
     return found
 

@@ -43,7 +43,7 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
     assert list(read_documents(str(tmp_path))) == expected
     parquet.write_table(table, tmp_path / "d.parquet")
     assert list(read_documents(str(tmp_path / "d.parquet"))) == ["five", "six"]
-    with pytest.raises(ConfigError, match=r"^task.text mixes Parquet and plain text"):
+    with pytest.raises(ConfigError, match=r"^task.text mixes Parquet, plain text"):
         list(read_documents(str(tmp_path)))
     assert list(read_documents(str(tmp_path / "*" / "*.gz"))) == ["drei\nvier"]
 
@@ -55,7 +55,7 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content))
     assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * 2
     (tmp_path / "c.txt").write_text("three")
-    with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines and plain text"):
+    with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines, plain text"):
         list(read_documents(str(tmp_path)))
     assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 4
 
