@@ -32,15 +32,6 @@ def check_setting(key: str, value: Any) -> None:
     check_count(key, value, least)
 
 
-def check_packing(key: str, packing: str, text: str) -> None:
-    """Raises ConfigError, naming the key, for a way to make prompts of a text that there is not,
-    and for one that needs documents of a file of tokens."""
-    check_choice(key, packing, ("running", "best_fit"))
-    if packing == "best_fit" and text.endswith(".bin"):
-        problem = "cannot be best_fit: a .bin of tokens does not say where documents begin"
-        raise ConfigError(key, problem)
-
-
 def check_config(config: Config) -> None:
     """Raises ConfigError for the first value out of its range, and for the first combination that
     cannot run."""
@@ -49,8 +40,6 @@ def check_config(config: Config) -> None:
     check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
-    if task.is_text and "packing" in task.settings:
-        check_packing("task.packing", task.settings["packing"], task.settings.get("text", ""))
     check_model(config.model)
     check_settings("loops.", loops)
     ends = {"dims": task.dims, "points": task.points, "loops": loops.b}
@@ -91,6 +80,11 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
                 if getattr(settings, name) != getattr(type(settings), name):
                     yield f"{group}.{name}", f"has no meaning with task={config.task.name}"
         return
+    settings = config.task.settings
+    check_choice("task.packing", settings.get("packing", "running"), ("running", "best_fit"))
+    if settings.get("packing") == "best_fit" and settings.get("text", "").endswith(".bin"):
+        problem = "cannot be best_fit: a .bin of tokens does not say where documents begin"
+        yield "task.packing", problem
     if config.task.dims != 1:
         yield "task.dims", "has no meaning with task=language: tokens are one number"
     if config.curriculum.dims.start not in (None, 1):

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from looplab.conf.checks.config import check_packing
 from looplab.conf.mistakes import ConfigError
 
 from ..data import Data
@@ -51,10 +50,6 @@ class Language(Task):
     is_text: ClassVar[bool] = True
     loss: ClassVar[str] = "next_token"
     baselines: ClassVar[tuple[str, ...]] = ("ngram_5",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_packing("packing", self.packing, self.text)
 
     @property
     def divisor(self) -> float:

@@ -123,7 +123,7 @@ def test_a_kill_while_rows_are_made_leaves_none(monkeypatch: pytest.MonkeyPatch)
     assert (rows.long()[:, 0] == _START).all()
 
 
-def test_a_text_without_a_row_and_one_without_documents() -> None:
+def test_a_text_without_a_row() -> None:
     task = _task()
     count = len(task.corpus.tokens["held_out"])
     problem = rf"^task.points is {count}, but the held-out text has only {count} tokens; a row is"
@@ -131,8 +131,3 @@ def test_a_text_without_a_row_and_one_without_documents() -> None:
         task.data.check(count)
     task.data.check(count - 1)
     assert len(task.corpus.rows("held_out", torch.device("cpu"), count - 1)) == 1
-    np.arange(100, dtype=np.uint16).tofile("tokens.bin")
-    with pytest.raises(ConfigError, match=r"^packing cannot be best_fit: a .bin of tokens"):
-        _task(text="tokens.bin")
-    with pytest.raises(ConfigError, match=r"^packing cannot be 'bestfit'; did you mean 'best_fit'"):
-        _task(packing="bestfit")
