@@ -38,7 +38,7 @@ from looplab.training.jobs import processes_for
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder
 
-from .claims import Measured
+from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
 from .many_runs import progress, train_all
@@ -199,7 +199,8 @@ def _task(members: Sequence[Sequence[str]], logs: str) -> None:
 
 def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     """Write the result of a grid and return it as text. `failures` are the reasons why runs failed,
-    by the path of their folder."""
+    by the path of their folder. Beside what an experiment's has, its result.json has the settings
+    `varied` and `shared`, and the rows of settings.csv and tests.csv."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
     config, folder = grid.members[0].config, grid.folder
     title = f"a grid over {', '.join(grid.varied) or 'one run'}"
@@ -212,6 +213,12 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     }
     errors = errors_by_setting(runs)
     settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
+    result |= {"varied": [key for key in grid.varied if key != "seed"], "shared": [*grid.shared]}
+    for name, rows in (("settings", settings), ("tests", tests)):
+        result[name] = [
+            {key: finite(each) if isinstance(each, float) else each for key, each in row.items()}
+            for row in rows
+        ]
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("settings", settings), ("tests", tests)):
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
