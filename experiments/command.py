@@ -124,17 +124,18 @@ def grid(words: Sequence[str]) -> int:
 
 
 _REPORT_HELP = """\
-Write one HTML page of what was measured: claims with verdicts and the commands that make them,
-figures that answer to mouse and keyboard with the numbers behind each, comparisons, scaling laws,
-training curves, and the settings in which runs differ.
+Write one HTML page of what was measured, to be read, sent or printed: what was found in a few
+sentences, then grids with their tests, experiments with their claims, comparisons, and runs, each
+with its table, its command, and figures that answer to mouse and keyboard.
 
-  python run.py action=report
-  python run.py action=report folder=PATH output=PATH
+  python run.py action=report                           everything, as report/index.html
+  python run.py action=report experiment=fig03          one experiment
+  python run.py action=report runs=runs/grid-NAME       one grid; runs=runs/A,runs/B: two runs
 
 Settings, with their defaults:
 {settings}
-The page loads nothing from elsewhere. Nothing is trained or measured for it; figures of results
-that have not changed are taken from the last report (<folder>/report_cache).
+The page loads nothing from elsewhere. Nothing is trained or measured for it; figures that have not
+changed are taken from the last report (<output>/cache).
 """
 
 

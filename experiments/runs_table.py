@@ -170,6 +170,16 @@ def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
     return {key: values for key, values in columns.items() if len(set(values)) > 1}
 
 
+def unlike_most(rows: Sequence[Row]) -> list[str]:
+    """For each row the words of the settings in which it is unlike most of them."""
+    words: list[list[str]] = [[] for _ in rows]
+    for key, values in differing(rows).items():
+        usual = Counter(values).most_common(1)[0][0]
+        for own, value in zip(words, values, strict=True):
+            own += [f"{key}={value}"] if value not in ("", usual) else []
+    return [" ".join(own) for own in words]
+
+
 @dataclass(frozen=True)
 class ListSettings:
     """Which folder, and how the table is printed."""
@@ -209,13 +219,8 @@ def _listing(settings: ListSettings) -> str:
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
     """The cells of the rows, in the order of _HEAD; the last has the settings in which a row is
     unlike most of them, or why it cannot be read."""
-    words: list[list[str]] = [[] for _ in rows]
-    for key, values in differing(rows).items():
-        usual = Counter(values).most_common(1)[0][0]
-        for own, value in zip(words, values, strict=True):
-            own += [f"{key}={value}"] if value not in ("", usual) else []
     now, cells = time.time(), []
-    for row, own in zip(rows, words, strict=True):
+    for row, own in zip(rows, unlike_most(rows), strict=True):
         loss, error = ("" if row[x] is None else f"{row[x]:.4g}" for x in ("loss", "error"))
         cells.append(
             [
@@ -224,7 +229,7 @@ def _cells(rows: Sequence[Row]) -> list[list[str]]:
                 duration(row["left"]),
                 *(loss, f"{error}*" if error and row["remarks"] else error),
                 duration(max(now - row["written"], 0)),
-                " ".join(own) if row["settings"] else f"! {row['remarks']}",
+                own if row["settings"] else f"! {row['remarks']}",
             ]
         )
     return cells

@@ -1,31 +1,43 @@
-// The page: names show and hide the groups of their curves, the cursor reads rows of the CSV; commands are copied; links open what they lead to.
-function number(text) { return text === "" ? "–" : String(+(+text).toPrecision(3)); }
+// The page: names show and hide the groups of their curves, the cursor reads rows of the CSV; commands are copied; links open what they lead to; cells know their columns, for narrow screens.
+function number(text, error) { return text === "" ? "–" : error && Math.abs(text) < 1e-12 ? "exact" : String(+(+text).toPrecision(3)); }
 
 for (const figure of document.querySelectorAll("figure.chart")) {
-  const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip");
+  const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip"), labels = [];
   const names = [...figure.querySelectorAll(".legend button")], hits = [...figure.querySelectorAll("[id*='-hit-']")];
-  for (const name of names) name.addEventListener("click", () => {
-    const on = name.getAttribute("aria-pressed") !== "true";
-    name.setAttribute("aria-pressed", String(on));
-    for (const curve of name.dataset.curves.split(" ")) {
-      for (const part of picture.querySelectorAll(`[id$="-curve-${curve}"], [id$="-band-${curve}"]`)) part.classList.toggle("off", !on);
-    }
-  });
+  for (const name of names) {
+    for (const curve of name.dataset.curves.split(" ")) labels[curve] = name.textContent.trim();
+    name.addEventListener("click", () => {
+      const on = name.getAttribute("aria-pressed") !== "true";
+      name.setAttribute("aria-pressed", String(on));
+      for (const curve of name.dataset.curves.split(" ")) {
+        for (const part of picture.querySelectorAll(`[id$="-curve-${curve}"], [id$="-band-${curve}"]`)) part.classList.toggle("off", !on);
+      }
+    });
+  }
 
   let rows, row = -1;
   function read(index) {
     rows ??= decodeURIComponent(figure.querySelector("a.csv").href.replace(/^[^,]*,/, "")).trim().split("\n").map((line) => line.split(","));
     row = Math.max(0, Math.min(index, hits.length - 1));
-    const [head, cells] = [rows[0], rows[row + 1]], lines = [`${head[0]} ${cells[0]}`];
+    const [head, cells] = [rows[0], rows[row + 1]], lines = [], error = /error/.test(picture.ariaLabel);
+    let curve = 0;
     head.forEach((name, i) => {
-      if (!name.endsWith("_mean") || cells[i] === "" || head[i - 1].endsWith("_x")) return;
-      const band = head[i + 1]?.endsWith("_low") && cells[i + 1] !== "" ? ` (${number(cells[i + 1])} to ${number(cells[i + 2])})` : "";
-      lines.push(`${name.slice(0, -5)}: ${number(cells[i])}${band}`);
+      if (!name.endsWith("_mean")) return;
+      const label = labels[curve++];
+      if (cells[i] === "" || head[i - 1].endsWith("_x")) return;
+      const band = head[i + 1]?.endsWith("_low") && cells[i + 1] !== "" && !(error && Math.abs(cells[i]) < 1e-12);
+      lines.push(`${label} ${number(cells[i], error)}${band ? ` (${number(cells[i + 1])} to ${number(cells[i + 2])})` : ""}`);
     });
-    tip.textContent = lines.join("\n");
+    tip.textContent = lines.length ? `${head[0]} = ${cells[0]}: ${lines.join("; ")}` : "";
     hits.forEach((hit, i) => hit.classList.toggle("at", i === row));
+    return lines.length;
   }
-  function leave() { row = -1; tip.textContent = ""; for (const hit of hits) hit.classList.remove("at"); }
+  function leave() {  // the caption of a picture that nobody points at: its last values
+    if (!hits.length || read(hits.length - 1) > 8) tip.textContent = "";
+    row = -1;
+    for (const hit of hits) hit.classList.remove("at");
+  }
+  leave();
   if (!hits.length) continue;
   const point = (event) => { const hit = event.target.closest("[id*='-hit-']"); if (hit) read(hits.indexOf(hit)); };
   picture.addEventListener("pointermove", point);
@@ -37,6 +49,9 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     if (step !== undefined) { event.preventDefault(); read(step); }
     if (event.key === "Escape") leave();
   });
+}
+for (const table of document.querySelectorAll("table")) {
+  for (const cell of table.querySelectorAll("tbody tr > *")) cell.dataset.column = table.tHead.rows[0].cells[cell.cellIndex].textContent;
 }
 const said = document.querySelector(".said");
 let silence;
@@ -72,11 +87,3 @@ function openTarget() {
 }
 addEventListener("hashchange", openTarget);
 openTarget();
-
-const all = document.querySelector(".open-all");
-all?.addEventListener("click", () => {
-  const open = all.getAttribute("aria-expanded") !== "true";
-  for (const run of document.querySelectorAll("details.run")) run.open = open;
-  all.setAttribute("aria-expanded", String(open));
-  all.textContent = open ? "close all runs" : "open all runs";
-});

@@ -5,26 +5,28 @@ print(write_report(ReportSettings(folder="runs", output="report")))
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pandas import DataFrame
 
 from looplab.conf.checksum import key_of
-from looplab.conf.command import as_word
+from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.words import as_typed, run_py
+from looplab.conf.words import as_typed
 from looplab.evaluation.drawing import curve_styles, svg
-from looplab.evaluation.kept import kept
+from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.panel import Panel, file_name
-from looplab.experiments.runs_table import Row, differing, rows_of
+from looplab.experiments.runs_table import Row, differing, rows_of, unlike_most
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
@@ -33,35 +35,52 @@ from looplab.training.run_folder.status import is_run
 from ..settings import ReportSettings
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
-_OPEN = 4  # runs, at most, whose figures are shown without being asked for
-_CACHE = "report_cache"
+_COLUMNS = 6  # settings, at most, with a column each
+_SORTS = ("Grids", "Experiments", "Comparisons and others")
 _HERE = Path(__file__).parent
-_EMPTY = {"members": [], "verdicts": [], "missing": [], "remarks": [], "command": "", "source": ""}
+_EMPTY: Mapping[str, Any] = {
+    **{key: [] for key in ("members", "verdicts", "missing", "remarks", "settings", "tests")},
+    **{"command": "", "source": "", "scale": "", "varied": [], "shared": []},
+}
 Part = dict[str, Any]
 
 
 def write_report(settings: ReportSettings) -> str:
-    """Write <output>/index.html of everything in a folder; returns the text to print. A file
-    that cannot be used is named on the page and in the text. Raises ConfigError for invalid
-    settings, and where there is nothing to show."""
+    """Write <output>/index.html of everything in a folder, or <output>/NAME.html of what is asked
+    for; returns the text to print. A file that cannot be used is named on the page and in the text.
+    Raises ConfigError for invalid settings, and where there is nothing to show."""
     settings.check()
     folder, problems = Path(settings.folder), list[str]()
-    rows, results = rows_of(folder), results_in(folder, problems)
-    if not rows and not results:
-        raise ConfigError("folder", f"holds nothing to report: no run and no result in {folder}")
-    figures = Figures(folder / _CACHE)
-    for result in results:
-        result["figures"] = figures.of(result["panels"], result["command"], result["name"])
+    if paths := settings.paths():
+        results = results_in([file for path in paths for file in path.glob("*.json")], problems)
+        members = [Path(member["run"]) for result in results for member in result["members"]]
+        rows = rows_of([*filter(is_run, dict.fromkeys([*paths, *members]))])
+        name = "-".join(path.name for path in paths)[:100]
+    else:
+        results = results_in([*folder.glob("*/*.json"), *folder.glob("*/*/*.json")], problems)
+        rows, name = rows_of(folder), "index"
     problems += [
         f"{row['path']} is not shown: {row['remarks']}" for row in rows if not row["settings"]
     ]
     rows = [row for row in rows if row["settings"]]
+    if not rows and not results:
+        where = ", ".join(map(str, paths or [folder]))
+        why = "; ".join(problems) or f"no run and no result in {where}"
+        raise ConfigError("runs" if paths else "folder", f"holds nothing to report: {why}")
+    figures = Figures(Path(settings.output) / "cache")
+    for result in results:
+        result["figures"] = figures.of(result["panels"], result["name"])
     runs = [_run(row, figures if len(rows) <= _WITH_FIGURES else None, problems) for row in rows]
     for old in figures.folder.glob("*.json"):
-        if old.stem not in figures.keys:  # of no panel any more
+        if not paths and old.stem not in figures.keys:  # of no panel any more
             old.unlink()
-    text = page(runs, results, problems).encode()
-    path = Path(settings.output) / "index.html"
+    title = "Everything measured"
+    if paths:
+        title = shorten("; ".join(each["title"] for each in results or runs), 200)
+        if len(results) == 1 and (figure := results[0]["source"].partition(", ")[2]):
+            title = f"{figure}: {title}"
+    text = page(f"{title[0].upper()}{title[1:]}", runs, results, problems).encode()
+    path = Path(settings.output) / f"{name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, text)
     claims = sum(len(result["verdicts"]) for result in results)
@@ -70,12 +89,12 @@ def write_report(settings: ReportSettings) -> str:
     return "\n".join(lines)
 
 
-def results_in(folder: Path, problems: list[str]) -> list[Part]:
-    """The kept results that have panels, at most two folders below this one, the experiments first;
-    adds a line to `problems` for each file that cannot be used."""
+def results_in(paths: Iterable[Path], problems: list[str]) -> list[Part]:
+    """The kept results among JSON files that have panels, grids first, then experiments; adds a
+    line to `problems` for each file that cannot be used."""
     results = list[Part]()
-    for path in sorted([*folder.glob("*/*.json"), *folder.glob("*/*/*.json")]):
-        if path.parent.name == _CACHE or any(map(is_run, path.parents[:2])):
+    for path in sorted(paths):
+        if any(map(is_run, path.parents[:2])):
             continue
         content = read_json(path)
         kind = content.get("kind", "") if isinstance(content, dict) else ""
@@ -89,8 +108,10 @@ def results_in(folder: Path, problems: list[str]) -> list[Part]:
                 problems.append(f"{path} is not shown: its panels are of another version's form")
                 continue
             own = {"id": f"result-{len(results)}", "path": path.parent.as_posix(), "name": name}
-            results.append(_EMPTY | own | {"title": name} | record.content | {"panels": panels})
-    return sorted(results, key=lambda result: "experiment" not in result)
+            sort = _SORTS[0 if name.startswith("grid-") else 1 if kind == "experiment" else 2]
+            result = {**_EMPTY, **own, "title": name} | record.content
+            results.append(result | {"panels": panels, "sort": sort})
+    return sorted(results, key=lambda result: _SORTS.index(result["sort"]))
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
@@ -104,30 +125,64 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
 
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
     environment = read_record(path / "environment.json", "environment").content or {}
-    command = as_typed(environment.get("command"))
     panels: list[Part] = []
     if figures is not None:
         if evaluation and evaluation.get("format") == FORMAT:
-            panels += figures.of(evaluation_panels(evaluation), evaluation["command"], row["name"])
+            panels += figures.of(evaluation_panels(evaluation), row["name"])
         elif evaluation:
             problems.append(f"{path}: its evaluation is of an earlier version's form")
         records, skipped = Metrics(path / "metrics.jsonl").read()
         problems += [f"{path / 'metrics.jsonl'}: {line}" for line in skipped]
         kind = evaluation.get("style", row["model"])
-        panels += figures.of(training_panels(records, kind), command, row["name"])
+        panels += figures.of(training_panels(records, kind), row["name"])
     loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
     task = f"{row['task'].replace('_', ' ')}, d = {settings['task.dims']}"
     remarks = [row["remarks"]] if row["remarks"] else []
     if row["state"] not in ("finished", "new"):
         remarks.insert(0, f"{row['state']} at step {row['step']:,} of {row['steps']:,}")
+    model = f"{task}: {model_label(row['model'], loops)}"
     return row | {
         "id": f"run-{key_of(row['path'])}",
-        "title": f"{task}: {model_label(row['model'], loops)}, seed {row['seed']}",
-        "command": command,
-        "error": short(row["error"]),
+        "model": model,
+        "title": f"{model}, seed {row['seed']}",
+        "command": as_typed(environment.get("command")),
         "remarks": remarks,
         "figures": panels,
     }
+
+
+def by_setting(runs: Sequence[Part]) -> tuple[list[str], list[Part]]:
+    """The columns of the settings in which runs differ, and a row for each combination: its
+    `values`, its `title`, its `runs`, which are its seeds, and their `error`. Of more settings than
+    have columns there is one column, of what is unlike most."""
+    own, unlike, rows = differing(runs), unlike_most(runs), dict[Any, Part]()
+    columns = own if len(own) <= _COLUMNS else {"differs in": unlike}
+    models = [run["model"] for run in runs]
+    if len(set(models)) > 1 or not own:
+        columns = {"model": models, **columns}
+    for index, (run, words) in enumerate(zip(runs, unlike, strict=True)):
+        values = [column[index] for column in columns.values()]
+        said = [in_words(key, column[index]) for key, column in columns.items() if key in own]
+        row = {"values": values, "title": ", ".join([run["model"], *said]), "runs": []}
+        key = run["model"], words, run["name"].partition("-before-")[2]  # set aside by again=true
+        rows.setdefault(key, row)["runs"].append(run)
+    return [*columns], [row | {"error": _error(row["runs"])} for row in rows.values()]
+
+
+def _error(seeds: Sequence[Part]) -> str:
+    """The mean error of runs of one setting after b loops, with its 90 % interval over seeds and
+    prompts where all of them were measured on the same ones."""
+    from looplab.experiments.claims import estimate_text  # with torch
+    from looplab.experiments.statistics import hierarchical_bootstrap
+
+    known = [run["error"] for run in seeds if run["error"] is not None]
+    text = f"{sum(known) / len(known):.3g}" if known else "–"
+    with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
+        found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
+        if not any("language" in evaluation for _, evaluation in found):  # has bits per byte
+            last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
+            text = estimate_text(hierarchical_bootstrap([last], itemgetter(0)).plain())
+    return text
 
 
 class Figures:
@@ -137,12 +192,11 @@ class Figures:
         self.folder, self._code = folder, key_of(sources_of("evaluation"))
         self.keys: set[str] = set()
 
-    def of(self, panels: Iterable[Panel], command: str, of: str) -> list[Part]:
-        """The figures of panels; `command` makes their numbers, `of` is what they belong to, for
-        the names of their files."""
-        return [self._figure(panel, command, file_name(f"{of}-{panel.name}")) for panel in panels]
+    def of(self, panels: Iterable[Panel], of: str) -> list[Part]:
+        """The figures of panels; `of` is what they belong to, for the names of their files."""
+        return [self._figure(panel, file_name(f"{of}-{panel.name}")) for panel in panels]
 
-    def _figure(self, panel: Panel, command: str, name: str) -> Part:
+    def _figure(self, panel: Panel, name: str) -> Part:
         """`csv` is a data link, `names` the legend: for each label its colour and the numbers of
         its curves."""
         names: dict[str, Part] = {}
@@ -165,7 +219,6 @@ class Figures:
             "csv": data_link(frame.to_csv(index=False, float_format="%.5g")),
             "svg": Markup(picture["svg"]),
             "names": list(names.values()),
-            "command": command,
         }
 
 
@@ -178,41 +231,38 @@ def data_link(text: str) -> str:
     return f"data:text/csv;charset=utf-8,{quote(text, safe=',:;=+*/()@!$[]')}"
 
 
-def short(value: float | None) -> str:
-    """A number as the page writes it: 0.0123, 1.50e-13; – where there is none."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{value:.3g}" if 1e-4 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
-
-
-def page(runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
-    """The text of index.html; `problems` are lines on what could not be shown."""
+def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
+    """The text of a page; `problems` are lines on what could not be shown."""
     from looplab.experiments.claims import estimate_text, line_text  # with torch
+    from looplab.experiments.engine import count_text
 
+    from .findings import findings, tests_of
+
+    results = [result | {"tests": tests_of(result)} for result in results]
     claims = [
         claim | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
         for result in results
         for claim in result["verdicts"]
     ]
-    own = differing(runs)
-    common = runs[0]["settings"] if runs else {}
+    columns, settings = by_setting(runs)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    environment.filters["estimate"] = estimate_text
     return environment.get_template("template.html").render(
+        title=title,
+        findings=findings(results, claims, settings),
         runs=runs,
-        results=results,
+        sorts={sort: [each for each in results if each["sort"] == sort] for sort in _SORTS},
         problems=problems,
         claims=claims,
-        counts=Counter(claim["verdict"] for claim in claims),
+        count=count_text(claims),
         claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
-        differing=own,
-        same={key: as_word(value) for key, value in common.items() if key not in (*own, "seed")},
+        columns=columns,
+        settings=settings,
         places={run["name"]: run["id"] for run in runs},
-        opened=len(runs) <= _OPEN,
         most=_WITH_FIGURES,
-        run_py=run_py,
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup((_HERE / "page.js").read_text(encoding="utf-8")),
     )

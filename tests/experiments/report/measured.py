@@ -13,6 +13,7 @@ from looplab.training import train
 from looplab.training.run_folder.files import write_record
 from tests.conftest import tiny_config
 
+INLINE = ("b", "span", "wbr")  # the parts of a command
 NASTY = 'a<script>alert("x")</script>, $1 & <b>b</b>'
 
 
@@ -95,12 +96,12 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.text += " "
+        self.text += " " * (tag not in INLINE)
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
         self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:
-        self.text += " "
+        self.text += " " * (tag not in INLINE)
         self._inside = ""
 
     def handle_data(self, data: str) -> None:

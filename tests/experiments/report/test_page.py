@@ -1,12 +1,16 @@
 """The page: claims with their verdicts, nothing loaded from elsewhere, damaged files named."""
 
+import csv
 import shutil
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
-from looplab.experiments.report.page import write_report
+from looplab import main as run
+from looplab.experiments.report import page
 from looplab.experiments.settings import ReportSettings
+from tests.test_cli import TINY
 
 from .measured import NASTY, Page, experiment_path
 
@@ -16,14 +20,13 @@ LOADED = ("href", "src", "srcset", "action", "data", "poster", "formaction", "ba
 def write(folder: Path) -> tuple[str, Page]:
     """The text that is printed, and the page; its folder is beside the runs'."""
     given = ReportSettings(folder=str(folder), output=str(folder.parent / "page"))
-    return write_report(given), Page(folder.parent / "page" / "index.html")
+    return page.write_report(given), Page(folder.parent / "page" / "index.html")
 
 
 @pytest.fixture
 def own(measured: Path, tmp_path: Path) -> Path:
     """A copy of the measured folder that a test may change."""
-    kept = shutil.ignore_patterns("report_cache")
-    return shutil.copytree(measured, tmp_path / "runs", ignore=kept)
+    return shutil.copytree(measured, tmp_path / "runs")
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -31,25 +34,37 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def test_it_says_each_claim_with_its_verdict_and_loads_nothing(measured: Path) -> None:
-    said, page = write(measured)
+    said, shown = write(measured)
     assert said.startswith("results: 2, runs: 2, claims: 4")
-    text = " ".join(page.text.split())
-    assert "1 holds, 1 fails, 1 not settled, 1 not measured" in text
+    text = " ".join(shown.text.split())
+    assert "4 claims: 1 holds, 1 fails, 1 is not settled, 1 is not measured" in text
     for name in ("holds", "fails", "not settled"):
         row = text.partition(f"A claim that is {name} ")[2][:250]
         assert "1.25 (1.1 to 1.38) < 1.5" in row
-        assert f"python run.py experiment=fig02 'x=[{name}]'" in row
+    assert text.count("python run.py experiment=fig02") == 1
     targets = [
-        value for _, attributes in page.tags for name, value in attributes.items() if name in LOADED
+        value
+        for _, attributes in shown.tags
+        for name, value in attributes.items()
+        if name in LOADED
     ]
     assert len(targets) > 20
     assert not [target for target in targets if not target.startswith(("#", "data:"))]
-    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    ids = [attributes["id"] for _, attributes in shown.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
     # Names that hold HTML are text.
-    assert NASTY in page.text
-    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert NASTY in shown.text
+    assert [tag for tag, _ in shown.tags].count("script") == 1
+
+
+def test_first_it_says_what_was_found_then_what_fails(measured: Path) -> None:
+    text = " ".join(write(measured)[1].text.split())
+    said = text.partition("What was found")[2].partition("Experiments")[0]
+    found, _, fails = said.partition("✗ fails")
+    assert "A claim that is holds: ratio is 1.25 (1.1 to 1.38), below 1.5, 2 seeds." in found
+    assert "A claim that is fails: ratio is" in fails
+    assert "2 more claims: 1 is not settled, 1 is not measured." in said
 
 
 def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> None:
@@ -58,8 +73,8 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
     (own / "broken").mkdir()
     (own / "broken" / "config.yaml").write_text("task: [", encoding="utf-8")
     experiment_path(own, "fig03-small").write_text('{"kind": "exper', encoding="utf-8")
-    said, page = write(own)
-    text = " ".join(page.text.split())
+    said, shown = write(own)
+    text = " ".join(shown.text.split())
     for line in (
         f"{own / 'broken'} is not shown",
         "fig03-small/result.json is not shown: cannot be read",
@@ -68,3 +83,47 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
         assert line in said
     assert f"{first / 'evaluation.json'} cannot be read" in text
     assert "Error by number of examples" in text
+
+
+def test_of_an_experiment_it_has_nothing_else(measured: Path, tmp_path: Path) -> None:
+    given = ReportSettings(str(measured), experiment=("fig02",), output=str(tmp_path))
+    assert page.write_report(given).startswith("results: 1, runs: 1, claims: 4")  # with its run
+    text = Page(tmp_path / "fig02-small.html").text
+    assert "Title" in text.partition("Skip")[0]
+    assert "Comparisons" not in text
+
+
+def test_a_grid_has_its_tests_and_a_row_for_the_seeds_of_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
+) -> None:
+    """So have its runs; another run is not on its page."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(page, "svg", lambda panel, name: "<svg></svg>")
+    assert (
+        run.main(
+            [
+                "-m",
+                *TINY,
+                "model.injection=add,multiply",
+                "seed=0,1",
+                "jobs=1",
+                "evaluation.baselines=[]",
+            ]
+        )
+        == 0
+    )
+    (grid,) = Path("runs").glob("grid-*")
+    alone, *_ = Path("runs").glob("sparse*-seed0-*")
+    (test,) = csv.DictReader((grid / "tests.csv").read_text(encoding="utf-8").splitlines())
+    assert run.main(["action=report", f"runs={grid}"]) == 0
+    text = " ".join(Page(Path("report") / f"{grid.name}.html").text.split())
+    said = text.partition("What was found")[2].partition("Grids")[0]
+    assert f"is {float(test['ratio']):.3g} (" in said
+    assert f"p = {float(test['p, Holm']):.2g} by Holm" in said
+    rows = text.partition("steps error at b (90 %)")[2]
+    assert rows.split()[:5] == ["add", "2:", "0", ",", "1"]
+    assert rows.partition(" multiply ")[2].split()[:4] == ["2:", "0", ",", "1"]
+    assert run.main(["action=report", f"runs={alone}"]) == 0
+    text = Page(Path("report") / f"{alone.name}.html").text
+    assert "seed 0" in text
+    assert "seed 1" not in text

@@ -1,0 +1,103 @@
+"""What was found, in sentences that rules write from results: claims that hold, comparisons of a
+grid's settings, claims that fail, each kind with the most informative first.
+
+for sentence in findings(results, claims, settings): print(sentence["text"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from operator import itemgetter
+from typing import Any
+
+from looplab.conf.in_words import in_words
+from looplab.experiments.claims import estimate_text
+from looplab.experiments.engine import count_text
+
+_MOST, _LEAST = 6, 3  # sentences
+_LEVEL = 0.1  # of p, by Holm: that of a 90 % interval
+Part = dict[str, Any]
+
+
+def findings(
+    results: Sequence[Part], claims: Sequence[Part], settings: Sequence[Part]
+) -> list[Part]:
+    """At most six sentences, each its `text`, its `verdict` and `of`, the id of what it is about:
+    claims that hold, comparisons and claims that fail, in turns, then the number of the others.
+    Where there are not three of them, the errors of runs by their `settings`."""
+    # A claim of several results is that of the most seeds.
+    own = [*{each["claim"]: each for each in sorted(claims, key=itemgetter("seeds"))}.values()]
+    tests = sorted((test for each in results for test in each["tests"]), key=itemgetter("rank"))
+    kinds = (_claims(own, "holds"), tests, _claims(own, "fails"))
+    turns = [each for turn in zip_longest(*kinds) for each in turn if each][: _MOST - 1]
+    chosen = [each for kind in kinds for each in kind if each in turns]
+    more, rest = "more " * bool(chosen), []
+    if left := [each for each in own if each["claim"] not in [one.get("claim") for one in chosen]]:
+        rest.append(count_text(left).replace("claim", f"{more}claim", 1))
+    if left := [test for test in tests if test not in chosen]:
+        settled = sum(not test["verdict"] for test in left)
+        rest.append(f"{len(left)} {more}comparisons: {settled} settled, {len(left) - settled} not")
+    chosen += [{"text": f"{'; '.join(rest)}.", "verdict": "", "of": ""}] * bool(rest)
+    for each in settings[: max(0, _LEAST - len(chosen))]:
+        error = f"error of the last query {each['error']}, {seeds_text(len(each['runs']))}"
+        of = each["runs"][0]["id"]
+        chosen.append({"text": f"{each['title']}: {error}.", "verdict": "", "of": of})
+    return chosen
+
+
+def _claims(claims: Sequence[Part], verdict: str) -> list[Part]:
+    """The claims of a verdict with their sentences: the clearest of every experiment, then the
+    others. Those of several seeds are clearer, then those whose interval is the farther from their
+    line, in intervals."""
+
+    def rank(claim: Part) -> tuple[bool, float]:
+        low, high, line = (claim[key] for key in ("low", "high", "line"))
+        known = low is not None and high is not None and low < high
+        near = min(abs(low - line), abs(high - line)) / (high - low) if known else 0.0
+        return claim["seeds"] < 2, -near
+
+    found = []
+    for claim in sorted((each for each in claims if each["verdict"] == verdict), key=rank):
+        number = f"{claim['quantity']} is {claim['ours']}, {'not ' * (verdict == 'fails')}"
+        number += f"{claim['holds_if']} {claim['line']:g}, {seeds_text(claim['seeds'])}."
+        found.append({**claim, "text": f"{claim['sentence'].rstrip('.')}: {number}"})
+    clearest = {claim["of"]: claim for claim in reversed(found)}
+    return sorted(found, key=lambda claim: claim is not clearest[claim["of"]])
+
+
+def seeds_text(*seeds: int) -> str:
+    """'3 seeds', '2 and 3 seeds', '1 seed'."""
+    return f"{' and '.join(map(str, dict.fromkeys(seeds)))} seed{'s' * (max(seeds) > 1)}"
+
+
+def tests_of(grid: Part) -> list[Part]:
+    """The tests of a grid's result in words, each with its sentence, those that are settled first:
+    where the interval of the ratio leaves out 1 and p, by Holm, is below .1."""
+    labels = [" ".join(f"{key}={row[key]}" for key in grid["varied"]) for row in grid["settings"]]
+    rows = dict(zip(labels, grid["settings"], strict=True))
+    task = [in_words(*each.split("=")) for each in grid["shared"] if each.startswith("task=")]
+    found = []
+    for test in grid["tests"]:
+        p, key, low, high = (test[name] for name in ("p, Holm", "differ in", "low", "high"))
+        if None in (p, low, high):
+            continue
+        first, second = rows[test["first"]], rows[test["second"]]
+        one, other = in_words(key, first[key]), in_words(key, second[key])
+        rest = [in_words(each, first[each]) for each in grid["varied"] if each != key]
+        where = ", ".join([*task, *rest, seeds_text(first["seeds"], second["seeds"])])
+        ratio = estimate_text({**test, "mean": test["ratio"]})
+        settled = p < _LEVEL and not low <= 1 <= high
+        p_text = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
+        text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other} ({where}, "
+        text = text.replace(" of with", " with") + f"{p_text} by Holm)"
+        found.append(
+            {
+                "text": f"{text}{'' if settled else ': not settled'}.",
+                "verdict": "" if settled else "not settled",
+                "of": grid["id"],
+                "rank": (not settled, p),
+                "cells": [one, other, where, ratio, p_text],
+            }
+        )
+    return sorted(found, key=itemgetter("rank"))
