@@ -24,7 +24,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     head.forEach((name, i) => {
       if (!name.endsWith("_mean")) return;
       const label = labels[curve++];
-      if (cells[i] === "" || head[i - 1].endsWith("_x")) return;
+      if (!label || cells[i] === "" || head[i - 1].endsWith("_x")) return;
       const band = head[i + 1]?.endsWith("_low") && cells[i + 1] !== "" && !(error && Math.abs(cells[i]) < 1e-12);
       lines.push(`${label} ${number(cells[i], error)}${band ? ` (${number(cells[i + 1])} to ${number(cells[i + 2])})` : ""}`);
     });
