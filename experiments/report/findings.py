@@ -40,9 +40,8 @@ def findings(
         rest.append(f"{len(left)} {more}comparisons: {settled} settled, {len(left) - settled} not")
     chosen += [{"text": f"{'; '.join(rest)}.", "verdict": "", "of": ""}] * bool(rest)
     for each in settings[: max(0, _LEAST - len(chosen))]:
-        error = f"error of the last query {each['error']}, {seeds_text(len(each['runs']))}"
-        of = each["runs"][0]["id"]
-        chosen.append({"text": f"{each['title']}: {error}.", "verdict": "", "of": of})
+        text = f"{each['title']}: error {each['error']}, {seeds_text(len(each['runs']))}."
+        chosen.append({"text": text, "verdict": "", "of": each["runs"][0]["id"]})
     return chosen
 
 

@@ -136,7 +136,8 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         kind = evaluation.get("style", row["model"])
         panels += figures.of(training_panels(records, kind), row["name"])
     loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
-    task = f"{row['task'].replace('_', ' ')}, d = {settings['task.dims']}"
+    task = row["task"].replace("_", " ")
+    task += "" if row["task"] == "language" else f", d = {settings['task.dims']}"
     remarks = [row["remarks"]] if row["remarks"] else []
     if row["state"] not in ("finished", "new"):
         remarks.insert(0, f"{row['state']} at step {row['step']:,} of {row['steps']:,}")
@@ -177,11 +178,12 @@ def _error(seeds: Sequence[Part]) -> str:
 
     known = [run["error"] for run in seeds if run["error"] is not None]
     text = f"{sum(known) / len(known):.3g}" if known else "–"
+    if seeds[0]["task"] == "language":
+        return f"{text} bits per byte"
     with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
         found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
-        if not any("language" in evaluation for _, evaluation in found):  # has bits per byte
-            last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
-            text = estimate_text(hierarchical_bootstrap([last], itemgetter(0)).plain())
+        last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
+        text = estimate_text(hierarchical_bootstrap([last], itemgetter(0)).plain())
     return text
 
 
