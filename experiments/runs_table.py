@@ -25,7 +25,7 @@ from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.status import last_record, runs_in, status_of
+from looplab.training.run_folder.status import last_record, one_number, runs_in, status_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -134,19 +134,6 @@ def _row(path: Path) -> Row:
         "settings": settings,
         "evaluation": evaluation,
     }
-
-
-def one_number(evaluation: Mapping[str, Any]) -> Any:
-    """The content of evaluation.json gives the error of the last query after b loops, over the
-    task's divisor; of a language model the bits per byte of its held-out text after b loops.
-
-    None where that is not finite. Raises KeyError, IndexError or TypeError for a content of another
-    form.
-    """
-    if "language" in evaluation:
-        held_out = evaluation["language"]["texts"]["held_out"]
-        return held_out["bits_per_byte"]["mean"][evaluation["b"] - 1]
-    return evaluation["by_examples"]["model_at_b"]["mean"][-1]
 
 
 def duration(seconds: float | None) -> str:
