@@ -44,11 +44,6 @@ def load_run(path: str | PathLike[str]) -> Run:
     path : str or path
         A run folder, or a model that comes with the project, as `shipped/linear`.
 
-    Returns
-    -------
-    Run
-        With `config`, `task` and `model`.
-
     Raises
     ------
     ConfigError
@@ -81,11 +76,6 @@ def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
         A run folder; else `user/name` of the hub, which is downloaded once.
     **options
         Of `huggingface_hub.snapshot_download`, as `revision`.
-
-    Returns
-    -------
-    Run
-        As that of `load_run`.
 
     Raises
     ------

@@ -38,10 +38,6 @@ def plot(
     ax : matplotlib.axes.Axes, optional
         Where it is drawn; in a new figure, where not given.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Raises
     ------
     ConfigError

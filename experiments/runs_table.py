@@ -56,16 +56,35 @@ Row = dict[str, Any]
 def runs_table(
     runs: str | Path | Sequence[str | Path] = "runs", errors: Literal["", "by_k", "by_loop"] = ""
 ) -> DataFrame:
-    """A pandas table with a row for each run in a folder, and in the folders in it, or for each of
-    several run folders.
+    """Make a table of runs.
 
-    Columns: `path`, `name`, `task`, `model` (its family, or way to loop), `seed`, `state`, `step`,
-    `steps`, `left` (seconds that it still takes), `loss` (the last that was logged), `error` (of
-    the last query at b loops, of a language model bits per byte), `remarks` (what its error must be
-    read with; why it cannot be read), `written` (seconds since 1970), then the settings in which
-    any of the runs differs from the defaults. With `errors` there is a row for each run and number
-    of examples, or loop, that was evaluated, with the columns `k` or `loop`, `mean`, `low` and
-    `high` of the model's errors at b loops. Raises ConfigError where there is no such folder.
+    Parameters
+    ----------
+    runs : str or path, or sequence of them
+        A folder with runs, also in the folders in it; or single run folders.
+    errors : {"", "by_k", "by_loop"}
+        A row for each run, or for each run and number of examples, or loop, that was evaluated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: `path`, `name`, `task`, `model` (its family, or way to loop), `seed`, `state`,
+        `step`, `steps`, `left` (seconds that it still takes), `loss` (the last that was logged),
+        `error` (of the last query at b loops, of a language model bits per byte), `remarks` (what
+        its error must be read with; why it cannot be read), `written` (seconds since 1970), with
+        `errors` also `k` or `loop`, `mean`, `low` and `high` of the model's errors at b loops; then
+        the settings in which any of the runs differs from the defaults.
+
+    Raises
+    ------
+    ConfigError
+        Where there is no such folder.
+
+    Examples
+    --------
+    >>> from looplab import load_run, runs_table
+    >>> runs_table([load_run("shipped/linear").path]).loc[0, "task"]
+    'linear'
     """
     from pandas import DataFrame
 

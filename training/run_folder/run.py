@@ -68,9 +68,8 @@ class Run:
     Examples
     --------
     >>> from looplab import load_run
-    >>> run = load_run("shipped/linear")
-    >>> run.task.name, run.step
-    ('linear', 15000)
+    >>> load_run("shipped/linear").step
+    5000
     """
 
     path: Path
@@ -91,8 +90,7 @@ class Run:
         -------
         pandas.DataFrame
             Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high` (the ends of the
-            90 % interval over prompts), and the same of every solver; by loop of the changes of
-            state and prediction.
+            90 % interval over prompts), and the same of every solver, or change over a loop.
 
         Raises
         ------
