@@ -1,7 +1,6 @@
 """Runs, evaluations and comparisons in a notebook: by path and by the names of settings."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from matplotlib import pyplot
@@ -13,18 +12,10 @@ from looplab.evaluation.report import Result
 from looplab.training import Run
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"promts": 8}, "evaluation.promts is not a setting; did you mean 'prompts'?"),
-        ({"prompts": 1}, "evaluation.prompts must be at least 2, got 1"),
-        ({"shifts": "al"}, "evaluation.shifts cannot be 'al'; did you mean 'all'?"),
-    ],
-)
-def test_a_wrong_setting(tiny_run: Run, wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError) as mistake:
-        evaluate(tiny_run, **wrong)
-    assert str(mistake.value) == said
+def test_a_wrong_setting(tiny_run: Run) -> None:
+    said = r"evaluation\.promts is not a setting; did you mean 'prompts'\?"
+    with pytest.raises(ConfigError, match=said):
+        evaluate(tiny_run, promts=8)
 
 
 def test_a_path_its_errors_and_what_is_shown(

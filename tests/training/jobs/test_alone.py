@@ -90,7 +90,7 @@ def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:
     assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))
 
 
-def test_wandb_gets_the_final_evaluation_too(tmp_path: Path, wandb: Wandb) -> None:
+def test_wandb_gets_the_final_evaluation_too(tmp_path: Path, wandb: Wandb, undrawn: object) -> None:
     """Its errors at the largest k, and its pictures; once, and what keeps them away is a line."""
     fake = FakeWandb()
     wandb(fake)
@@ -119,3 +119,8 @@ def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Pat
     events = EventAccumulator(str(path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("loss")] == steps
+    mean = evaluate(path, prompts=8)["by_examples"]["model"]["mean"][-1]
+    events.Reload()
+    (event,) = events.Scalars("evaluation/model")
+    assert (event.step, event.value) == (steps[-1], pytest.approx(mean))
+    assert "figures/error_by_loop" in events.Tags()["images"]
