@@ -87,6 +87,9 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
         with held(session, again):
             if session.begin():
                 _make_steps(session)
+        if session.stopped and session.writes:
+            steps = f"step {session.step:,} of {config.training.steps:,}"
+            print(f"{session.folder.path}: stopped early at {steps}", flush=True)
         return session.run()
 
 
@@ -175,8 +178,10 @@ class Session:
         its log."""
         if self.step == self.config.training.steps:
             return False
-        if self._stops():
-            self._end_early()
+        self.stopped = self._stops()
+        if self.stopped:
+            if self.writes:
+                self._write_status(STOPPED_EARLY)
             return False
         if self.writes:
             print_description(
@@ -222,10 +227,8 @@ class Session:
             keep_snapshot(self.folder.path, self.step, state)
         if save:
             save_checkpoint(self.folder.checkpoints, self.step, state)
-        if self.stopped:
-            self._end_early()
-        elif save:
-            self._write_status("finished" if done else "interrupted" if pause else "running")
+            paused = STOPPED_EARLY if self.stopped else "interrupted" if pause else "running"
+            self._write_status("finished" if done else paused)
         return totals
 
     def _log(self, log: RunLog, totals: Totals) -> None:
@@ -256,13 +259,6 @@ class Session:
         ]
         stops = self.writes and any(each.stops(errors) for each in self.callbacks)
         return bool(self.signal([int(stops)]))
-
-    def _end_early(self) -> None:
-        """Say that a callback has ended the training, in the status and on the screen."""
-        if self.writes:
-            self._write_status(STOPPED_EARLY)
-            steps = self.config.training.steps
-            print(f"{self.folder.path}: stopped early at step {self.step:,} of {steps:,}")
 
     def run(self) -> Run:
         """The run at its current step, its model in eval mode with the weights for evaluation."""

@@ -71,10 +71,3 @@ def test_early_stopping_reads_errors_of_the_log(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"evaluation\.every must be given: EarlyStopping"):
         train(tiny(tmp_path / "runs"), callbacks=[EarlyStopping()])
     assert not (tmp_path / "runs").exists()
-
-
-def test_patience_counts_errors_since_the_least() -> None:
-    stops = EarlyStopping(patience=2).stops
-    assert [stops([3.0, 1.0, 2.0, 0.9, 1.0, 0.9][:count]) for count in range(1, 7)] == (
-        [False] * 5 + [True]
-    )

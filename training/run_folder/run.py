@@ -105,7 +105,16 @@ class Run:
         >>> run.errors()[["k", "model_mean", "least_squares_mean"]].shape
         (21, 3)
         """
-        return error_frame(shown_evaluation(self), by)
+        from pandas import DataFrame
+
+        check_choice("by", by, ("examples", "loop"))
+        part, x = shown_evaluation(self)[f"by_{by}"], "k" if by == "examples" else "loop"
+        columns = {x: part[x]}
+        for name, band in part.items():
+            is_same = name == "model_at_b" and band == part["model"]
+            if isinstance(band, Mapping) and "mean" in band and not is_same:
+                columns |= {f"{name}_{end}": values for end, values in band.items()}
+        return DataFrame(columns)
 
     def _facts(self) -> dict[str, str]:
         """The run in a few words, by what they say."""
@@ -116,7 +125,7 @@ class Run:
             "step": f"{self.step:,} of {steps:,}",
             "state": status_of(self.path)["state"],
         }
-        with suppress(RunError):
+        with suppress(RunError, LookupError, TypeError):  # none, or one of another form
             facts["error"] = f"{one_number(shown_evaluation(self)):.4g}"
         return facts
 
@@ -137,21 +146,6 @@ def shown_evaluation(run: Run) -> dict[str, Any]:
     if content.get("step") != run.step:
         raise RunError(f"{run.path} is not evaluated at step {run.step:,}: evaluate(run) first")
     return content
-
-
-def error_frame(evaluation: Mapping[str, Any], by: str) -> DataFrame:
-    """The errors of an evaluation as `Run.errors` has them."""
-    from pandas import DataFrame
-
-    check_choice("by", by, ("examples", "loop"))
-    part = evaluation[f"by_{by}"]
-    x = "k" if by == "examples" else "loop"
-    columns = {x: part[x]}
-    for name, band in part.items():
-        is_same = name == "model_at_b" and band == part["model"]
-        if isinstance(band, Mapping) and "mean" in band and not is_same:
-            columns |= {f"{name}_{end}": values for end, values in band.items()}
-    return DataFrame(columns)
 
 
 @dataclass(frozen=True)
