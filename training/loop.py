@@ -1,7 +1,7 @@
 """The training loop: `train` makes the steps of a run, from its last checkpoint to its last step.
 One step is `Trainer.update` (step.py).
 
-run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
+run = train(Config.of("task=linear"))                               # or the finished run
 """
 
 from __future__ import annotations
