@@ -46,7 +46,7 @@ Settings (key=value; a scale and a recipe set most of them; docs/reference.md sa
 A task's own settings are in conf/task/: task.sparsity, task.depth, task.hidden, task.noise_std, …
 curriculum.proportional=true lets dims, points and loops grow in proportion to training.steps.
 Of a grid: jobs=, devices=0,1,2,3, engine=slurm and engine.*; docs/clusters.md.
-again=true trains again; the old run is kept under another name.
+again=true trains again; the old run is kept under another name. --version says which this is.
 
 Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopped by a signal.
 """

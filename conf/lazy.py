@@ -1,11 +1,12 @@
 """Imports when they are asked for: of a package's names, so that commands answer mistakes and
 --help without torch, and of optional packages.
 
-__getattr__ = importer(__name__, {"train": ".train"})
+__getattr__, __dir__ = importer(__name__, {"train": ".train"})
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
@@ -14,16 +15,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def importer(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names are in these modules, given from the package
-    (".train") or whole."""
+def importer(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` of a package whose names are in these modules, given from
+    the package (".train") or whole."""
 
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name], package), name)
 
-    return get
+    def names() -> list[str]:
+        own = vars(sys.modules[package])
+        return sorted([*modules, *(name for name in own if name.startswith("__"))])
+
+    return get, names
 
 
 def optional(key: str, package: str, attribute: str, install: str) -> Any:

@@ -13,7 +13,15 @@ MOST = 2**62  # seeds and counts must be below it
 
 
 class ConfigError(ValueError):
-    """A mistake in a setting: the key, and what was expected. One line for the user."""
+    """A mistake in a setting: the key, and what was expected. One line for the user.
+
+    Examples
+    --------
+    >>> from looplab import Config
+    >>> Config.of("task=linaer")
+    Traceback (most recent call last):
+    looplab.conf.mistakes.ConfigError: task cannot be 'linaer'; did you mean 'linear'?
+    """
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(" ".join(f"{key} {problem}".splitlines()))
@@ -21,7 +29,15 @@ class ConfigError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run cannot go on, or a file cannot be used. One line for the user."""
+    """A run cannot go on, or a file cannot be used. One line for the user.
+
+    Examples
+    --------
+    >>> from looplab import load_run
+    >>> load_run("shipped/linear-pairs").errors()  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    looplab.conf.mistakes.RunError: runs/… is not evaluated at step 20,000: evaluate(run) first
+    """
 
 
 class CheckpointError(RuntimeError):

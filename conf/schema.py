@@ -340,7 +340,16 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole run."""
+    """Every setting of a run, in groups; docs/reference.md says what each means.
+
+    Its defaults are the paper's, 500,000 steps: `Config.of` composes those of a scale.
+
+    Examples
+    --------
+    >>> from looplab import Config
+    >>> Config.of("task=linear").training.steps, Config().training.steps
+    (2000, 500000)
+    """
 
     task: TaskConfig = TaskConfig()
     model: ModelConfig = ModelConfig()
@@ -387,9 +396,23 @@ class Config:
 
     @classmethod
     def of(cls, *words: str) -> Config:
-        """The run that `python run.py` would train: `Config.of("task=linear", "seed=1")`.
+        """Compose the run that `python run.py` would train.
 
-        Raises ConfigError, naming the key, for any mistake.
+        Parameters
+        ----------
+        *words : str
+            As those of the command line: `key=value`.
+
+        Raises
+        ------
+        ConfigError
+            For any mistake; it names the key.
+
+        Examples
+        --------
+        >>> from looplab import Config
+        >>> Config.of("task=linear", "seed=1").task.dims
+        5
         """
         from .compose import commands
 

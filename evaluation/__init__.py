@@ -21,4 +21,4 @@ _MODULES = {
 }
 
 
-__getattr__ = importer(__name__, _MODULES)
+__getattr__, __dir__ = importer(__name__, _MODULES)

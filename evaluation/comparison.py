@@ -1,25 +1,28 @@
 """Several runs of one task side by side, on the same prompts, with paired intervals.
 
-result = compare([load_run(a), load_run(b)], EvaluationConfig(), Path("runs"))
+result = compare(["runs/A", "runs/B"], prompts=320)
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
 from looplab.training.run_folder.run import Run
 
 from .bootstrap import Floats
 from .drawing import save_panels
-from .evaluate_run import measured, setting_words
+from .evaluate_run import changed, measured, setting_words
 from .figures import comparison_panels, run_labels, title
 from .kept import Arrays, shown
+from .load import run_of
 from .remarks import remarks, shared
+from .report import Result
 from .results import Evaluation, intervals_by
 
 _OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
@@ -27,22 +30,61 @@ _OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "
 
 
 def compare(
-    runs: Sequence[Run],
-    settings: EvaluationConfig,
-    folder: Path,
+    runs: Sequence[Run | str | PathLike[str]],
+    settings: EvaluationConfig | None = None,
+    folder: str | PathLike[str] = Config.folder,
     device: str = "auto",
     figures: FigureSettings | None = None,
-) -> dict[str, Any]:
+    **changes: Any,
+) -> Result:
     """Evaluate every run on the same prompts and compare the others with the first.
 
     Each is read at `evaluation.loops`, its own b by default, and its evaluation is kept in its
-    folder. Writes into `folder`/compare-<hash>: comparison.json and figures/, as `figures` say,
-    unless they are there; returns the content of comparison.json with its `path`. Each of `runs`
-    has what its evaluation has, a language model `bits_per_byte` at these loops as well;
-    `minus_first` has the errors by examples, or these bits, less the first run's, paired by prompt
-    or block. Raises ConfigError for a run named twice, or runs of different tasks.
+    folder.
+
+    Parameters
+    ----------
+    runs : sequence of Run, str or path
+        Of the same task.
+    folder : str or path
+        Where compare-<hash>/ with comparison.json and figures/ is made.
+    settings, device, figures, **changes
+        As of `evaluate`, the same for all.
+
+    Returns
+    -------
+    dict
+        The content of comparison.json with its `path`. Each of its `runs` has what its evaluation
+        has, a language model `bits_per_byte` at these loops as well; `minus_first` has the errors
+        by examples, or these bits, less the first run's, paired by prompt or block.
+
+    Raises
+    ------
+    ConfigError
+        For a run named twice, runs of different tasks, or a wrong setting.
+
+    Examples
+    --------
+    >>> from looplab import compare
+    >>> result = compare(["shipped/linear", "shipped/linear-standard"], prompts=16, resamples=20)
+    >>> len(result["runs"])
+    2
     """
-    _check(runs)
+    members, settings = [*map(run_of, runs)], settings or EvaluationConfig()
+    _check(members)
+    for run in members:
+        settings = changed(settings, changes, run.config)
+    return _compare(members, settings, Path(folder), device, figures)
+
+
+def _compare(
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    folder: Path,
+    device: str,
+    figures: FigureSettings | None,
+) -> Result:
+    """Compare runs of one task."""
     found = [measured(run, settings, device) for run in runs]
     entries, intervals = dict[str, Any](), intervals_by(settings)
     (first, of_first), figures = found[0], figures or FigureSettings()
@@ -73,7 +115,7 @@ def compare(
         return save_panels(place / "figures", panels, figures, title(result), result["remarks"])
 
     shown(place / "comparison.json", "comparison", content, make)
-    return {**result, "path": str(place)}
+    return Result({**result, "path": str(place)})
 
 
 def _bits(evaluation: Evaluation, arrays: Arrays) -> Floats:

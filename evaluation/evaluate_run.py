@@ -3,22 +3,30 @@ was asked for last in evaluation.json, evaluation.npz and figures/."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from looplab.conf.build import build
+from looplab.conf.checks.config import check_config
 from looplab.conf.command import as_word
-from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
 from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import trained_loops
+from looplab.training.logging import Trackers, check_trackers
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status_of
 
 from .drawing import save_panels
 from .figures import FORMAT, evaluation_panels, title, training_panels
 from .kept import Arrays, arrays_of, found, kept, shown
+from .load import run_of
 from .measure import (
     Measure,
     baseline_names,
@@ -28,6 +36,7 @@ from .measure import (
     weights_digest,
 )
 from .remarks import remarks
+from .report import Result
 from .results import Evaluation, by_examples, intervals_by, summary
 from .style import kind_of
 from .text.measure import digests, measure_language
@@ -36,22 +45,51 @@ KIND = "evaluation"
 
 
 def evaluate(
-    run: Run,
+    run: Run | str | PathLike[str],
     settings: EvaluationConfig | None = None,
     device: str = "auto",
     figures: FigureSettings | None = None,
-) -> Evaluation:
-    """Errors of a run's model and of the solvers on the evaluation prompts, and on the shifted
-    inputs that `settings` name, drawn as `figures` say; without `settings` or `figures`, those of
-    the run's configuration.
+    **changes: Any,
+) -> Result:
+    """Measure the errors of a run's model and of the solvers on the evaluation prompts.
 
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
     there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
     are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
-    evaluated while it is trained.
+    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too.
+
+    Parameters
+    ----------
+    run : Run, str or path
+    settings : EvaluationConfig, optional
+        Those of the run's configuration, where not given; so with `figures`.
+    device : str
+        auto, cpu, cuda, cuda:1 or mps.
+    figures : FigureSettings, optional
+    **changes
+        Single settings by name, as docs/reference.md has them under `evaluation`.
+
+    Returns
+    -------
+    dict
+        The content of evaluation.json.
+
+    Raises
+    ------
+    ConfigError
+        For a setting that there is not, or a value that it cannot have.
+
+    Examples
+    --------
+    >>> from looplab import evaluate
+    >>> result = evaluate("shipped/linear", prompts=16, resamples=20)
+    >>> len(result["by_examples"]["model"]["mean"])
+    21
     """
-    result, arrays = measured(run, settings or run.config.evaluation, device)
-    figures = figures or run.config.figures
+    run = run_of(run)
+    settings = changed(settings or run.config.evaluation, changes, run.config)
+    content, arrays = measured(run, settings, device)
+    result, figures = Result(content), figures or run.config.figures
     result["remarks"] = remarks(run)
 
     def make() -> Iterator[Path]:
@@ -63,12 +101,43 @@ def evaluate(
                 *evaluation_panels(result),
                 *training_panels(logged(run), kind_of(run.config.model)),
             ]
-            yield from save_panels(
+            files = save_panels(
                 run.path / "figures", panels, figures, title(result), result["remarks"]
             )
+            yield from files
+            _track(run, result, [file for file in files if file.suffix == ".png"])
 
     shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
     return result
+
+
+def changed(
+    settings: EvaluationConfig, changes: dict[str, Any], config: Config
+) -> EvaluationConfig:
+    """The settings with these changes, by name. Raises ConfigError where a run of this
+    configuration cannot be evaluated so."""
+    if not changes:
+        return settings
+    settings = build(EvaluationConfig, {**vars(settings), **changes}, "evaluation.")
+    check_config(replace(config, evaluation=settings))
+    return settings
+
+
+def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
+    """Bring the evaluation of a training that has ended to its trackers: the errors at the largest
+    k, that after b loops (of a text bits per byte), and the pictures; or print what keeps them from
+    it."""
+    if status_of(run.path)["state"] not in ("finished", STOPPED_EARLY):  # nor has a snapshot
+        return
+    bands = {name: band for name, band in result["by_examples"].items() if name != "k"}
+    values = {f"evaluation/{name}": band["mean"][-1] for name, band in bands.items()}
+    try:
+        check_trackers(run.config)
+        trackers = Trackers(run.config, run.path, run.step)
+        trackers.log(run.step, values | {"evaluation/error": one_number(result)}, pictures)
+        trackers.close()
+    except (ConfigError, RunError) as problem:
+        print(f"{run.path}: its evaluation is not tracked: {problem}", flush=True)
 
 
 def measured(

@@ -37,23 +37,57 @@ class LoadedModel:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    """A run with the weights of its newest undamaged checkpoint, on the CPU, in eval mode; a path
-    such as `shipped/linear` names a model that comes with the project (conf/saved.py).
+    """Load a run with the weights of its newest undamaged checkpoint, on the CPU, in eval mode.
 
-    Raises ConfigError for a folder that is no run, RunError if it has no readable checkpoint, or
-    one that does not fit its configuration.
+    Parameters
+    ----------
+    path : str or path
+        A run folder, or a model that comes with the project, as `shipped/linear`.
+
+    Raises
+    ------
+    ConfigError
+        For a folder that is no run.
+    RunError
+        For one without a readable checkpoint, or with one that does not fit its configuration.
+
+    Examples
+    --------
+    >>> from looplab import load_run
+    >>> load_run("shipped/linear").config.task.dims
+    10
     """
     loaded = load_model(path)
     task = task_in(loaded.path, loaded.config)
     return Run(loaded.path, loaded.config, task, loaded.model, loaded.step)
 
 
-def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
-    """A run as `load_run` has it, or from the Hugging Face hub: `user/name` of no folder here is
-    downloaded once, by `huggingface_hub.snapshot_download` with these `options` (`revision`, …).
+def run_of(run: Run | str | PathLike[str]) -> Run:
+    """The run itself, or that of a path; raises as `load_run`."""
+    return run if isinstance(run, Run) else load_run(run)
 
-    Raises ConfigError where the hub has no such model or cannot be reached, and where the package
-    huggingface_hub is not installed; else as `load_run`.
+
+def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
+    """Load a run as `load_run` does, or from the Hugging Face hub.
+
+    Parameters
+    ----------
+    name : str or path
+        A run folder; else `user/name` of the hub, which is downloaded once.
+    **options
+        Of `huggingface_hub.snapshot_download`, as `revision`.
+
+    Raises
+    ------
+    ConfigError
+        Where the hub has no such model or cannot be reached, and where the package huggingface_hub
+        is not installed; else as `load_run`.
+
+    Examples
+    --------
+    >>> from looplab import from_pretrained
+    >>> from_pretrained("shipped/linear").task.name
+    'linear'
     """
     path = unpacked(name)
     if not path.exists():

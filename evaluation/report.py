@@ -15,6 +15,22 @@ from .tables import Part, Table, document
 from .text.results import LanguageResult
 
 
+class Result(dict[str, Any]):
+    """The plain dict of evaluation.json or comparison.json, shown as its table of errors."""
+
+    def __repr__(self) -> str:
+        return document([self._table()])
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        head, *rows = self._table().cells()
+        return DataFrame(rows, columns=head).to_html(index=False)
+
+    def _table(self) -> Table:
+        return _compared(self)[0] if "runs" in self else error_table(self)
+
+
 def report(result: Evaluation, form: TableFormat = "text") -> str:
     """A whole evaluation in a few short tables."""
     sections: list[Sequence[Part]] = [
@@ -49,6 +65,12 @@ def error_table(result: Evaluation) -> Table:
 def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least. Language models have bits per byte in place of the last error."""
+    table, title = _compared(result)
+    return document([f"{title}, {result['prompts']} prompts", table, *result["remarks"]], form)
+
+
+def _compared(result: Mapping[str, Any]) -> tuple[Table, str]:
+    """The table of a comparison, and what its errors are."""
     labels, is_text, runs = run_labels(result), result["error"] == NATS, result["runs"]
     part, digits = next(iter(runs.values()))["by_examples"], 4 if is_text else 3
     title, compared, average = result["error"], f"at k = {part['k'][-1]}", "mean over k"
@@ -67,8 +89,7 @@ def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> s
         cells = [*[""] * 4, _mean(part[name], digits)] if is_text else _last(part[name])
         rows.append([label, *cells])
     head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
-    parts = [f"{title}, {result['prompts']} prompts", Table(head, rows), *result["remarks"]]
-    return document(parts, form)
+    return Table(head, rows), title
 
 
 def handful(result: Evaluation) -> list[int]:

@@ -24,11 +24,10 @@ from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work
 from looplab.training.run_folder.run import run_folder
-from looplab.training.run_folder.status import status_of
+from looplab.training.run_folder.status import one_number, status_of
 from looplab.training.step import Trainer
 
 from .definition import Member
-from .runs_table import one_number
 
 _STEPS = 5
 

@@ -25,7 +25,7 @@ from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.status import last_record, runs_in, status_of
+from looplab.training.run_folder.status import last_record, one_number, runs_in, status_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,16 +56,35 @@ Row = dict[str, Any]
 def runs_table(
     runs: str | Path | Sequence[str | Path] = "runs", errors: Literal["", "by_k", "by_loop"] = ""
 ) -> DataFrame:
-    """A pandas table with a row for each run in a folder, and in the folders in it, or for each of
-    several run folders.
+    """Make a table of runs.
 
-    Columns: `path`, `name`, `task`, `model` (its family, or way to loop), `seed`, `state`, `step`,
-    `steps`, `left` (seconds that it still takes), `loss` (the last that was logged), `error` (of
-    the last query at b loops, of a language model bits per byte), `remarks` (what its error must be
-    read with; why it cannot be read), `written` (seconds since 1970), then the settings in which
-    any of the runs differs from the defaults. With `errors` there is a row for each run and number
-    of examples, or loop, that was evaluated, with the columns `k` or `loop`, `mean`, `low` and
-    `high` of the model's errors at b loops. Raises ConfigError where there is no such folder.
+    Parameters
+    ----------
+    runs : str or path, or sequence of them
+        A folder with runs, also in the folders in it; or single run folders.
+    errors : {"", "by_k", "by_loop"}
+        A row for each run, or for each run and number of examples, or loop, that was evaluated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: `path`, `name`, `task`, `model` (its family, or way to loop), `seed`, `state`,
+        `step`, `steps`, `left` (seconds that it still takes), `loss` (the last that was logged),
+        `error` (of the last query at b loops, of a language model bits per byte), `remarks` (what
+        its error must be read with; why it cannot be read), `written` (seconds since 1970), with
+        `errors` also `k` or `loop`, `mean`, `low` and `high` of the model's errors at b loops; then
+        the settings in which any of the runs differs from the defaults.
+
+    Raises
+    ------
+    ConfigError
+        Where there is no such folder.
+
+    Examples
+    --------
+    >>> from looplab import load_run, runs_table
+    >>> runs_table([load_run("shipped/linear").path]).loc[0, "task"]
+    'linear'
     """
     from pandas import DataFrame
 
@@ -134,19 +153,6 @@ def _row(path: Path) -> Row:
         "settings": settings,
         "evaluation": evaluation,
     }
-
-
-def one_number(evaluation: Mapping[str, Any]) -> Any:
-    """The content of evaluation.json gives the error of the last query after b loops, over the
-    task's divisor; of a language model the bits per byte of its held-out text after b loops.
-
-    None where that is not finite. Raises KeyError, IndexError or TypeError for a content of another
-    form.
-    """
-    if "language" in evaluation:
-        held_out = evaluation["language"]["texts"]["held_out"]
-        return held_out["bits_per_byte"]["mean"][evaluation["b"] - 1]
-    return evaluation["by_examples"]["model_at_b"]["mean"][-1]
 
 
 def duration(seconds: float | None) -> str:

@@ -1,15 +1,18 @@
 """In-context learning with looped transformers: train, evaluate and look inside.
 
-from looplab import Config, evaluate, train
+from looplab import Config, evaluate, plot, train
 
 run = train(Config.of("task=sparse_linear", "seed=1"))
 evaluate(run)
+plot(run)
 
 The modules are looplab.tasks, looplab.models, looplab.training and so on: in a checkout these are
 the folders beside this one, in an installed package those within it.
 """
 
 import os
+
+__version__ = "0.1.0"  # pyproject.toml reads it here
 
 if not os.path.isdir(os.path.join(__path__[0], "models")):
     __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
@@ -24,18 +27,21 @@ if TYPE_CHECKING:
     from .evaluation.comparison import compare
     from .evaluation.evaluate_run import evaluate
     from .evaluation.load import from_pretrained, load_run
+    from .evaluation.plotting import plot
     from .experiments.runs_table import runs_table
     from .models import Model
     from .models.loops.make import register_loop
     from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
     from .probing.targets import register_target
     from .tasks import Prompts, Task, register_shift, register_task
-    from .training import Run, train
+    from .training import Callback, EarlyStopping, Run, train
     from .training.run_folder.checkpoint import snapshots_of
 
 _MODULES = {
+    "Callback": ".training",
     "Config": ".conf.schema",
     "ConfigError": ".conf.mistakes",
+    "EarlyStopping": ".training",
     "LoopedClassifier": ".openml_eval.estimators",
     "LoopedRegressor": ".openml_eval.estimators",
     "Model": ".models",
@@ -47,6 +53,7 @@ _MODULES = {
     "evaluate": ".evaluation.evaluate_run",
     "from_pretrained": ".evaluation.load",
     "load_run": ".evaluation.load",
+    "plot": ".evaluation.plotting",
     "register_baseline": ".evaluation.baselines",
     "register_loop": ".models.loops.make",
     "register_shift": ".tasks",
@@ -58,11 +65,11 @@ _MODULES = {
 }
 
 __all__ = [
-    "Config", "ConfigError", "LoopedClassifier", "LoopedRegressor", "Model", "Prompts", "Run",
-    "RunError", "Task", "compare", "evaluate", "from_pretrained", "load_run", "register_baseline",
-    "register_loop", "register_shift", "register_target", "register_task", "runs_table",
-    "snapshots_of", "train",
+    "Callback", "Config", "ConfigError", "EarlyStopping", "LoopedClassifier", "LoopedRegressor",
+    "Model", "Prompts", "Run", "RunError", "Task", "compare", "evaluate", "from_pretrained",
+    "load_run", "plot", "register_baseline", "register_loop", "register_shift", "register_target",
+    "register_task", "runs_table", "snapshots_of", "train",
 ]  # fmt: skip
 
 
-__getattr__ = importer(__name__, _MODULES)
+__getattr__, __dir__ = importer(__name__, _MODULES)

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from looplab import __version__
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
 from looplab.conf.command import answered
@@ -18,6 +19,9 @@ def main(words: list[str]) -> int:
     from looplab.evaluation.text import command as text
     from looplab.experiments import command as experiments
 
+    if "--version" in words:
+        print(f"looplab {__version__}")
+        return 0
     if "action=list" in words:
         from looplab.experiments import runs_table  # with NumPy, which takes a while
 

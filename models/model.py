@@ -29,8 +29,21 @@ class Model(nn.Module):
     """A transformer on the pairs of a prompt, two tokens each, whose prediction i is read at x_i;
     or on the tokens of a text, where logits of the next token are read at each (readers.py).
 
-    Weights are sampled from `generator` (seed 0 where none is given), on the CPU; with `empty`
-    there are none, but shapes alone.
+    Parameters
+    ----------
+    spec : ModelSpec
+        Its shape.
+    generator : torch.Generator, optional
+        Weights are sampled from it, on the CPU; seed 0 where none is given.
+    empty : bool
+        Whether there are no weights, but shapes alone.
+
+    Examples
+    --------
+    >>> from looplab import Model
+    >>> from looplab.models import ModelSpec
+    >>> Model(ModelSpec(dims=3, n_embd=16, n_head=2)).backbone_parameters()
+    3312
     """
 
     def __init__(
@@ -72,15 +85,45 @@ class Model(nn.Module):
         queries: Queries | None = None,
         stop_at: float = 0.0,
     ) -> Tensor:
-        """Predictions of the last `window` of `loops` loops, newest last: [window, B, n] (and one
-        more axis of logits for a classifier and for a text); with queries the predictions at these
-        instead, [window, B, m].
+        """Predict the outputs of prompts: `model(prompts, loops)` (arXiv 2311.12424, section 4).
 
-        Gradients reach back through the last `grad_loops` loops (the window, where not given); the
-        loops before them save no activations, and end early once the median prompt's state has
-        changed over a loop by at most `stop_at` of its norm, if that is not 0. `scale_loops` is the
-        R of residual scaling (the loops that the model is trained with, where not given). Raises
-        ValueError for counts that do not fit together and queries that do not fit the prompts.
+        Parameters
+        ----------
+        prompts : Prompts
+            xs [B, n, d] and ys [B, n], or tokens of a text.
+        loops : int
+            How many are made, also more than in training; of a standard model its layers.
+        window : int
+            The predictions of how many of the last loops are returned.
+        grad_loops : int, optional
+            Gradients reach back through so many of the last loops (the window, where not given);
+            the loops before them save no activations.
+        scale_loops : int, optional
+            The R of residual scaling; the loops of training, where not given.
+        queries : Queries, optional
+            Queries [B, m, d] to be answered in place of the prompts' own.
+        stop_at : float
+            The loops without gradients end once the median prompt's state has changed over a loop
+            by at most this fraction of its norm; 0: never.
+
+        Returns
+        -------
+        Tensor
+            [window, B, n], newest loop last, or [window, B, m] with queries; one more axis of
+            logits for a classifier and for a text.
+
+        Raises
+        ------
+        ValueError
+            For counts that do not fit together, and queries that do not fit the prompts.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from looplab import Prompts, load_run
+        >>> run = load_run("shipped/linear")
+        >>> run.model(Prompts(torch.ones(4, 11, 10), torch.ones(4, 11)), loops=5, window=2).shape
+        torch.Size([2, 4, 11])
         """
         grad_loops = window if grad_loops is None else grad_loops
         self._check(prompts, loops, window, grad_loops)
@@ -107,11 +150,29 @@ class Model(nn.Module):
         *,
         scale_loops: int | None = None,
     ) -> Iterator[tuple[LoopState, Tensor]]:
-        """State and predictions [B, n] from index 0, the read-in, then loop by loop (layer by layer
-        for a standard model). Without gradients; earlier loops are not stored.
+        """Give the state and the predictions loop by loop, or layer by layer, without gradients.
 
-        The state's tokens are the prompt's 2n and, with queries, the m queries: then the
-        predictions are those of the queries, [B, m]. `scale_loops` and errors as in `forward`.
+        Parameters
+        ----------
+        prompts, loops, queries, scale_loops
+            As of `forward`, and the same errors.
+
+        Yields
+        ------
+        state : LoopState
+            At index 0 the read-in, then after each loop; earlier ones are not stored. Its tokens
+            are the prompt's 2n and, with queries, the m queries.
+        predictions : Tensor
+            [B, n], or with queries [B, m].
+
+        Examples
+        --------
+        >>> import torch
+        >>> from looplab import Prompts, load_run
+        >>> prompts = Prompts(torch.ones(4, 11, 10), torch.ones(4, 11))
+        >>> *_, (state, predictions) = load_run("shipped/linear").model.unroll(prompts, loops=5)
+        >>> state.stream.shape, predictions.shape
+        (torch.Size([4, 22, 64]), torch.Size([4, 11]))
         """
         self._check(prompts, loops, 1, 1)
         device = prompts.xs.device

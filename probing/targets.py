@@ -44,7 +44,18 @@ class Target(ABC):
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
-    """Class decorator: register a target under a name."""
+    """Class decorator: register a target under a name that `targets=` of probing takes.
+
+    Examples
+    --------
+    >>> from looplab import register_target
+    >>> from looplab.probing.targets import Target
+    >>> @register_target("sums")
+    ... class Sums(Target):
+    ...     label = "Σ x"
+    ...     def compute(self, prompts, parameters, task):  # [B, lengths, d]
+    ...         return prompts.xs.double().cumsum(1)
+    """
 
     def add(cls: _AnyTarget) -> _AnyTarget:
         cls.name = name

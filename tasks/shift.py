@@ -215,6 +215,13 @@ SHIFTS: dict[str, Shift] = {
 
 
 def register_shift(name: str, shift: Shift) -> None:
-    """Register a shift under a name that `evaluation.shifts` takes."""
+    """Register a shift under a name that `evaluation.shifts` takes.
+
+    Examples
+    --------
+    >>> from looplab import register_shift
+    >>> from looplab.tasks.shift import ScaledInputs
+    >>> register_shift("scaled_x_5", ScaledInputs("x · 5", 5))
+    """
     SHIFTS[name] = shift
     add_name("evaluation.shifts", name)

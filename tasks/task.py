@@ -32,11 +32,27 @@ _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
 
 @dataclass(frozen=True)
 class Prompts:
-    """Inputs `xs` of shape [B, n, d] and their outputs `ys` of shape [B, n]; or tokens of a text,
-    both [B, n], the outputs being the tokens after the inputs.
+    """A batch of prompts, each of which poses n questions at once: y_i is to be predicted from x_i
+    and the i pairs before it.
 
-    A prompt of n pairs poses n questions at once: y_i is to be predicted from x_i and the i pairs
-    before it. Raises ValueError where the shapes do not fit together.
+    Parameters
+    ----------
+    xs : Tensor
+        Inputs [B, n, d], or int64 tokens of a text [B, n].
+    ys : Tensor
+        Their outputs [B, n], or the tokens after those.
+
+    Raises
+    ------
+    ValueError
+        Where the shapes do not fit together.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from looplab import Prompts
+    >>> len(Prompts(torch.zeros(4, 11, 10), torch.zeros(4, 11))[:2])
+    2
     """
 
     xs: Tensor
@@ -66,9 +82,23 @@ class Task(ABC):
     """A function class over inputs of `dims` dimensions.
 
     A subclass adds its settings as fields, samples its parameters (`parameters`) and maps inputs to
-    outputs (`outputs`). With `distinct_prompts` = N > 0 there are only N prompts: prompt j has the
-    same numbers whenever it is sampled. With `distinct_functions` = N > 0 there are only N
-    functions, each as likely, and endless prompts of them.
+    outputs (`outputs`); `register_task` has one.
+
+    Parameters
+    ----------
+    dims : int
+        Dimensions d of x.
+    distinct_prompts : int
+        If not 0, there are only so many prompts, each of the same numbers whenever it is sampled.
+    distinct_functions : int
+        If not 0, there are only so many functions, each as likely, and endless prompts of them.
+
+    Examples
+    --------
+    >>> from looplab import load_run
+    >>> task = load_run("shipped/linear").task
+    >>> task.name, task.dims, task.loss
+    ('linear', 10, 'squared_error')
     """
 
     dims: int
@@ -147,9 +177,29 @@ class Task(ABC):
     def sample(
         self, generator: Generator, batch: int, points: int, dims: int | None = None
     ) -> Prompts:
-        """Sample `batch` prompts of `points` pairs on the generator's device.
+        """Sample prompts on the generator's device.
 
-        Only the first `dims` dimensions are visible: the others are zero in x and do not affect y.
+        Parameters
+        ----------
+        generator : torch.Generator
+            The same seed gives the same prompts.
+        batch, points : int
+            B prompts of n pairs.
+        dims : int, optional
+            Only so many dimensions are visible: the others are zero in x and do not affect y.
+
+        Returns
+        -------
+        Prompts
+            xs [B, n, d], ys [B, n].
+
+        Examples
+        --------
+        >>> import torch
+        >>> from looplab import load_run
+        >>> task = load_run("shipped/linear").task
+        >>> task.sample(torch.Generator().manual_seed(0), batch=4, points=11).xs.shape
+        torch.Size([4, 11, 10])
         """
         return self.draw(generator, batch, points, dims)[0]
 
@@ -194,7 +244,23 @@ class Task(ABC):
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
-    """Class decorator: register a task under a name, with its fields as settings."""
+    """Class decorator: register a task under a name, with its fields as settings. Raises TypeError
+    for a field without a default.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from looplab import Task, register_task
+    >>> @register_task("sines")
+    ... @dataclass(frozen=True)
+    ... class Sines(Task):
+    ...     frequency: float = 2.0
+    ...     divisor = property(lambda self: self.dims / 2)  # the variance of y
+    ...     def parameters(self, random, dims):
+    ...         return random.normal(self.dims)
+    ...     def outputs(self, xs, amplitudes):  # [B, n, d], [B, d] to [B, n]
+    ...         return (xs.mul(self.frequency).sin() * amplitudes[:, None]).sum(2)
+    """
 
     def add(cls: _AnyTask) -> _AnyTask:
         cls.name = name

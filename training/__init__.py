@@ -7,14 +7,19 @@ from looplab.conf.lazy import importer
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:
+    from .callbacks import Callback, EarlyStopping
     from .loop import train
     from .reference.imported import import_checkpoint
     from .run_folder.run import Run, RunError
     from .signals import Interrupted
 
-__all__ = ["Interrupted", "Run", "RunError", "import_checkpoint", "train"]
+__all__ = [
+    "Callback", "EarlyStopping", "Interrupted", "Run", "RunError", "import_checkpoint", "train",
+]  # fmt: skip
 
 _MODULES = {
+    "Callback": ".callbacks",
+    "EarlyStopping": ".callbacks",
     "Interrupted": ".signals",
     "Run": ".run_folder.run",
     "RunError": ".run_folder.run",
@@ -22,4 +27,4 @@ _MODULES = {
     "train": ".loop",
 }
 
-__getattr__ = importer(__name__, _MODULES)
+__getattr__, __dir__ = importer(__name__, _MODULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -95,26 +96,58 @@ def _start_wandb(config: Config, folder: Path) -> Any:
         ) from None
 
 
-class RunLog:
-    """Writes one record per log interval to metrics.jsonl, and to the programs that show a run's
-    metrics while it trains, if a configuration asks for them: Weights & Biases, and TensorBoard
-    (`tensorboard --logdir runs`). They begin at `step`: what a training that was killed wrote of
-    later steps is dropped."""
+class Trackers:
+    """The programs that show a run's metrics, if its configuration asks for them: Weights & Biases,
+    and TensorBoard (`tensorboard --logdir runs`). They begin at `step`: what a training that was
+    killed wrote of later steps is dropped."""
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
-        self.metrics = Metrics(folder / "metrics.jsonl")
-        self.metrics.keep_until(step)
         self._wandb: Any = _start_wandb(config, folder)
         self._board: Any = None
         if config.tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def log(self, step: int, values: Mapping[str, Any], pictures: Sequence[Path] = ()) -> None:
+        """Log values and PNG files of a step, the latter by their names."""
+        if self._wandb is not None:
+            import wandb
+
+            images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in pictures}
+            self._wandb.log({**values, **images}, step=step)
+        if self._board is not None:
+            for name, value in values.items():
+                is_number = isinstance(value, int | float) and math.isfinite(value)
+                if name != "step" and is_number:
+                    self._board.add_scalar(name, value, step)
+            for path in pictures:
+                from matplotlib.image import imread
+
+                name = f"figures/{path.stem}"
+                self._board.add_image(name, imread(path), step, dataformats="HWC")
+            self._board.flush()
+
+    def close(self) -> None:
+        """End the logs."""
+        if self._wandb is not None:
+            self._wandb.finish()
+        if self._board is not None:
+            self._board.close()
+
+
+class RunLog:
+    """Writes one record per log interval to metrics.jsonl and the trackers, from `step` on."""
+
+    def __init__(self, config: Config, folder: Path, step: int) -> None:
+        self.metrics = Metrics(folder / "metrics.jsonl")
+        self.metrics.keep_until(step)
+        self._trackers = Trackers(config, folder, step)
         self.last = time.monotonic(), step
 
-    def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> None:
-        """Log the totals since the last record, the stage, and the processor seconds that training
-        has taken so far."""
+    def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> dict[str, Any]:
+        """Log and return the totals since the last record, the stage, and the processor seconds
+        that training has taken so far."""
         last_time, last_step = self.last
         self.last = time.monotonic(), step
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
@@ -122,21 +155,12 @@ class RunLog:
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
         values["cpu_seconds"] = cpu_seconds
         self.metrics.add(values)
-        if self._wandb is not None:
-            self._wandb.log(values, step=step)
-        if self._board is not None:
-            for name, value in values.items():
-                is_number = isinstance(value, int | float) and math.isfinite(value)
-                if name != "step" and is_number:
-                    self._board.add_scalar(name, value, step)
-            self._board.flush()
+        self._trackers.log(step, values)
+        return values
 
     def close(self) -> None:
         """End the logs of trackers."""
-        if self._wandb is not None:
-            self._wandb.finish()
-        if self._board is not None:
-            self._board.close()
+        self._trackers.close()
 
 
 class Screen:

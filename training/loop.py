@@ -1,7 +1,7 @@
 """The training loop: `train` makes the steps of a run, from its last checkpoint to its last step.
 One step is `Trainer.update` (step.py).
 
-run = train(Config(task=TaskConfig("linear", dims=3, points=7)))     # or the finished run
+run = train(Config.of("task=linear"))                               # or the finished run
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from looplab.conf.checks.config import check_config
-from looplab.conf.mistakes import EndedElsewhere, RunError, out_of_memory
-from looplab.conf.schema import Config
+from looplab.conf.mistakes import ConfigError, EndedElsewhere, RunError, out_of_memory
+from looplab.conf.schema import Config, TaskConfig, TrainingConfig
 from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
+from .callbacks import Callback
 from .device import place
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
@@ -30,30 +31,65 @@ from .processes import Processes, joined
 from .resume import restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint
 from .run_folder.files import write_bytes
+from .run_folder.metrics import Metrics
 from .run_folder.run import Run, run_folder
+from .run_folder.status import STOPPED_EARLY
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
 from .validation import evaluation_prompts, validate
 
 
-def train(config: Config, again: bool = False) -> Run:
+def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = ()) -> Run:
     """Train in the run folder of the configuration, or go on from its last checkpoint.
-
-    A finished run is returned without training. With `again` an existing folder is renamed and
-    training starts again, except for an unfinished training by today's code that has its snapshots
-    so far, which goes on, to the same end. Raises ConfigError for a mistake in the configuration
-    (before anything is written), Interrupted at Ctrl-C or SIGTERM (everything is saved),
-    HeldElsewhere where another process holds the folder, RunError where the disk is full, and
-    Diverged, which is one, for a loss or gradient that is not finite.
 
     Under torchrun all its processes call this and train the run together (processes.py): the first
     writes, each returns the run.
+
+    Parameters
+    ----------
+    config : Config
+        Every setting; `Config.of("task=linear")` is what the command line trains.
+    again : bool
+        Rename an existing folder and start again, except for an unfinished training by today's code
+        that has its snapshots so far, which goes on, to the same end.
+    callbacks : sequence of Callback
+        What is called with each record of the log, and may end the training early.
+
+    Returns
+    -------
+    Run
+        With its model in eval mode; a finished one is returned without training.
+
+    Raises
+    ------
+    ConfigError
+        For a mistake in the configuration, before anything is written.
+    Interrupted
+        At Ctrl-C or SIGTERM; everything is saved.
+    RunError
+        Where another process holds the folder (HeldElsewhere), the disk is full, or a loss or
+        gradient is not finite (Diverged).
+
+    Examples
+    --------
+    >>> from looplab import Config, train
+    >>> small = ["task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2"]
+    >>> run = train(Config.of("task=linear", "training.steps=2", *small))  # doctest: +ELLIPSIS
+    runs/linear-looped-seed0-...
+    >>> run.step
+    2
     """
+    if not config.scale and (config.task, config.training) == (TaskConfig(), TrainingConfig()):
+        problem = "has the paper's 500,000 steps, and may not be meant: Config.of('task=linear') is"
+        raise ConfigError("config", f"{problem} small, Config.of('scale=paper') the paper's")
     with joined(config) as processes:
-        session = Session(config, processes, again)
+        session = Session(config, processes, again, callbacks)
         with held(session, again):
             if session.begin():
                 _make_steps(session)
+        if session.stopped and session.writes:
+            steps = f"step {session.step:,} of {config.training.steps:,}"
+            print(f"{session.folder.path}: stopped early at {steps}", flush=True)
         return session.run()
 
 
@@ -63,7 +99,7 @@ def _make_steps(session: Session) -> None:
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.clock.start()
     with deferred_signals() as signals, screen, memory_errors(session.folder.path):
-        while session.step < training.steps:
+        while session.step < training.steps and not session.stopped:
             trainer.update(session.step)
             session.step += 1
             screen.tick()
@@ -85,9 +121,18 @@ class Session:
     """
 
     def __init__(
-        self, config: Config, processes: Processes | None = None, again: bool = False
+        self,
+        config: Config,
+        processes: Processes | None = None,
+        again: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         check_config(config)
+        self.callbacks, self.stopped = callbacks, False
+        for each in callbacks:
+            if config.evaluation.every is None and type(each).stops is not Callback.stops:
+                problem = f"must be given: {type(each).__name__} reads the errors that it logs"
+                raise ConfigError("evaluation.every", problem)
         self.processes, self.writes = processes, processes is None or processes.rank == 0
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
@@ -133,6 +178,11 @@ class Session:
         its log."""
         if self.step == self.config.training.steps:
             return False
+        self.stopped = self._stops()
+        if self.stopped:
+            if self.writes:
+                self._write_status(STOPPED_EARLY)
+            return False
         if self.writes:
             print_description(
                 self.folder.path, self.config, self.trainer, self.placement.why, self.step
@@ -159,29 +209,56 @@ class Session:
 
     def record(self, save: bool, pause: bool) -> Totals:
         """Log and return the totals since the last record, with the error on the evaluation's
-        prompts if it is due; keep a snapshot if one is asked for, and `save` a checkpoint. `pause`:
-        training ends here, for now. Raises Diverged where a loss or gradient was not finite."""
-        totals = self.trainer.fetch()
+        prompts if it is due; keep a snapshot if one is asked for, and `save` a checkpoint, also
+        where a callback ends the training. `pause`: it ends here, for now. Raises Diverged where a
+        loss or gradient was not finite."""
+        totals, done = self.trainer.fetch(), self.step == self.config.training.steps
         if totals.bad_step is not None:
             raise self._diverged(totals.bad_step)
+        if self.log is not None:  # else another process writes
+            self._log(self.log, totals)
+        self.stopped = not done and self._validates_now() and self._stops()
         is_snapshot = self.step in self.config.training.snapshots
+        save = save or self.stopped
         state = self.trainer.state() if save or is_snapshot else {}
-        if self.log is None:  # another process writes
+        if self.log is None:
             return totals
-        if self._validates_now():
-            stage = self.trainer.curriculum(self.step - 1)
-            if self.config.loops.sampling != "none":  # else errors would follow the draws
-                stage = replace(stage, loops=self.config.loops.b)
-            totals.others.update(validate(self.trainer, self.prompts, stage))
-        cpu_seconds = self.clock.read()["cpu_seconds"]
-        self.log.write(self.step, totals, self.trainer.curriculum(self.step - 1), cpu_seconds)
         if is_snapshot:
             keep_snapshot(self.folder.path, self.step, state)
         if save:
             save_checkpoint(self.folder.checkpoints, self.step, state)
-            done = self.step == self.config.training.steps
-            self._write_status("finished" if done else "interrupted" if pause else "running")
+            paused = STOPPED_EARLY if self.stopped else "interrupted" if pause else "running"
+            self._write_status("finished" if done else paused)
         return totals
+
+    def _log(self, log: RunLog, totals: Totals) -> None:
+        """Write a record, with the error if it is due, and show it to the callbacks."""
+        stage, errors = self.trainer.curriculum(self.step - 1), dict[str, float]()
+        if self._validates_now():
+            drawn = self.config.loops.sampling != "none"  # else errors would follow the draws
+            at = replace(stage, loops=self.config.loops.b) if drawn else stage
+            errors = validate(self.trainer, self.prompts, at)
+        totals.others.update(errors)
+        record = log.write(self.step, totals, stage, self.clock.read()["cpu_seconds"])
+        for callback in self.callbacks:
+            callback.on_log(self.step, {**record})
+            if errors:
+                callback.on_evaluate(self.step, {**errors})
+
+    def _stops(self) -> bool:
+        """Says whether a callback ends the training here, by the errors of the log so far; the
+        same in every process."""
+        if not self.callbacks:
+            return False
+        records, _ = Metrics(self.folder.metrics).read()
+        errors = [
+            record[name]
+            for record in records
+            for name in ("error", "bits_per_byte")
+            if name in record and record["step"] <= self.step
+        ]
+        stops = self.writes and any(each.stops(errors) for each in self.callbacks)
+        return bool(self.signal([int(stops)]))
 
     def run(self) -> Run:
         """The run at its current step, its model in eval mode with the weights for evaluation."""

@@ -21,8 +21,9 @@ _PARTS = 500  # of a training, each with the cost of its middle step
 
 
 def on_terminal() -> bool:
-    """Return whether stderr is a terminal."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    """Return whether stderr can draw a bar anew: a terminal, or a notebook's output."""
+    in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
+    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
 class Progress(tqdm):  # type: ignore[type-arg]

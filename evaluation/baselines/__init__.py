@@ -83,7 +83,15 @@ _Registered = TypeVar("_Registered", bound=Solver)
 
 def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Registered]:
     """Function decorator: register a solver under a name for `evaluation.baselines`; its label in
-    tables and pictures is the name unless `label` is given."""
+    tables and pictures is the name unless `label` is given.
+
+    Examples
+    --------
+    >>> from looplab import register_baseline
+    >>> @register_baseline("zero")
+    ... def zero(xs, ys, queries):  # [B, n, d], [B, n], [B, n, d] to predictions [B, n]
+    ...     return 0 * ys
+    """
 
     def add(solve: _Registered) -> _Registered:
         _SOLVERS[name] = {label or name.replace("_", " "): solve}

@@ -17,7 +17,17 @@ _AnyLoop = TypeVar("_AnyLoop", bound=type[Loop])
 
 def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
     """Class decorator: register a loop, constructed from the shape of its blocks alone, under a
-    name that `model.injection` takes."""
+    name that `model.injection` takes.
+
+    Examples
+    --------
+    >>> from looplab import register_loop
+    >>> from looplab.models.loops.loop import SharedLoop
+    >>> @register_loop("product")
+    ... class Product(SharedLoop):
+    ...     def __init__(self, spec):
+    ...         super().__init__(spec, "multiply")
+    """
 
     def add(cls: _AnyLoop) -> _AnyLoop:
         _REGISTRY[name] = cls

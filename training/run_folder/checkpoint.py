@@ -156,7 +156,15 @@ def keep_snapshot(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
 
 
 def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
-    """The folders of a run's snapshots by step, in their order; empty for a run without any."""
+    """The folders of the snapshots of a run (a path) by step, in their order; empty for a run
+    without any. `load_run` takes each.
+
+    Examples
+    --------
+    >>> from looplab import snapshots_of
+    >>> snapshots_of("runs/NAME")
+    {}
+    """
     folders = sorted((Path(run) / "snapshots").glob("[0-9]*"))
     steps = {folder: saved_steps(folder / "checkpoints") for folder in folders}
     return {found[0]: folder for folder, found in steps.items() if found}

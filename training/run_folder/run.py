@@ -1,23 +1,25 @@
 """Run folders: their name, their files, their lock and their status; and the environment of a run:
 versions, machine, command, and the source files that its numbers depend on."""
 
+from __future__ import annotations
+
 import platform
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import yaml
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.mistakes import RunError as RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.saved import read_config
@@ -28,7 +30,10 @@ from looplab.tasks import Task, task_class
 
 from .files import read_record, write_bytes, write_record
 from .sources import KERNELS, TRAINED, changed_files, outside_source, sources_of
-from .status import holding, status_of, writer
+from .status import holding, one_number, status_of, writer
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # Settings that neither a run's weights nor its name depend on.
@@ -45,13 +50,102 @@ IRRELEVANT = (
 
 @dataclass(frozen=True)
 class Run:
-    """A trained run: `model` is in eval mode and has the weights after `step` steps."""
+    """A trained run, as `train` and `load_run` return it.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder.
+    config : Config
+        Every setting.
+    task : Task
+        What it was trained on; `task.sample` draws prompts.
+    model : Model
+        In eval mode, with the weights after `step` steps.
+    step : int
+        How many steps it has made, of `config.training.steps`.
+
+    Examples
+    --------
+    >>> from looplab import load_run
+    >>> load_run("shipped/linear").step
+    5000
+    """
 
     path: Path
     config: Config
     task: Task
     model: Model
     step: int
+
+    def errors(self, by: Literal["examples", "loop"] = "examples") -> DataFrame:
+        """Return the errors of the evaluation that the run folder shows.
+
+        Parameters
+        ----------
+        by : {"examples", "loop"}
+            A row for each number of examples k, or for each loop.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high` (the ends of the
+            90 % interval over prompts), and the same of every solver, or change over a loop.
+
+        Raises
+        ------
+        RunError
+            Where these weights were not evaluated.
+
+        Examples
+        --------
+        >>> from looplab import evaluate, load_run
+        >>> run = load_run("shipped/linear")
+        >>> _ = evaluate(run, prompts=16, resamples=20)
+        >>> run.errors()[["k", "model_mean", "least_squares_mean"]].shape
+        (21, 3)
+        """
+        from pandas import DataFrame
+
+        check_choice("by", by, ("examples", "loop"))
+        part, x = shown_evaluation(self)[f"by_{by}"], "k" if by == "examples" else "loop"
+        columns = {x: part[x]}
+        for name, band in part.items():
+            is_same = name == "model_at_b" and band == part["model"]
+            if isinstance(band, Mapping) and "mean" in band and not is_same:
+                columns |= {f"{name}_{end}": values for end, values in band.items()}
+        return DataFrame(columns)
+
+    def _facts(self) -> dict[str, str]:
+        """The run in a few words, by what they say."""
+        model, steps = self.config.model, self.config.training.steps
+        facts = {
+            "task": self.config.task.name,
+            "model": model.connectivity or model.family,
+            "step": f"{self.step:,} of {steps:,}",
+            "state": status_of(self.path)["state"],
+        }
+        with suppress(RunError, LookupError, TypeError):  # none, or one of another form
+            facts["error"] = f"{one_number(shown_evaluation(self)):.4g}"
+        return facts
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"<Run {self.path.name}: {facts}>"
+
+    def _repr_html_(self) -> str:
+        from pandas import Series
+
+        return Series({"run": self.path.name, **self._facts()}).to_frame().to_html(header=False)
+
+
+def shown_evaluation(run: Run) -> dict[str, Any]:
+    """The content of the evaluation.json of a run. Raises RunError where there is none, or it is of
+    other weights."""
+    content = read_record(run.path / "evaluation.json", "evaluation").content or {}
+    if content.get("step") != run.step:
+        raise RunError(f"{run.path} is not evaluated at step {run.step:,}: evaluate(run) first")
+    return content
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,16 @@ from looplab.conf.mistakes import ConfigError, HeldElsewhere
 
 from .files import read_record
 
-STATES = ("running", "interrupted", "failed", "finished")  # as they are written
+STOPPED_EARLY = "stopped early"  # by a callback
+STATES = ("running", "interrupted", "failed", STOPPED_EARLY, "finished")  # as they are written
 _WAIT = 0.5  # seconds: `is_locked` in another process may hold a lock for a moment
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _TAIL = 4096  # bytes of metrics.jsonl, of whose lines the last is read; one has about 300
 
 
 def status_of(folder: Path) -> dict[str, Any]:
-    """The run's status: `state` (new, running, interrupted, failed, finished, stopped for one whose
-    process has disappeared, or unknown), `step`, …"""
+    """The run's status: `state` (new, running, interrupted, failed, stopped early, finished,
+    stopped for one whose process has disappeared, or unknown), `step`, …"""
     record = read_record(folder / "status.json", "status")
     status = record.content
     if status is None:
@@ -52,6 +53,19 @@ def last_record(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, IndexError):
         return {}
     return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
+
+
+def one_number(evaluation: Mapping[str, Any]) -> Any:
+    """The content of evaluation.json gives the error of the last query after b loops, over the
+    task's divisor; of a language model the bits per byte of its held-out text after b loops.
+
+    None where that is not finite. Raises KeyError, IndexError or TypeError for a content of another
+    form.
+    """
+    if "language" in evaluation:
+        held_out = evaluation["language"]["texts"]["held_out"]
+        return held_out["bits_per_byte"]["mean"][evaluation["b"] - 1]
+    return evaluation["by_examples"]["model_at_b"]["mean"][-1]
 
 
 def is_run(path: Path) -> bool:

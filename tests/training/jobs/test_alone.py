@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation import evaluate
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import Wandb, printed
@@ -45,6 +46,7 @@ class FakeWandb(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("wandb")
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.Image = Path
         self.errors = types.SimpleNamespace(Error=ConnectionRefusedError)
 
     def init(self, **settings: Any) -> FakeWandb:
@@ -88,6 +90,23 @@ def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:
     assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))
 
 
+def test_wandb_gets_the_final_evaluation_too(tmp_path: Path, wandb: Wandb, undrawn: object) -> None:
+    """Its errors at the largest k, and its pictures; once, and what keeps them away is a line."""
+    fake = FakeWandb()
+    wandb(fake)
+    run = train(replace(tiny(tmp_path), wandb="offline"))
+    fake.calls.clear()
+    for _ in range(2):
+        result = evaluate(run, prompts=8)
+    assert [kind for kind, _ in fake.calls] == ["init", "log", "finish"]
+    logged = fake.calls[1][1]
+    assert logged["at"] == run.step
+    assert logged["evaluation/averaging"] == result["by_examples"]["averaging"]["mean"][-1]
+    assert logged["figures/error_by_loop"] == run.path / "figures" / "error_by_loop.png"
+    wandb(None)
+    assert evaluate(run, prompts=4)["prompts"] == 4
+
+
 def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -100,3 +119,8 @@ def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Pat
     events = EventAccumulator(str(path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("loss")] == steps
+    mean = evaluate(path, prompts=8)["by_examples"]["model"]["mean"][-1]
+    events.Reload()
+    (event,) = events.Scalars("evaluation/model")
+    assert (event.step, event.value) == (steps[-1], pytest.approx(mean))
+    assert "figures/error_by_loop" in events.Tags()["images"]

@@ -1,0 +1,74 @@
+"""One picture of a run, an evaluation or a comparison, on axes of one's own.
+
+plot("shipped/linear", "error_by_loop")
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from looplab.conf.mistakes import check_choice
+from looplab.training.run_folder.run import Run, shown_evaluation
+
+from .drawing import styled
+from .evaluate_run import logged
+from .figures import comparison_panels, evaluation_panels, training_panels
+from .load import run_of
+from .report import Result
+from .style import kind_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot(
+    run: Run | str | PathLike[str] | Result,
+    what: str = "error_by_examples",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one picture, with labels, scales and a legend.
+
+    Parameters
+    ----------
+    run : Run, str, path, or what `evaluate` and `compare` return
+        Of a run the training is drawn, or the evaluation that its folder shows.
+    what : str
+        error_by_examples, error_by_loop, training or another of the names in figures/.
+    ax : matplotlib.axes.Axes, optional
+        Where it is drawn; in a new figure, where not given.
+
+    Raises
+    ------
+    ConfigError
+        For a picture that there is not.
+    RunError
+        For a run that was not evaluated: `evaluate(run)` first.
+
+    Examples
+    --------
+    >>> from looplab import evaluate, plot
+    >>> axes = plot(evaluate("shipped/linear", prompts=16, resamples=20))
+    >>> axes.get_xlabel()
+    'in-context examples k'
+    """
+    if isinstance(run, Result):
+        panels = comparison_panels(run) if "runs" in run else evaluation_panels(run)
+    else:
+        run = run_of(run)
+        panels = training_panels(logged(run), kind_of(run.config.model))
+        if what not in [panel.name for panel in panels]:
+            panels += evaluation_panels(shown_evaluation(run))
+    check_choice("what", what, names := [panel.name for panel in panels])
+    panel = panels[names.index(what)]
+    if ax is not None:
+        panel.draw(ax)
+        ax.legend(fontsize="small")
+        return ax
+    from matplotlib import pyplot
+
+    with styled():
+        figure, ax = pyplot.subplots()
+        panel.draw(ax)
+        figure.legend(loc="outside lower center", ncols=2)
+    return ax

@@ -1,0 +1,33 @@
+"""What `from looplab import …` has: its names, and the examples in their docstrings."""
+
+from pathlib import Path
+
+import looplab
+from tests.conftest import HOME, printed
+
+_EXAMPLES = """
+import doctest
+import looplab
+from looplab.evaluation import drawing
+
+drawing.write_picture = lambda figure, path, form: path.write_bytes(b"not rendered")
+finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+for name in looplab.__all__:
+    value = getattr(looplab, name)
+    tests = [each for each in finder.find(value, name, module=False, globs={}) if each.examples]
+    if not tests:
+        print("no example:", name)
+    for each in tests:
+        each.globs["__name__"] = "__main__"
+        runner.run(each)
+"""
+
+
+def test_the_examples_of_all_names_run(tmp_path: Path) -> None:
+    """Each public name has one; in a process of its own, as some register things."""
+    assert printed("-c", _EXAMPLES, cwd=tmp_path, PYTHONPATH=str(HOME)) == ""
+
+
+def test_what_there_is_and_which_version() -> None:
+    assert {*looplab.__all__, "__version__"} <= {*dir(looplab)}
+    assert printed("run.py", "--version") == f"looplab {looplab.__version__}\n"
