@@ -170,7 +170,7 @@ class RunFolder:
 def check_there(path: Path) -> None:
     """Raises RunError where the folder of a run was deleted while something worked on it."""
     if not (path / "config.yaml").exists():
-        raise RunError(f"its folder {path} was deleted; the same command begins again")
+        raise RunError(f"its folder {path} was deleted: nothing of it is left")
 
 
 def run_folder(config: Config) -> RunFolder:
