@@ -3,18 +3,35 @@
 load_plugins(["my_file.py"])          # settings can name what it registers from here on
 """
 
+import ast
+import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from textwrap import dedent
+from typing import Any, TypeVar
 
-from .mistakes import ConfigError, one_line
+from .mistakes import ConfigError, RunError, one_line, out_of_memory
 
 # Before the names of their modules: a plugin may have the name of any other module.
 PREFIX = "plugin:"
-_NAMES: dict[str, list[str]] = {}  # added names by setting
+COPIES = "plugins"  # the folder of a run that holds copies of its plugins
+_PROJECT = "looplab."
+_NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
+_Thing = TypeVar("_Thing")
+
+
+class Slip(ConfigError):
+    """A mistake in a user's class or function, or in what the class defines under a name: the file
+    and the line of its definition, or another `place`, and the problem. One line."""
+
+    def __init__(self, thing: Any, problem: str, name: str = "", place: str = "") -> None:
+        called = getattr(getattr(thing, "func", thing), "__name__", repr(thing))
+        called = "" if place else f"{called}.{name} " if name else f"{called} "
+        super().__init__(f"{place or place_of(thing, name)}:", f"{called}{problem}")
 
 
 def load_plugins(paths: Iterable[str]) -> None:
@@ -35,25 +52,113 @@ def load_plugins(paths: Iterable[str]) -> None:
 def failure(error: BaseException) -> str:
     """An error as a line that names the plugin whose code raised it, or what that code called; or
     the plugins, which may have returned what raised it later. Empty where there are none."""
-    what = f"{type(error).__name__}: {one_line(error)}"
-    path, line = _place(error, PREFIX)
-    files = [each.__file__ for name, each in sys.modules.items() if name.startswith(PREFIX)]
-    if path or not files:
-        return f"{path}, line {line}: {what}" if path else ""
-    path, line = _place(error, "")
-    code = ", ".join(map(str, files))
-    return f"{what} ({path}, line {line}); see what the code in {code} returns"
+    what, path = _with_kind(error), _place(error)
+    if path:
+        return f"{path}: {what}"
+    if not (files := _files()):
+        return ""
+    place, code = _place(error, any_code=True), ", ".join(files)
+    return f"{what} ({place}); see what the code in {code} returns"
 
 
-def add_name(key: str, name: str) -> None:
-    """Let the setting `key` take a name in addition to those of its type."""
-    if name not in _NAMES.setdefault(key, []):
-        _NAMES[key].append(name)
+def is_users(thing: Any) -> bool:
+    """Says whether a class or function was defined outside the project."""
+    return not getattr(thing, "func", thing).__module__.startswith(_PROJECT)
+
+
+def place_of(thing: Any, name: str = "") -> str:
+    """'FILE, line N' of a function or class, or of what a user's class defines under a name; the
+    file or module alone where its source is not to be had."""
+    thing = getattr(thing, "func", thing)
+    if isinstance(thing, type):
+        owners = [each for each in thing.__mro__ if name in vars(each) and is_users(each)]
+        thing = owners[0] if owners else thing
+    try:
+        file, (lines, first) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
+        node = ast.parse(dedent("".join(lines))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        module = getattr(thing, "__module__", "")
+        return str(getattr(sys.modules.get(module), "__file__", module))
+    for part in getattr(node, "body", ()) if name else ():
+        targets = [getattr(part, "target", None), *getattr(part, "targets", ())]
+        if name in (getattr(part, "name", ""), *(getattr(each, "id", "") for each in targets)):
+            node = part
+    return f"{file}, line {first + node.lineno - 1}"
+
+
+@contextmanager
+def blamed(thing: Any, name: str = "") -> Iterator[None]:
+    """Within this context an error of a user's class or function is a Slip, which names the line of
+    his that raised it, else that of the definition."""
+    try:
+        yield
+    except (ConfigError, RunError):
+        raise
+    except (Exception, SystemExit) as error:
+        is_signal = isinstance(error, SystemExit) and error.code in (130, 143)
+        if is_signal or out_of_memory(error) or not is_users(thing):
+            raise
+        place = _place(error)
+        fails = "" if place else "fails with "
+        raise Slip(thing, f"{fails}{_with_kind(error)}", name, place) from error
+
+
+def registering(
+    key: str, name: str, is_taken: bool, add: Callable[[_Thing], None]
+) -> Callable[[_Thing], _Thing]:
+    """The decorator that lets the setting `key` take the name of a class or function, and registers
+    it by `add`; `is_taken`: the project has one of this name.
+
+    Raises TypeError without a name, and Slip for one that is taken.
+    """
+    if not isinstance(name, str):
+        raise TypeError('a name is missing, as in @register_…("mine")')
+
+    def register(thing: _Thing) -> _Thing:
+        if is_users(thing) or not is_taken:
+            if is_taken:
+                raise Slip(thing, f"must have another name: {key}={name} is the project's own")
+            other = _NAMES.setdefault(key, {}).get(name)
+            module = sys.modules.get(getattr(other, "__module__", ""))
+            is_there = other and getattr(module, getattr(other, "__name__", ""), None) is other
+            if is_there and other.__module__.startswith(PREFIX):
+                raise Slip(thing, f"must have another name: {name} is that of {place_of(other)}")
+            _NAMES[key][name] = thing
+        add(thing)
+        return thing
+
+    return register
+
+
+def check_class(cls: Any, base: type) -> None:
+    """Raises Slip for a user's class that cannot stand for `base`: no subclass, without one of its
+    methods, or with another kind of thing, or of arguments, under the name of a method."""
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise Slip(cls, f"must be a subclass of {base.__name__}")
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise Slip(cls, f"must define {', '.join(missing)}")
+    for name, method in vars(base).items():
+        own = inspect.getattr_static(cls, name)
+        if own is method or name.startswith("__"):
+            continue
+        problem = ""
+        if isinstance(method, property) and inspect.isfunction(own):
+            problem = "needs @property above it"
+        elif inspect.isfunction(method) and not callable(own):
+            problem = f"hides the method {name} of {base.__name__}: choose another name"
+        elif inspect.isfunction(method) and inspect.isfunction(own):
+            arguments = inspect.signature(method).parameters
+            try:
+                inspect.signature(own).bind(*arguments)
+            except TypeError:
+                problem = f"must take ({', '.join(arguments)})"
+        if problem:
+            raise Slip(cls, problem, name)
 
 
 def added_names(key: str) -> list[str]:
     """The names that were added to a setting."""
-    return _NAMES.get(key, [])
+    return [*_NAMES.get(key, ())]
 
 
 def add_task(name: str, defaults: Mapping[str, Any]) -> None:
@@ -70,7 +175,9 @@ def _load(path: Path) -> None:
     name = PREFIX + path.stem
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
-        raise ConfigError("plugins", f"names {path}, which {problem}")
+        copies = [*Path("runs").glob(f"*/{COPIES}/{path.name}")]
+        hint = f"; plugins={copies[0]} is the copy of a run" if copies else ""
+        raise ConfigError("plugins", f"names {path}, which {problem}{hint}")
     if _is_another(path):
         remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
         print(remark, file=sys.stderr, flush=True)
@@ -83,11 +190,14 @@ def _load(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        place = _place(error)
+        if isinstance(error, SyntaxError):
+            place = f"{error.filename}, line {error.lineno}"
         del sys.modules[name]
-        line = error.lineno if isinstance(error, SyntaxError) else _place(error, PREFIX)[1]
-        place = f" in line {line}" if line else ""
-        problem = f"fails{place} with {type(error).__name__}: {error}"
-        raise ConfigError("plugins", f"names {path}, which {problem}") from error
+        if isinstance(error, Slip):
+            raise
+        problem = f"names {path}, which fails: {_with_kind(error)}"
+        raise ConfigError("plugins", f"{problem} ({place})" if place else problem) from error
 
 
 def _is_another(path: Path) -> bool:
@@ -99,12 +209,25 @@ def _is_another(path: Path) -> bool:
     return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
 
 
-def _place(error: BaseException, prefix: str) -> tuple[str, int]:
-    """File and line of the innermost call on an error's way in a module whose name begins so; ("",
-    0) for none."""
-    place, trace = ("", 0), error.__traceback__
+def _with_kind(error: BaseException) -> str:
+    what = error.msg if isinstance(error, SyntaxError) else one_line(error)
+    return f"{type(error).__name__}: {what}"
+
+
+def _files() -> list[str]:
+    """The files of the plugins that are imported."""
+    plugins = [each for name, each in sys.modules.items() if name.startswith(PREFIX)]
+    return [str(each.__file__) for each in plugins]
+
+
+def _place(error: BaseException, any_code: bool = False) -> str:
+    """'FILE, line N' of the innermost call on an error's way in a plugin, or in a file beside one;
+    with `any_code` in any file. Empty where there is none."""
+    place, trace, folders = "", error.__traceback__, {Path(file).parent for file in _files()}
     while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").startswith(prefix):
-            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        file, module = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_globals.get("__name__")
+        is_beside = Path(file).parent in folders and module != "__main__"
+        if any_code or (is_beside and not str(module).startswith(_PROJECT)):
+            place = f"{file}, line {trace.tb_lineno}"
         trace = trace.tb_next
     return place

@@ -7,6 +7,7 @@ unpacked("shipped/linear")           # runs/shipped/linear-1f0c93ab, a copy made
 
 import json
 import shutil
+import sys
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ import yaml
 
 from .build import config_from_mapping
 from .mistakes import ConfigError, one_line
+from .plugins import COPIES, PREFIX
 from .schema import Config
 
 _PREFIX = "shipped/"
@@ -61,9 +63,25 @@ def unpacked(path: str | PathLike[str]) -> Path:
 
 
 def read_config(folder: Path) -> Config:
-    """The configuration of the run in a folder; ConfigError where there is none that this version
-    can read."""
-    return config_from_mapping(read_mapping(folder))
+    """The configuration of the run in a folder, with the run's copies of plugins that are no longer
+    there; ConfigError where there is none that this version can read."""
+    mapping = dict(read_mapping(folder))
+    before, mapping["plugins"] = mapping.get("plugins") or [], plugins_of(folder, mapping)
+    for path, now in zip(before, mapping["plugins"], strict=True):
+        if path != now and PREFIX + Path(now).stem not in sys.modules:
+            problem = f"plugins: {path} is not there, {now} is used; plugins=NEW where it has moved"
+            print(problem, file=sys.stderr, flush=True)
+    return config_from_mapping(mapping)
+
+
+def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:
+    """The plugins of the run in a folder, whose configuration is `mapping`: of each that is no
+    longer there the copy that the run keeps, if it does."""
+    paths = []
+    for path in mapping.get("plugins") or ():
+        copy = folder.absolute() / COPIES / Path(path).name
+        paths.append(path if Path(path).exists() or not copy.exists() else str(copy))
+    return paths
 
 
 def read_mapping(folder: Path) -> Mapping[str, Any]:

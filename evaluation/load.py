@@ -11,10 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from looplab.conf.build import config_from_mapping
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, one_line
-from looplab.conf.saved import read_mapping, unpacked
+from looplab.conf.saved import read_config, read_mapping, unpacked
 from looplab.conf.schema import Config
 from looplab.models import Model
 from looplab.models.backends import use_backend
@@ -94,10 +93,12 @@ def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
         package, install = "huggingface_hub", "'huggingface_hub==2.4.0'"
         hub = optional(str(name), package, "snapshot_download", install)
         try:
-            path = hub.snapshot_download(str(name), **options)
+            path = Path(hub.snapshot_download(str(name), **options))
         except (OSError, ValueError) as error:  # as all of the package's own are
             problem = f"is no folder, and not to be had from the hub: {one_line(error)}"
             raise ConfigError(str(name), problem) from None
+        if read_mapping(path).get("plugins"):
+            raise ConfigError(str(name), f"holds code, which is not run: read it, load_run({path})")
     return load_run(path)
 
 
@@ -108,7 +109,7 @@ def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print)
     Raises as `load_run`.
     """
     path = unpacked(path)
-    config = config_from_mapping(read_mapping(path))
+    config = read_config(path)
     checkpoint, problems = newest_checkpoint(RunFolder(path).checkpoints)
     if checkpoint is None:
         raise RunError("; ".join([f"{path} has no checkpoint that can be read", *problems]))

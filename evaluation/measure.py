@@ -9,6 +9,7 @@ import numpy as np
 from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.plugins import Slip, blamed, is_users
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import SHIFTS, Prompts, Shifted, Task
@@ -27,13 +28,13 @@ from .baselines import (
     any_solvers,
     optimal,
     solver_module,
+    try_solver,
 )
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
-_FEW = 16  # prompts that a user's solver is tried on
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
 
@@ -93,10 +94,9 @@ class Measure:
                 for each, solve in choices.items()
             }
             label = min(mean_errors, key=mean_errors.__getitem__)
+        try_solver(choices[label], self.task, self.prompts)
         errors = self._solve(name, label, choices[label], *self._inputs(shifted))
-        if self._reads_the_answer(choices[label]):
-            label = f"{label}, which reads the answer"
-        elif not shifted and name == optimal(self.task) and "Bayes" not in label:
+        if not shifted and name == optimal(self.task) and "Bayes" not in label:
             label = f"{label} (Bayes-optimal)"
         return label, errors
 
@@ -107,25 +107,9 @@ class Measure:
     def shifted(self, name: str) -> Shifted:
         """The prompts of one shifted input distribution, drawn with the evaluation's seed."""
         settings = self.settings
-        return SHIFTS[name].sample(
-            self.task,
-            Generator().manual_seed(settings.seed),
-            settings.prompts,
-            self.prompts.xs.shape[1],
-        )
-
-    def _reads_the_answer(self, solve: AnySolver) -> bool:
-        """Says whether a user's solver of pairs answers query k otherwise when outputs from the
-        k-th on are changed."""
-        if self.task.is_text or solver_module(solve).startswith("looplab."):
-            return False
-        xs, ys = (part[:_FEW].double().numpy() for part in (self.prompts.xs, self.prompts.ys))
-        half = ys.shape[1] // 2
-        changed = np.concatenate((ys[:, :half], -ys[:, half:]), axis=1)
-        before, after = (
-            answers(cast(Solver, solve), xs, each, xs)[:, : half + 1] for each in (ys, changed)
-        )
-        return not np.allclose(before, after, rtol=1e-6, atol=1e-9, equal_nan=True)
+        generator, points = Generator().manual_seed(settings.seed), self.prompts.xs.shape[1]
+        with blamed(type(SHIFTS[name])):
+            return SHIFTS[name].sample(self.task, generator, settings.prompts, points)
 
     def _solve(
         self, name: str, label: str, solve: AnySolver, given: Prompts, asked: Prompts
@@ -180,6 +164,8 @@ def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
     try:
         return any_solvers(name, task)
     except ValueError as error:
+        if is_users(type(task)) and name in task.baselines:
+            raise Slip(type(task), f"cannot hold {name}: {error}", "baselines") from None
         raise ConfigError("evaluation.baselines", f"cannot hold {name}: {error}") from None
 
 

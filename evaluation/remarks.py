@@ -6,18 +6,14 @@ for line in remarks(run): print(line)
 
 from collections.abc import Mapping, Sequence
 
-import torch
-
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.curricula import SampledLoops
 from looplab.tasks import Task
+from looplab.tasks.trial import divisor_remark
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.data import changed_data
 from looplab.training.run_folder.run import Run, RunFolder, other_code, some_files
-from looplab.training.run_folder.sources import outside_source
-
-_PROMPTS = 4096  # that a variance is estimated from
+from looplab.training.run_folder.sources import OTHER_CODE
 
 
 def remarks(run: Run) -> list[str]:
@@ -30,33 +26,13 @@ def remarks(run: Run) -> list[str]:
         lines.append(f"trained on other data: {', '.join(parts)} changed {again}")
     if files := other_code(RunFolder(run.path).made_with(), run.config):
         verb = "differs" if len(files) == 1 else "differ"
-        lines.append(f"trained by other code: {some_files(files)} {verb} now {again}")
+        lines.append(f"{OTHER_CODE}{some_files(files)} {verb} now {again}")
     if run.config.loops.halt == "act":
         lines.append(
             "evaluations read each loop's own prediction, not the mean over loops that "
             "loops.halt=act trains"
         )
     return [*lines, *divisor_remark(run.task)]
-
-
-def divisor_remark(task: Task) -> list[str]:
-    """A line where the divisor of a user's regression is not the variance of its outputs, as far as
-    these prompts tell."""
-    if outside_source(type(task)) is None or task.loss != "squared_error":
-        return []
-    try:
-        prompts, parameters = task.draw(torch.Generator().manual_seed(0), _PROMPTS, 16)
-        ys = task.outputs(prompts.xs, parameters).double()
-    except (ConfigError, NotImplementedError):  # a task of data, without a function of x
-        return []
-    squares = (ys - ys.mean()).square().mean(1)
-    variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
-    if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
-        return []
-    return [
-        f"errors are over {task.divisor:g}, the divisor of task={task.name}, but the variance of "
-        f"its outputs is about {variance:.3g}"
-    ]
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:

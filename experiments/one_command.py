@@ -11,6 +11,7 @@ from looplab.conf.words import run_py
 from looplab.training import Run, import_checkpoint, train
 from looplab.training.assemble import build_task
 from looplab.training.run_folder.data import changed_data, keep_places, task_in
+from looplab.training.run_folder.run import check_there
 
 
 def carry_out(command: Command) -> None:
@@ -53,7 +54,7 @@ def carry_out(command: Command) -> None:
 def check_evaluation_of(config: Config) -> None:
     """Raises ConfigError for what the evaluation after a training will not find. Where nothing but
     the task's own is asked for, nothing is imported."""
-    if config.task.settings.get("eval") or config.evaluation.baselines:
+    if config.task.settings.get("eval") or config.evaluation.baselines or config.plugins:
         from looplab.evaluation.text.measure import check_evaluation
 
         check_evaluation(build_task(config), config.evaluation, config.task.points)
@@ -63,6 +64,9 @@ def _evaluate(config: Config, run: Run) -> None:
     from looplab.evaluation import evaluate
     from looplab.evaluation.report import report
 
-    result = evaluate(run, config.evaluation, config.device, config.figures)
+    try:
+        result = evaluate(run, config.evaluation, config.device, config.figures)
+    finally:
+        check_there(run.path)
     print(f"\n{report(result, config.tables.format)}\n", flush=True)
     print(f"{run.path}: evaluation.json, figures/", flush=True)

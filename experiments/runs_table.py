@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.saved import read_mapping
+from looplab.conf.saved import plugins_of, read_mapping
 from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
+from looplab.training.run_folder.sources import OTHER_CODE, changed_code, with_imports
 from looplab.training.run_folder.status import last_record, one_number, runs_in, status_of
 
 if TYPE_CHECKING:
@@ -118,9 +119,11 @@ def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
 
 
 def _row(path: Path) -> Row:
-    problem, settings = "", dict[str, Any]()
+    problem, settings, plugins = "", dict[str, Any](), list[Path]()
     try:
-        settings = {**_defaults(), **flatten(read_mapping(path))}
+        mapping = read_mapping(path)
+        settings = {**_defaults(), **flatten(mapping)}
+        plugins = [file for each in plugins_of(path, mapping) for file in with_imports(Path(each))]
     except ConfigError as error:
         problem = str(error)
     status, last = status_of(path), last_record(path)
@@ -136,6 +139,11 @@ def _row(path: Path) -> Row:
     last_error = None
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
         last_error = one_number(evaluation)
+    remarks = evaluation.get("remarks", ())
+    if any(line.startswith(OTHER_CODE) for line in remarks):  # maybe the edit was taken back
+        made_with = read_record(path / "environment.json", "environment").content or {}
+        if not changed_code(made_with, plugins):
+            remarks = [line for line in remarks if not line.startswith(OTHER_CODE)]
     return {
         "path": str(path),
         "name": path.name,
@@ -148,7 +156,7 @@ def _row(path: Path) -> Row:
         "left": left,
         "loss": last.get("loss"),
         "error": last_error,
-        "remarks": problem or record.problem or "; ".join(evaluation.get("remarks", ())),
+        "remarks": problem or record.problem or "; ".join(remarks),
         "written": max(file.stat().st_mtime for file in files or [path]),
         "settings": settings,
         "evaluation": evaluation,

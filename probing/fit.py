@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor
 from torch.optim import Adam
 
+from looplab.conf.plugins import Slip, blamed
 from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
@@ -114,12 +115,19 @@ class Fit:
         return (torch.arange(2 * self.points) < ends[:, None]) | self.reference
 
     def values(self, name: str, prompts: Prompts, parameters: Any) -> Tensor:
-        """A target's values [B, lengths, outputs], as the protocol scales them."""
+        """A target's values [B, lengths, outputs], as the protocol scales them. Raises Slip for
+        values of a user's target of another shape."""
         target = self.targets[name]
         pairs = len(self.lengths(name)) + target.asks_query  # later pairs do not bear on it
         prefixes = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
         scale = 1 / self.points if self.reference and name == "gradient" else 1.0
-        return (target.compute(prefixes, parameters, self.task) * scale).float().to(self.device)
+        with blamed(type(target), "compute"):
+            values = target.compute(prefixes, parameters, self.task)
+        shape = len(prompts), len(self.lengths(name)), target.outputs(self.task)
+        if (got := getattr(values, "shape", type(values))) != shape:
+            problem = f"must return a tensor [B, lengths, outputs] = {list(shape)}, and not {got}"
+            raise Slip(type(target), problem, "compute")
+        return (values * scale).float().to(self.device)
 
     def draw(self, what: str, step: int = 0) -> tuple[Prompts, Any]:
         """Prompts and the parameters of their functions: those that the "probes" or the "control"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import nearest
+from looplab.conf.plugins import check_class, is_users, registering
 from looplab.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import Prompts, Task
@@ -57,12 +58,13 @@ def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
     ...         return prompts.xs.double().cumsum(1)
     """
 
-    def add(cls: _AnyTarget) -> _AnyTarget:
+    def add(cls: _AnyTarget) -> None:
+        check_class(cls, Target)
         cls.name = name
         TARGETS[name] = cls()
-        return cls
 
-    return add
+    is_ours = name in TARGETS and not is_users(TARGETS[name])
+    return registering("targets", name, is_ours, add)
 
 
 def find_target(name: str) -> Target:

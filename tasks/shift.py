@@ -6,11 +6,13 @@ shifted = SHIFTS["orthogonal_query"].sample(task, torch.Generator().manual_seed(
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import setitem
 
 import torch
 from torch import Generator, Tensor
 
-from looplab.conf.plugins import add_name
+from looplab.conf.plugins import registering
 
 from .random_source import FreshNumbers
 from .task import Prompts, Task
@@ -213,6 +215,8 @@ SHIFTS: dict[str, Shift] = {
     **{f"scaled_w_{scale}": ScaledFunction(f"w · {scale}", scale) for scale in _SCALES},
 }
 
+_OWN = frozenset(SHIFTS)
+
 
 def register_shift(name: str, shift: Shift) -> None:
     """Register a shift under a name that `evaluation.shifts` takes.
@@ -223,5 +227,6 @@ def register_shift(name: str, shift: Shift) -> None:
     >>> from looplab.tasks.shift import ScaledInputs
     >>> register_shift("scaled_x_5", ScaledInputs("x · 5", 5))
     """
-    SHIFTS[name] = shift
-    add_name("evaluation.shifts", name)
+    if not isinstance(shift, Shift):
+        raise TypeError(f"a shift must be a Shift, got {shift!r}")
+    registering("evaluation.shifts", name, name in _OWN, partial(setitem, SHIFTS, name))(shift)

@@ -7,7 +7,7 @@ prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41, dim
 
 from __future__ import annotations
 
-import sys
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -18,8 +18,9 @@ from torch import Generator, Tensor
 
 from looplab.conf.checks.config import check_setting
 from looplab.conf.files import read_values
-from looplab.conf.mistakes import ConfigError, nearest
-from looplab.conf.plugins import add_task
+from looplab.conf.mistakes import nearest
+from looplab.conf.plugins import Slip, add_task, blamed, check_class, registering
+from looplab.conf.schema import TaskConfig
 
 from .data import Data
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
@@ -117,9 +118,11 @@ class Task(ABC):
         for field in fields(self):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
-        divisor: object = self.divisor
-        if not (isinstance(divisor, int | float) and divisor > 0):
-            raise ConfigError("divisor", f"must be a plain number above 0, got {divisor!r}")
+        with blamed(type(self), "divisor"):
+            divisor: object = self.divisor
+        if not (isinstance(divisor, int | float) and 0 < divisor < math.inf):
+            problem = f"must be a plain number above 0, got {divisor!r}"
+            raise Slip(type(self), problem, "divisor")
 
     @property
     @abstractmethod
@@ -222,7 +225,7 @@ class Task(ABC):
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         """Prompts of `points` pairs of given functions, in the first `dims` dimensions. Raises
-        ConfigError, which names the class and its file, for outputs of another shape or type."""
+        Slip for outputs of another shape or type."""
         xs = random.normal(points, self.dims)
         xs[:, :, dims:].zero_()
         ys = self._checked(xs, "outputs", self.outputs(xs, parameters))
@@ -233,19 +236,13 @@ class Task(ABC):
         outputs."""
         if isinstance(ys, Tensor) and ys.shape == xs.shape[:2] and ys.dtype == xs.dtype:
             return ys
-        cls = type(self)
-        file = getattr(sys.modules.get(cls.__module__), "__file__", cls.__module__)
         got = f"{list(ys.shape)}, {ys.dtype}" if isinstance(ys, Tensor) else type(ys).__name__
-        raise ConfigError(
-            "task",
-            f"{self.name}: {cls.__name__}.{method} ({file}) must return a tensor [B, n] = "
-            f"{list(xs.shape[:2])}, {xs.dtype}, and not {got}",
-        )
+        wanted = f"a tensor [B, n] = {list(xs.shape[:2])}, {xs.dtype}"
+        raise Slip(type(self), f"must return {wanted}, and not {got}", method)
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
-    """Class decorator: register a task under a name, with its fields as settings. Raises TypeError
-    for a field without a default.
+    """Class decorator: register a task under a name, with its fields as settings.
 
     Examples
     --------
@@ -261,26 +258,29 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
     ...     def outputs(self, xs, amplitudes):  # [B, n, d], [B, d] to [B, n]
     ...         return (xs.mul(self.frequency).sin() * amplitudes[:, None]).sum(2)
     """
+    is_ours = bool(read_values(f"task/{name}"))
 
-    def add(cls: _AnyTask) -> _AnyTask:
+    def add(cls: _AnyTask) -> None:
+        check_class(cls, Task)
         cls.name = name
         _REGISTRY[name] = cls
-        if not read_values(f"task/{name}"):
+        if not is_ours:
             add_task(name, _defaults(cls))
-        return cls
 
-    return add
+    return registering("task", name, is_ours, add)
 
 
 def _defaults(cls: type[Task]) -> dict[str, Any]:
-    """The settings that a task adds, with their defaults. Raises TypeError for one without, and for
-    settings of which @dataclass has not made fields yet."""
+    """The settings that a task adds, with their defaults. Raises Slip for one without, for one that
+    has the name of something else, and for those of which @dataclass has not made fields yet."""
     if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
-        raise TypeError(f"{cls.__name__} needs @dataclass(frozen=True) below @register_task")
+        raise Slip(cls, "needs @dataclass(frozen=True) below @register_task")
     shared, found = {field.name for field in fields(Task)}, dict[str, Any]()
     for field in (field for field in fields(cls) if field.name not in shared):
+        if field.name in {*Task.__annotations__, *(each.name for each in fields(TaskConfig))}:
+            raise Slip(cls, "must have another name: every task has one of this", field.name)
         if field.default is MISSING:
-            raise TypeError(f"{cls.__name__}.{field.name} needs a default: it is a setting")
+            raise Slip(cls, "needs a default: it is a setting", field.name)
         is_tuple = isinstance(field.default, tuple)
         found[field.name] = [*field.default] if is_tuple else field.default
     return found

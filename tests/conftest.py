@@ -148,9 +148,9 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     empty name, none."""
     digest, edited = sources._digest, [""]
 
-    def other(path: Path, changed: int) -> str:
+    def other(path: Path, *more: int) -> str:
         mark = "x" if edited[0] and path.as_posix().endswith(edited[0]) else ""
-        return mark + digest(path, changed)
+        return mark + digest(path, *more)
 
     def edit(file: str) -> None:
         edited[0] = file

@@ -8,21 +8,30 @@ import torch
 from torch import Generator, Tensor, device
 
 from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
+from looplab.conf.plugins import Slip, blamed, is_users
 from looplab.conf.schema import Config, GrowthConfig
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.models import Model, ModelSpec
-from looplab.tasks import Task, make_task
+from looplab.models.loops.trial import try_loop
+from looplab.tasks import Task, make_task, task_class
+from looplab.tasks.trial import try_task
 
 _WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate random streams of one seed
 
 
 def build_task(config: Config) -> Task:
-    """The task; ConfigError for an unknown task or an invalid setting."""
+    """The task, one of a user's tried on a few prompts; ConfigError for an unknown task or an
+    invalid setting."""
     task = config.task
     try:
-        return make_task(
-            task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
-        )
+        with blamed(task_class(task.name)):
+            made = make_task(
+                task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
+            )
+        try_task(made, task.points, {config.curriculum.dims.start or task.dims, task.dims})
+        return made
+    except Slip:
+        raise
     except ConfigError as error:
         raise ConfigError("task." + error.key, str(error).removeprefix(error.key + " ")) from None
     except (TypeError, ValueError) as error:
@@ -30,8 +39,11 @@ def build_task(config: Config) -> Task:
 
 
 def build_model(config: Config, task: Task) -> Model:
-    """A new model on the CPU, whose weights are a function of the seed."""
-    return model_of(config, task.classes, task.data.vocabulary)
+    """A new model on the CPU, whose weights are a function of the seed; a user's loop is tried."""
+    model = model_of(config, task.classes, task.data.vocabulary)
+    if is_users(type(model.loop)):
+        try_loop(model, task.sample(Generator().manual_seed(0), 2, config.task.points))
+    return model
 
 
 def model_of(config: Config, classes: int = 0, vocabulary: int = 0, empty: bool = False) -> Model:

@@ -17,6 +17,7 @@ from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
+from looplab.tasks.trial import divisor_remark
 
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
@@ -55,6 +56,7 @@ def print_description(path: Path, config: Config, trainer: Trainer, why: str, st
     lines = [
         trainer.task.data.describe(config.task.points),
         "" if step else edited_since(config, path),
+        *divisor_remark(trainer.task),
     ]
     if config.model.residual_scaling != "none":
         lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")

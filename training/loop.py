@@ -32,7 +32,7 @@ from .resume import restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
-from .run_folder.run import Run, run_folder
+from .run_folder.run import Run, check_there, run_folder
 from .run_folder.status import STOPPED_EARLY
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
@@ -322,8 +322,8 @@ def held(session: Session, again: bool) -> Iterator[None]:
             session.restore()
             yield
         except OSError as error:
-            end = "the last checkpoint is intact" if path.exists() else "the folder was removed"
-            raise RunError(f"{path}: {error}; {end}") from None
+            check_there(path)
+            raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
 
 
 @contextmanager
@@ -334,6 +334,7 @@ def memory_errors(path: Path) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
+        check_there(path)
         raise RunError(
             f"{path}: out of memory in a step; training.shards=2 or more, training.recompute=true, "
             "a smaller training.batch_size or loops.T need less; the last checkpoint is intact"

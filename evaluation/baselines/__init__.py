@@ -6,17 +6,16 @@ classes, ys are -1 and 1, and the predicted class is 1 where the prediction is a
 a text is `solve(task, prompts)`: nats of each next token, [B, n].
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import comb
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
 from looplab.conf.checks.config import MOST_SUPPORTS
-from looplab.conf.mistakes import ConfigError
-from looplab.conf.plugins import add_name
+from looplab.conf.mistakes import nearest
+from looplab.conf.plugins import Slip, blamed, is_users, registering
 from looplab.tasks import Prompts, Task
 from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
@@ -55,6 +54,8 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
 _TEXT_SOLVERS: dict[str, dict[str, TextSolver]] = {
     f"ngram_{order}": {f"{order}-gram": partial(ngram, order=order)} for order in (1, 3, 5)
 }
+TRIED = 16  # prompts that a user's solver is tried on
+_OWN = {*_SOLVERS, *_TEXT_SOLVERS, "bayes"}
 SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
 
 
@@ -75,6 +76,8 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
         raise ValueError("it predicts a text")
     if name == "bayes":
         return {"Bayes-optimal": _posterior(task)}
+    if name not in _SOLVERS:
+        raise ValueError(f"there is none of this name{nearest(name, _SOLVERS)}")
     return _SOLVERS[name]
 
 
@@ -93,27 +96,47 @@ def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Re
     ...     return 0 * ys
     """
 
-    def add(solve: _Registered) -> _Registered:
+    def add(solve: _Registered) -> None:
         _SOLVERS[name] = {label or name.replace("_", " "): solve}
-        add_name("evaluation.baselines", name)
-        return solve
 
-    return add
+    return registering("evaluation.baselines", name, name in _OWN, add)
 
 
 def answers(solve: Solver, xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """A solver's predictions [B, n]. Raises ConfigError, which names it and its file, for another
-    shape."""
-    predictions = np.asarray(solve(xs, ys, queries), dtype=np.float64)
+    """A solver's predictions [B, n]. Raises Slip for those of another shape."""
+    with blamed(solve):
+        predictions = np.asarray(solve(xs, ys, queries), dtype=np.float64)
     if predictions.shape == ys.shape:
         return predictions
-    module = solver_module(solve)
-    file = getattr(sys.modules.get(module), "__file__", module)
-    raise ConfigError(
-        "evaluation.baselines",
-        f"holds {getattr(solve, '__name__', solve)} ({file}), which must return predictions [B, n] "
-        f"= {list(ys.shape)}, and not {list(predictions.shape)}",
+    problem = f"[B, n] = {list(ys.shape)}, and not {list(predictions.shape)}"
+    raise Slip(solve, f"must return predictions {problem}")
+
+
+def try_solver(solve: AnySolver, task: Task, prompts: Prompts) -> None:
+    """Try a user's solver of pairs on the first of these prompts. Raises Slip for predictions that
+    are not finite, differ each time or depend on later outputs, and for changed inputs."""
+    if task.is_text or not is_users(solve):
+        return
+    solve = cast(Solver, solve)
+    xs, ys = (part[:TRIED].double().numpy() for part in (prompts.xs, prompts.ys))
+    half, given = ys.shape[1] // 2, [each.copy() for each in (xs, ys, xs)]
+    later = np.concatenate((ys[:, :half], (0 if task.classes else 1) - ys[:, half:]), axis=1)
+    first, again, changed = (
+        answers(solve, *each)
+        for each in (given, (xs.copy(), ys.copy(), xs.copy()), (xs.copy(), later, xs.copy()))
     )
+    problem = ""
+    if not np.isfinite(first).all():
+        column = int(np.argmin(np.isfinite(first).all(0)))
+        problem = f"predicts values that are not finite, first from {column} pairs"
+    elif not all(map(np.array_equal, given, (xs, ys, xs))):
+        problem = "changes its inputs in place"
+    elif not np.allclose(first, again):
+        problem = "predicts otherwise each time: its random numbers need a seed"
+    elif not np.allclose(first[:, : half + 1], changed[:, : half + 1], rtol=1e-6, atol=1e-9):
+        problem = "reads the answer: its prediction for query k may depend on the first k ys alone"
+    if problem:
+        raise Slip(solve, problem)
 
 
 def solver_module(solve: AnySolver) -> str:

@@ -20,8 +20,9 @@ from looplab.tasks.language.documents import eval_files, read_documents
 from looplab.tasks.language.store import Tokens
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
 
-from ..baselines import TextSolver, any_solvers, solver_module
+from ..baselines import TRIED, TextSolver, any_solvers, solver_module, try_solver
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
@@ -159,10 +160,11 @@ def last_stage(run: Run) -> Stage:
 
 
 def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:
-    """Raises ConfigError for a solver that the task has not, and for a text of `task.eval` that is
-    shorter than `points` tokens, or a file there that cannot be read."""
+    """Raises ConfigError for a solver that the task has not, or that cannot be one, and for a text
+    of `task.eval` that is shorter than `points` tokens, or a file there that cannot be read."""
     for name in baseline_names(task, settings):
-        named_solvers(name, task)
+        for solve in named_solvers(name, task).values():
+            try_solver(solve, task, evaluation_prompts(task, TRIED, points, settings.seed))
     if isinstance(task, Language):
         for path in eval_files(task.eval):
             documents = list(read_documents(str(path), task.column, "task.eval"))

@@ -1,9 +1,11 @@
 """The loop of a model's shape."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, get_type_hints
 
-from looplab.conf.plugins import add_name
+from looplab.conf.plugins import blamed, check_class, registering
+from looplab.conf.schema import ModelConfig
+from looplab.conf.setting import names_of
 
 from ..spec import ModelSpec
 from .connected import ConnectedLoop
@@ -29,12 +31,12 @@ def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
     ...         super().__init__(spec, "multiply")
     """
 
-    def add(cls: _AnyLoop) -> _AnyLoop:
+    def add(cls: _AnyLoop) -> None:
+        check_class(cls, Loop)
         _REGISTRY[name] = cls
-        add_name("model.injection", name)
-        return cls
 
-    return add
+    names = names_of(get_type_hints(ModelConfig)["injection"])
+    return registering("model.injection", name, name in names, add)
 
 
 def loop_class(injection: str) -> type[Loop] | None:
@@ -52,7 +54,8 @@ def make_loop(spec: ModelSpec) -> Loop:
     if spec.injection == "linear_attention":
         return LinearAttentionLoop(block)
     if (registered := loop_class(spec.injection)) is not None:
-        return registered(block)
+        with blamed(registered, "__init__"):
+            return registered(block)
     if spec.connectivity is not None:
         return ConnectedLoop(block, spec.connectivity)
     if spec.lanes:

@@ -143,5 +143,5 @@ def test_outputs_of_another_shape_or_type_are_refused() -> None:
             return right.double() if self.dims == 2 else right[:, :1]
 
     for dims in (2, 3):
-        with pytest.raises(ConfigError, match=r"^task wrong: Wrong\.outputs"):
+        with pytest.raises(ConfigError, match=r", line \d+: Wrong\.outputs"):
             Wrong(dims).sample(generator(), batch=2, points=4)

@@ -21,7 +21,7 @@ from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.mistakes import RunError as RunError
-from looplab.conf.plugins import PREFIX
+from looplab.conf.plugins import COPIES, PREFIX
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
@@ -29,7 +29,7 @@ from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
 from .files import read_record, write_bytes, write_record
-from .sources import KERNELS, TRAINED, changed_files, outside_source, sources_of
+from .sources import KERNELS, TRAINED, changed_code, outside_files, outside_source, sources_of
 from .status import holding, one_number, status_of, writer
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     def create(self, config: Config, backend: str = "eager") -> None:
-        """Write configuration and environment, unless they exist. The caller must hold the
-        folder's lock.
+        """Write configuration and environment, unless they exist, and copies of the plugins. The
+        caller must hold the folder's lock.
 
         Raises RunError where the folder holds a run of other settings, ConfigError where its
         configuration cannot be read.
@@ -180,6 +180,16 @@ class RunFolder:
             raise RunError(
                 f"{self.path} holds a run of other settings ({', '.join(changes)}): move it away"
             )
+        self._keep_plugins(config)
+
+    def _keep_plugins(self, config: Config) -> None:
+        """Copy the plugins, with what they import from beside them, where the copies are others."""
+        for plugin in config.plugins:
+            for path in outside_files(PREFIX + Path(plugin).stem):
+                copy, content = self.path / COPIES / path.name, path.read_bytes()
+                if not copy.exists() or copy.read_bytes() != content:
+                    copy.parent.mkdir(exist_ok=True)
+                    write_bytes(copy, content)
 
     def differences(self, config: Config, saved_config: Config) -> list[str]:
         """The settings for training in which the saved configuration differs, as text."""
@@ -251,21 +261,30 @@ class RunFolder:
         return holding(self.path, part)
 
 
+def check_there(path: Path) -> None:
+    """Raises RunError where the folder of a run was deleted while something worked on it."""
+    if not (path / "config.yaml").exists():
+        raise RunError(f"its folder {path} was deleted: nothing of it is left")
+
+
 def run_folder(config: Config) -> RunFolder:
     """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
     settings for training that differ from their defaults (so that new settings rename no old runs),
-    and of the sources of task and loop if they were registered outside the project."""
+    and of the sources of task and loop if they were registered outside the project: of what in them
+    bears on training, unless there is a folder of an earlier version, which took whole files."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
     classes = {"task": task_class(config.task.name), "loop": loop_class(config.model.injection)}
-    for part, cls in classes.items():
-        if cls is not None and (source := outside_source(cls)) is not None:
-            changes[f"{part}.source"] = source
-    digest = key_of(changes, 8)
-    name = f"{config.task.name}-{config.model.family}-seed{config.seed}-{digest}"
-    name = f"{config.name}-{name}" if config.name else name
-    return RunFolder(Path(config.folder) / name)
+    start = f"{config.task.name}-{config.model.family}-seed{config.seed}"
+    start = f"{config.name}-{start}" if config.name else start
+    folders = []
+    for for_training in (True, False):
+        for part, cls in classes.items():
+            if cls is not None and (source := outside_source(cls, for_training)) is not None:
+                changes[f"{part}.source"] = source
+        folders.append(RunFolder(Path(config.folder) / f"{start}-{key_of(changes, 8)}"))
+    return folders[1] if folders[1].path.exists() else folders[0]
 
 
 def edited_since(config: Config, path: Path) -> str:
@@ -314,22 +333,21 @@ def versions() -> dict[str, Any]:
 
 def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
     """The source files that the weights of a run depend on, with their digests."""
-    loop = loop_class(config.model.injection)
-    classes = [task_class(config.task.name), *([loop] if loop else [])]
     rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
-    return sources_of(*rooms, plugins=[each.__module__ for each in classes])
+    return sources_of(*rooms, plugins=_modules(config), for_training=True)
 
 
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
-    first = record or {}
-    files: set[str] = set()
-    for part in (first, *first.get("continued", [])):
-        if "sources" in part:
-            now = training_sources(config, part.get("backend", "eager"))
-            files |= set(changed_files(part["sources"], now))
-    return sorted(files)
+    files = [path for module in _modules(config) for path in outside_files(module)]
+    return changed_code(record or {}, files)
+
+
+def _modules(config: Config) -> list[str]:
+    """The modules of the task and of the registered loop of a run."""
+    classes = task_class(config.task.name), loop_class(config.model.injection)
+    return [cls.__module__ for cls in classes if cls is not None]
 
 
 def some_files(files: Sequence[str]) -> str:

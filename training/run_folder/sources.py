@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from looplab.conf.checksum import key_of
 
@@ -20,31 +21,57 @@ _PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
 EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
+OTHER_CODE = "trained by other code: "  # a remark on a run begins so
+# What is registered by these measures trained models.
+_MEASURING = ("register_baseline", "register_shift", "register_target")
 
 
-def sources_of(*rooms: str, plugins: Iterable[str] = ()) -> dict[str, str]:
+def sources_of(
+    *rooms: str, plugins: Iterable[str] = (), for_training: bool = False
+) -> dict[str, str]:
     """Path and digest of the Python files in these folders of the project, or of single files, and
-    of those of these modules that are not the project's."""
+    of those of these modules that are not the project's; of these only what bears on training,
+    `for_training`: not the baselines, shifts and targets that a module registers."""
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
+    plugin_names = set[str]()
     for module in plugins:
-        files |= {path.name: path for path in _outside(module)}
-    return {name: _digest(path, path.stat().st_mtime_ns) for name, path in sorted(files.items())}
+        users = outside_files(module)
+        files |= {path.name: path for path in users}
+        plugin_names |= {path.name for path in users[:1]}
+    return {
+        name: _digest(path, path.stat().st_mtime_ns, for_training and name in plugin_names)
+        for name, path in sorted(files.items())
+    }
 
 
-def outside_source(cls: type) -> str | None:
-    """A digest of the source of a class that was defined outside the project; None for a class of
-    the project."""
+def changed_code(record: Mapping[str, Any], plugins: Iterable[Path]) -> list[str]:
+    """The files in which the code that a run's `record` names, or any part of the run, differs from
+    today's; `plugins` are those of the user, of which those that the record names count."""
+    own: dict[str, set[str]] = {}
+    for path in plugins:  # earlier versions recorded whole files
+        both = {_digest(path, path.stat().st_mtime_ns, training) for training in (True, False)}
+        own[path.name] = both
+    changed: set[str] = set()
+    for part in (record, *record.get("continued", [])):
+        if "sources" in part:
+            before: dict[str, str] = part["sources"]
+            rooms = (*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED
+            now = {name: {digest} for name, digest in sources_of(*rooms).items()}
+            now |= {name: digests for name, digests in own.items() if name in before}
+            names = before.keys() | now.keys()
+            changed |= {name for name in names if before.get(name) not in now.get(name, ())}
+    return sorted(changed)
+
+
+def outside_source(cls: type, for_training: bool = True) -> str | None:
+    """A digest of the source of a class that was defined outside the project, as `sources_of` has
+    it; None for a class of the project."""
     if cls.__module__.startswith(_PROJECT):
         return None
-    if files := sources_of(plugins=[cls.__module__]):
+    if files := sources_of(plugins=[cls.__module__], for_training=for_training):
         return key_of(files)
     text = inspect.getsource(cls)  # of a notebook; a plain shell has none, and raises OSError
     return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
-
-
-def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The files whose digests differ, or that only one of the two has."""
-    return sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
 
 
 @cache
@@ -55,12 +82,15 @@ def _files(room: str) -> list[Path]:
     return sorted({*(_HOME / room).rglob("*.py")} - kernels)
 
 
-def _outside(module: str) -> list[Path]:
+def outside_files(module: str) -> list[Path]:
     """The file of a module from outside the project, and those that it imports from beside it."""
     origin = getattr(sys.modules.get(module), "__file__", None)
-    if module.startswith(_PROJECT) or origin is None:
-        return []
-    pending, found = [Path(origin)], list[Path]()
+    return [] if module.startswith(_PROJECT) or origin is None else with_imports(Path(origin))
+
+
+def with_imports(path: Path) -> list[Path]:
+    """A file of the user's, if it is there, and those that it imports from beside it."""
+    pending, found = [path], list[Path]()
     while pending:
         path = pending.pop()
         if path in found or not path.is_file():
@@ -78,6 +108,36 @@ def _outside(module: str) -> list[Path]:
 
 
 @cache
-def _digest(path: Path, mtime: int) -> str:
-    """The digest of a file with this modification time."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _digest(path: Path, mtime: int, for_training: bool) -> str:
+    """The digest of a file with this modification time, or of its part that bears on training."""
+    content = path.read_bytes()
+    if for_training:
+        content = _without_measuring(content)
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _without_measuring(content: bytes) -> bytes:
+    """The lines of a module that are not blank, without what it registers to measure by, unless
+    other lines name that; all of them where it registers nothing of the kind."""
+    try:
+        nodes = ast.parse(content).body
+    except SyntaxError:  # being edited since its import
+        return content
+    measuring = [node for node in nodes if _measures(node)]
+    others = (part for node in nodes if node not in measuring for part in ast.walk(node))
+    names = {part.id for part in others if isinstance(part, ast.Name)}
+    left_out: set[int] = set()
+    for node in measuring:
+        if getattr(node, "name", "") not in names:
+            lines = [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
+            left_out |= {*range(min(lines), (node.end_lineno or 0) + 1)}
+    numbered = enumerate(content.splitlines(), start=1)
+    kept = [line for number, line in numbered if number not in left_out and line.strip()]
+    return b"\n".join(kept) if left_out else content
+
+
+def _measures(node: ast.stmt) -> bool:
+    """Says whether a statement registers a baseline, a shift or a target."""
+    calls = [*getattr(node, "decorator_list", ()), getattr(node, "value", None)]
+    called = [call.func for call in calls if isinstance(call, ast.Call)]
+    return any(getattr(each, "attr", getattr(each, "id", "")) in _MEASURING for each in called)

@@ -66,8 +66,7 @@ def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     words = ["experiment=tiny.yaml", "action=figure", "figures.format=svg"]
     assert main(words) == 0
     assert "other code" not in capsys.readouterr().out
-    before = {"models/model.py": "of another day"}
-    monkeypatch.setattr(run_module, "training_sources", lambda *_: before)
+    monkeypatch.setattr(run_module, "changed_code", lambda *_: ["models/model.py"])
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "all: trained by other code" in text

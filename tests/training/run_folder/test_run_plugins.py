@@ -1,0 +1,128 @@
+"""A run and the files of its user: its name, its copies of them, and what is said of edits."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
+from looplab.evaluation import load_run
+from looplab.experiments.runs_table import rows_of
+from looplab.main import main
+from looplab.training.run_folder.run import run_folder
+
+WORDS = [
+    *("task=kept", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1", "loops.b=2"),
+    *("loops.T=2", "training.steps=2", "training.batch_size=2", "evaluation.prompts=3"),
+    *("evaluation.resamples=2", "evaluation.baselines=[kept]"),
+]
+CODE = """
+from dataclasses import dataclass
+from looplab import Task, register_baseline, register_task
+from kept_helper import half
+
+@register_task("kept")
+@dataclass(frozen=True)
+class Kept(Task):
+    @property
+    def divisor(self): return float(self.dims)
+    def parameters(self, random, dims): return random.normal(self.dims)
+    def outputs(self, xs, w): return (xs @ w[:, :, None]).squeeze(2)
+    def summary(self, errors, ys): return {"error": called(float(errors.mean()))}
+
+def nothing(ys):
+    return 0 * ys
+
+@register_baseline("kept")
+def kept(xs, ys, queries):
+    return nothing(ys)
+
+@register_baseline("called")
+def called(*numbers):
+    return numbers[0]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    made = tmp_path / "kept.py"
+    made.write_text(CODE, "utf-8")
+    (tmp_path / "kept_helper.py").write_text("half = 0.5\n", "utf-8")
+    yield made
+    forget()
+
+
+def forget() -> None:
+    """As in a new process."""
+    for name in ("plugin:kept", "kept_helper"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_other"),
+    [
+        ("return nothing(ys)", "return (\n        1 + nothing(ys)\n    )\n", False),
+        ("float(self.dims)", "1.0 * self.dims", True),
+        ("return 0 * ys", "return 1 + 0 * ys", True),
+        ("return numbers[0]", "return 2 * numbers[0]", True),  # the task calls it
+    ],
+)
+def test_only_what_bears_on_training_is_in_the_name(
+    before: str, after: str, is_other: bool, file: Path
+) -> None:
+    names = []
+    for code in (CODE, CODE.replace(before, after)):
+        forget()
+        file.write_text(code, "utf-8")
+        names.append(run_folder(Config.of(f"plugins={file}", *WORDS)).path.name)
+    assert (names[0] != names[1]) == is_other
+
+
+def test_an_edited_baseline_is_evaluated_alone(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An edited task is another run, and marks those of before until the edit is taken back."""
+    command = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
+    assert main(command) == 0
+    forget()
+    file.write_text(CODE.replace("return nothing(ys)", "return 1 + nothing(ys)"), "utf-8")
+    before = capsys.readouterr().out.splitlines()
+    assert main(command) == 0
+    after = capsys.readouterr().out.splitlines()
+    assert "trained already" in after[0]
+    (first, second) = (next(x for x in lines if x.startswith("kept")) for lines in (before, after))
+    assert first != second
+    (run,) = (file.parent / "runs").iterdir()
+    forget()
+    file.write_text(CODE.replace("float(self.dims)", "1.0 * self.dims"), "utf-8")
+    assert main(["action=evaluate", f"run={run}"]) == 0
+    assert "kept.py differs now" in capsys.readouterr().out
+    assert "kept.py differs now" in rows_of([run])[0]["remarks"]
+    file.write_text(CODE, "utf-8")
+    assert "differs" not in rows_of([run])[0]["remarks"]
+
+
+def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]) == 0
+    (run,) = (file.parent / "runs").iterdir()
+    forget()
+    copy, moved = run / "plugins" / "kept.py", file.parent / "new" / "kept.py"
+    moved.parent.mkdir()
+    file.rename(moved)
+    file.with_name("kept_helper.py").rename(moved.with_name("kept_helper.py"))
+    capsys.readouterr()
+    assert load_run(run).config.plugins == (str(copy),)
+    said = capsys.readouterr().err
+    assert said == f"plugins: {file} is not there, {copy} is used; plugins=NEW where it has moved\n"
+    forget()
+    sys.path.remove(str(copy.parent))
+    assert main(["action=evaluate", f"run={run}", f"plugins={moved}"]) == 0
+    out, err = capsys.readouterr()
+    assert (err, "differs" in out) == ("", False)
+    forget()
+    copy.unlink()
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_run(run)
