@@ -5,6 +5,7 @@ in_words("model.injection", "multiply")     # 'multiplied injection'
 in_words("training.recompute", "true")      # 'with recompute'
 """
 
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,7 @@ _FORMS = {
     "grad_loops": "gradients through {value}", "batch_size": "batches of {value}",
 }  # fmt: skip
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
+_MOST = 3  # words that tell runs apart, before those are left out that tell no more of them apart
 _NOTHING = ("none", "null", "None", "")
 
 
@@ -46,3 +48,24 @@ def in_words(key: str, value: Any) -> str:
     text = str(value).rpartition("/")[2]  # of a path its last part
     text = _VALUES.get(text, text).replace("_", " ")
     return (form or f"{{value}} {name}").format(value=text)
+
+
+def name_in_words(key: str) -> str:
+    """The name of a setting, for an axis: 'learning rate'."""
+    return key.rpartition(".")[2].replace("_", " ")
+
+
+def told_apart(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The words for what each of several settings by key differs in from the others; of many keys
+    those alone, in their order, that tell more of them apart."""
+    keys = [key for key in settings[0] if len({repr(each.get(key)) for each in settings}) > 1]
+    if len(keys) > _MOST:
+        kept, parts = list[str](), list[Hashable]([()] * len(settings))
+        for key in keys:
+            finer = [
+                (part, repr(each.get(key))) for part, each in zip(parts, settings, strict=True)
+            ]
+            if len({*finer}) > len({*parts}):
+                kept, parts = [*kept, key], [*finer]
+        keys = kept
+    return [", ".join(in_words(key, each.get(key)) for key in keys) for each in settings]

@@ -11,9 +11,10 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -21,13 +22,16 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.path import Path
+from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
 
 from .bootstrap import numbers
-from .style import style_of_number, styles_of
+from .style import styles_of
 
 if TYPE_CHECKING:
     from .panel import Curve, Panel
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
+_MARKERS = {None: 6.0, "column": 3.5, "page": 4.5}
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -45,7 +50,8 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": "medium",
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    "legend.handlelength": 3.0,
+    "legend.handlelength": 2.6,
+    "legend.columnspacing": 1.2,
     "legend.fontsize": "small",
     "pdf.fonttype": 42,  # letters stay letters
     "svg.hashsalt": "looplab",  # and the same picture is the same SVG
@@ -53,25 +59,34 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-_BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
+_FEW_DECADES = 0.5  # of a log axis, on which ticks stand as on a plain one
+_MARGIN = 0.02  # of the x axis, beyond the curves' ends
+_MOST_BANDS = 10  # of a panel; more cover each other
+_MOST_ROWS = 4  # of a legend below a picture, where smaller letters can make them fewer
+_Place = tuple[tuple[float, float], tuple[float, float], Any, Any]  # point, offset, alignments
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
 
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
     """The context in which every picture is drawn and saved."""
     settings = settings or FigureSettings()
-    sizes = {"font.size": _POINTS[settings.width], "lines.linewidth": _LINES[settings.width]}
-    narrow = {} if settings.width is None else {"figure.titlesize": "medium", "figure.dpi": 300}
-    return rc_context(_STYLE | sizes | narrow)
+    width = settings.width
+    sizes = {
+        "font.size": _POINTS[width],
+        "lines.linewidth": _LINES[width],
+        "lines.markersize": _MARKERS[width],
+    }
+    narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
+    return rc_context(_STYLE | sizes | ({} if width is None else narrow))
 
 
 def save_panels(
-    folder: Path,
+    folder: FilePath,
     panels: Sequence[Panel],
     settings: FigureSettings | None = None,
     title: str = "",
     remarks: Sequence[str] = (),
-) -> list[Path]:
+) -> list[FilePath]:
     """Draw panels into `folder`, a file for each picture and format and a CSV with its numbers;
     returns the files. `title` stands above each picture, with the remarks on its runs, which stay
     where pictures have no title. Pictures of an earlier drawing are removed."""
@@ -104,10 +119,14 @@ def draw(
 ) -> Figure:
     """One picture of panels beside each other, as wide as the settings say."""
     figure, grid = _figure(len(panels), settings)
+    # A curve has one style in all panels of the picture, which share a legend.
+    all_curves = {_key(curve): curve for panel in panels for curve in panel.curves}
+    styles = dict(zip(all_curves, curve_styles([*all_curves.values()]), strict=True))
     for panel, axes in zip(panels, grid, strict=True):
-        panel.draw(axes)
+        _draw(panel, axes, [styles[_key(curve)] for curve in panel.curves], len(panels) > 1)
         if len(panels) > 1:
             axes.set_title(panel.title)
+    _label_outer(grid)
     heading = ": ".join(filter(None, (title, panels[0].title if len(panels) == 1 else "")))
     lines = [*([heading] if settings.title and heading else []), *remarks]
     if lines:
@@ -115,7 +134,28 @@ def draw(
         _wrap(text, figure.get_figwidth())
     _name_curves(figure, grid)
     _finish(figure)
+    for panel, axes in zip(panels, grid, strict=True):
+        _name_lines(panel if len(panels) == 1 else replace(panel, levels={}), axes)
     return figure
+
+
+def _label_outer(panels: Sequence[Axes]) -> None:
+    """Of panels with the same axes, keep the labels of the first column and of the last row; the
+    legend, which all share, names their levels."""
+    columns = next(each.get_gridspec().ncols for each in map(Axes.get_subplotspec, panels) if each)
+    places = range(len(panels))
+    for of, outer in (
+        ("y", [place % columns == 0 for place in places]),
+        ("x", [place + columns >= len(panels) for place in places]),
+    ):
+        if len({getattr(axes, f"get_{of}label")() for axes in panels}) == 1:
+            for axes, is_outer in zip(panels, outer, strict=True):
+                if not is_outer:
+                    getattr(axes, f"set_{of}label")("")
+
+
+def _key(curve: Curve) -> tuple[str, str, float | None]:
+    return curve.label, curve.kind, curve.number
 
 
 def svg(panel: Panel, prefix: str) -> str:
@@ -125,8 +165,9 @@ def svg(panel: Panel, prefix: str) -> str:
     with styled(), rc_context(_ON_PAGE):
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
-        draw_panel(panel, axes)
+        _draw(panel, axes, curve_styles(panel.curves))
         _finish(figure)
+        _name_lines(panel, axes)
         if not panel.matrix:
             _add_hits(numbers(panel.x), axes)
         file = io.StringIO()
@@ -160,65 +201,162 @@ def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
 
 
 def _finish(figure: Figure) -> None:
-    """Write the numbers of log axes, and break titles and labels that are longer than a panel's
-    share of the picture."""
+    """Break titles and labels that are longer than a panel's share of the picture, and lay out its
+    parts."""
     for axes in figure.axes:
-        _label_log_axis(axes.xaxis)
-        _label_log_axis(axes.yaxis)
         if place := axes.get_subplotspec():  # none for the scale of colours
             (width, height), grid = figure.get_size_inches(), place.get_gridspec()
-            _wrap(axes.title, 0.9 * width / grid.ncols)
-            _wrap(axes.xaxis.label, width / grid.ncols)
-            _wrap(axes.yaxis.label, 0.9 * height / grid.nrows)
+            _wrap(axes.title, 0.8 * width / grid.ncols)
+            _wrap(axes.xaxis.label, 0.9 * width / grid.ncols)
+            _wrap(axes.yaxis.label, 0.8 * height / grid.nrows)
+    figure.draw_without_rendering()
 
 
 def _wrap(text: Any, inches: float) -> None:
-    """Break the lines of a text of a picture so that none is longer."""
-    width = max(12, int(inches * 10 / float(text.get_fontsize()) * _CHARACTERS_PER_INCH))
-    lines = text.get_text().splitlines()
-    text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
+    """Break the lines of a text of a picture so that none is longer, and all about as long."""
+    most = max(12, int(inches * 10 / float(text.get_fontsize()) * _CHARACTERS_PER_INCH))
+    parts = []
+    for line in text.get_text().replace(" %", "\u00a0%").splitlines():
+        count = len(textwrap.wrap(line, most))
+        even = next(n for n in range(1, most + 1) if len(textwrap.wrap(line, n)) <= count)
+        parts += textwrap.wrap(line, max(even, min(most, 12)))
+    text.set_text("\n".join(parts))
 
 
 def draw_panel(panel: Panel, axes: Axes) -> None:
-    """Draw a panel on axes: its curves and levels and the trained loops, with labels and scales."""
+    """Draw a panel on axes: its curves, levels and marks and the trained loops, with labels and
+    scales."""
+    _draw(panel, axes, curve_styles(panel.curves))
+    _name_lines(panel, axes)
+
+
+def _draw(
+    panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]], named: bool = False
+) -> None:
+    """Draw all of a panel but the names of its trained loops and, unless a legend has these
+    `named`, its levels."""
     curves = panel.curves
     if panel.matrix:
         _matrix(panel, axes)
     bands = sum(_has_interval(curve) and not curve.points for curve in curves)
-    for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
+    for index, (curve, style) in enumerate(zip(curves, styles, strict=True)):
         if panel.bars:
             _bars(panel, axes, index, style)
         else:
             _line(panel, axes, curve, style, index, bands)
-    if panel.x_label.startswith(_LOOPS):
-        for row, b in enumerate(sorted({curve.b for curve in curves if curve.b is not None})):
-            axes.axvline(b, color="black", linestyle="--", linewidth=1)
-            axes.annotate(
-                f"b = {b}", (b, 1), (4, -4 - 12 * row), xycoords=("data", "axes fraction"),
-                textcoords="offset points", va="top", fontsize="small", bbox=_BEHIND_TEXT,
-            )  # fmt: skip
+    for b in _trained_loops(panel):
+        axes.axvline(b, color="black", linestyle="--", linewidth=1)
+    for name, places in panel.marks.items():
+        for index, x in enumerate(places):
+            label = "" if index else name
+            axes.axvline(x, color="#555555", linewidth=0.8, linestyle=":", label=label, zorder=1)
     _scales(panel, axes)
     low, high = axes.get_ylim()
     for name, height in panel.levels.items():
-        if not low <= height <= high:
-            continue  # its name would stand outside
-        axes.axhline(height, color="grey", linewidth=0.8, linestyle=":")
-        axes.annotate(
-            name, (1, height), (-2, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", color="#555555", fontsize="small",
-            bbox=_BEHIND_TEXT,
-        )  # fmt: skip
+        if low <= height <= high:
+            label = "_" * (not named) + name
+            axes.axhline(height, color="grey", linewidth=0.8, linestyle=":", label=label)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
+    _label_log_axis(axes.xaxis)
+    _label_log_axis(axes.yaxis)
+
+
+def _trained_loops(panel: Panel) -> list[int]:
+    """The b of a panel's curves, where x counts loops."""
+    if not panel.x_label.startswith(_LOOPS):
+        return []
+    return sorted({curve.b for curve in panel.curves if curve.b is not None})
+
+
+def _name_lines(panel: Panel, axes: Axes) -> None:
+    """Write the names of a panel's levels and trained loops where they cover neither a curve nor,
+    if there is such a place, a band; else outside of the axes."""
+    drawn = _Drawn(
+        axes,
+        [
+            (each.get_path().transformed(each.get_transform()), each.get_linestyle() != "None")
+            for each in axes.lines
+        ],
+        [
+            *(each.get_path().transformed(each.get_transform()) for each in axes.patches),
+            *(
+                path.transformed(each.get_transform())
+                for each in axes.collections
+                for path in each.get_paths()
+            ),
+        ],
+        [],
+    )
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    for b in _trained_loops(panel):
+        if left <= b <= right:
+            beside: list[_Place] = [
+                ((b, 1 - row / 14), (shift, -2), side, "top")
+                for side, shift in (("left", 3), ("right", -3))
+                for row in range(13)
+            ]
+            end: _Place = ((b, 1), (0, 2), "center", "bottom")
+            drawn.write(f"b = {b}", ("data", "axes fraction"), "black", beside, end)
+    for name, height in panel.levels.items():
+        if low <= height <= high:
+            beside = [
+                ((x, height), (shift, up), side, vertical)
+                for vertical, up in (("bottom", 2), ("top", -2))
+                for x, side, shift in ((1, "right", -2), (0, "left", 2), (0.5, "center", 0))
+            ]
+            end = ((1, height), (3, 0), "left", "center")
+            drawn.write(name, ("axes fraction", "data"), "#555555", beside, end)
+
+
+class _Drawn(NamedTuple):
+    """What names may not cover: lines, each with whether its points are joined, the areas of bands
+    and bars, and other names."""
+
+    axes: Axes
+    lines: list[tuple[Path, bool]]
+    areas: list[Path]
+    names: list[Annotation]
+
+    def write(
+        self, name: str, coordinates: Any, color: str, beside: Sequence[_Place], end: _Place
+    ) -> None:
+        """Write a name at the first place that is free, else at the first that only bands and bars
+        cover, else at the `end`, outside."""
+        tried = [(place, areas) for areas in (self.areas, []) for place in beside]
+        for (xy, shift, side, above), areas in [*tried, (end, None)]:
+            text = self.axes.annotate(
+                textwrap.fill(name, 12) if areas is None else name,
+                xy, shift, xycoords=coordinates, textcoords="offset points", ha=side, va=above,
+                color=color, fontsize="small",
+            )  # fmt: skip
+            if areas is None or self._is_free(text.get_window_extent(), areas):
+                self.names.append(text)
+                return
+            text.remove()
+
+    def _is_free(self, box: Bbox, areas: Sequence[Path]) -> bool:
+        near, inside = box.padded(4), self.axes.bbox.padded(2)
+        return (
+            all(inside.contains(*corner) for corner in box.corners())
+            and not any(near.overlaps(name.get_window_extent()) for name in self.names)
+            and not any(near.count_contains(path.vertices) for path, _ in self.lines)
+            and not any(
+                joined and path.intersects_bbox(near, filled=False) for path, joined in self.lines
+            )
+            and not any(path.intersects_bbox(near) for path in areas)
+        )
 
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The style of each curve, by the number that it stands for, where it has one; else by kind."""
-    by_kind = styles_of([curve.kind for curve in curves])
-    return [
-        style if curve.number is None else style_of_number(curve.number)
-        for curve, style in zip(curves, by_kind, strict=True)
-    ]
+    """The style of each curve, by the number that it stands for, where it has one; else by kind.
+    That of a model is the same whichever solvers are beside it."""
+    found: dict[int, dict[str, Any]] = {}
+    for solver in (False, True):
+        part = {index: each for index, each in enumerate(curves) if each.solver == solver}
+        kinds, numbers = [c.kind for c in part.values()], [c.number for c in part.values()]
+        found |= dict(zip(part, styles_of(kinds, numbers), strict=True))
+    return [found[index] for index in range(len(curves))]
 
 
 def _has_interval(curve: Curve) -> bool:
@@ -241,7 +379,7 @@ def _line(
         return
     marker = "o" if len(mean) == 1 else "." if curve.x else None
     axes.plot(xs, mean, label=curve.label, marker=marker, gid=name, **style)
-    if _has_interval(curve):
+    if _has_interval(curve) and bands <= _MOST_BANDS:
         opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
         axes.fill_between(
             xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, 0.45),
@@ -280,15 +418,22 @@ def _matrix(panel: Panel, axes: Axes) -> None:
 
 def _scales(panel: Panel, axes: Axes) -> None:
     """Set the scales of a panel's axes, with ticks that read as numbers."""
+    if not (panel.bars or panel.matrix or any(curve.points for curve in panel.curves)):
+        axes.set_xmargin(_MARGIN)
     if panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
     elif "x" in panel.log:
         axes.set_xscale("log")
         if not any(curve.points for curve in panel.curves):  # points lie anywhere: no ticks
+            ends = axes.get_xlim()
             axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
+            axes.set_xlim(ends)  # of what is drawn: the ticks may reach beyond
             axes.xaxis.set_minor_locator(NullLocator())
     elif all(value is not None and float(value).is_integer() for value in panel.x):
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=2))
+    values = [value for curve in panel.curves for value in curve.mean if value is not None]
+    if values and all(float(value).is_integer() for value in values):
+        axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     if "y" in panel.log:
         _log_above_rounding(panel, axes)
     low, high = panel.limits
@@ -321,7 +466,7 @@ def _figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Axes]]:
     column has one beside the other only from four on."""
     columns = count if count < 4 else math.ceil(count**0.5)
     if settings.width == "column":
-        columns = 1 if count < 4 else 2
+        columns = 1 if count < 4 else 2 if count < 7 else 3
     rows = -(-count // columns)
     if settings.width is None:
         width, height = (6.4, 4.0) if count == 1 else (5.0, 4.0) if columns == 2 else (3.3, 2.8)
@@ -349,15 +494,20 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     legend = figure.legend(handles, names, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
-    for columns in range(len(names), 0, -1):
-        legend.remove()
-        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
-        if legend.get_window_extent().width <= figure.bbox.width:
+    for size in ("small", "x-small"):
+        for columns in range(len(names), 0, -1):
+            legend.remove()
+            legend = figure.legend(
+                handles, names, loc="outside lower center", ncols=columns, fontsize=size
+            )
+            if legend.get_window_extent().width <= figure.bbox.width:
+                break
+        if -(-len(names) // columns) <= _MOST_ROWS:
             break
     figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
 
 
-def write_picture(figure: Figure, path: Path, form: str) -> None:
+def write_picture(figure: Figure, path: FilePath, form: str) -> None:
     """Write the picture in one format, the same bytes for the same picture."""
     write_with(path, lambda file: figure.savefig(file, format=form, metadata=_METADATA[form]))
 
@@ -371,6 +521,8 @@ def _label_log_axis(axis: Axis) -> None:
     decades = math.log10(high / low)
     subs = (1,) if decades > 2.3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
     axis.set_major_locator(LogLocator(subs=subs))
+    if decades < _FEW_DECADES:
+        axis.set_major_locator(MaxNLocator("auto"))
     axis.set_minor_formatter(NullFormatter())
     if low >= 1e-4 and high < 1e5:
-        axis.set_major_formatter("{x:.4g}")
+        axis.set_major_formatter("{x:.6g}")

@@ -11,7 +11,7 @@ from looplab.conf.words import run_py
 from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
-from looplab.training.assemble import trained_loops
+from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
@@ -61,7 +61,12 @@ def evaluate(
             yield errors
             panels = [
                 *evaluation_panels(result),
-                *training_panels(logged(run), kind_of(run.config.model)),
+                *training_panels(
+                    logged(run),
+                    kind_of(run.config.model),
+                    build_curriculum(run.config, run.task),
+                    run.task.is_text,
+                ),
             ]
             yield from save_panels(
                 run.path / "figures", panels, figures, title(result), result["remarks"]

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from pandas import DataFrame
 from looplab.conf.checksum import key_of
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed, run_py
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import kept
@@ -101,6 +103,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         model_label,
         training_panels,
     )
+    from looplab.training.assemble import build_curriculum, build_task
 
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
     environment = read_record(path / "environment.json", "environment").content or {}
@@ -114,7 +117,11 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         records, skipped = Metrics(path / "metrics.jsonl").read()
         problems += [f"{path / 'metrics.jsonl'}: {line}" for line in skipped]
         kind = evaluation.get("style", row["model"])
-        panels += figures.of(training_panels(records, kind), command, row["name"])
+        with suppress(ConfigError):  # of a task that is no longer there
+            config = read_config(path)
+            curriculum = build_curriculum(config, build_task(config))
+            drawn = training_panels(records, kind, curriculum, config.task.is_text)
+            panels += figures.of(drawn, command, row["name"])
     loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
     task = f"{row['task'].replace('_', ' ')}, d = {settings['task.dims']}"
     remarks = [row["remarks"]] if row["remarks"] else []
