@@ -61,6 +61,8 @@ _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecol
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 _FEW_DECADES = 0.5  # of a log axis, on which ticks stand as on a plain one
 _MARGIN = 0.02  # of the x axis, beyond the curves' ends
+_MOST_BARS = 24  # beside each other
+_INCHES_OF_A_BAR = 0.07
 _MOST_BANDS = 10  # of a panel; more cover each other
 _MOST_ROWS = 4  # of a legend below a picture, where smaller letters can make them fewer
 _Place = tuple[tuple[float, float], tuple[float, float], Any, Any]  # point, offset, alignments
@@ -119,11 +121,11 @@ def draw(
 ) -> Figure:
     """One picture of panels beside each other, as wide as the settings say."""
     figure, grid = _figure(len(panels), settings)
-    # A curve has one style in all panels of the picture, which share a legend.
-    all_curves = {_key(curve): curve for panel in panels for curve in panel.curves}
-    styles = dict(zip(all_curves, curve_styles([*all_curves.values()]), strict=True))
-    for panel, axes in zip(panels, grid, strict=True):
-        _draw(panel, axes, [styles[_key(curve)] for curve in panel.curves], len(panels) > 1)
+    if _lies(panels[0]):
+        bars = len(panels[0].x) * len(panels[0].curves)
+        figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
+    for panel, axes, styles in zip(panels, grid, _shared_styles(panels), strict=True):
+        _draw(panel, axes, styles, len(panels) > 1)
         if len(panels) > 1:
             axes.set_title(panel.title)
     _label_outer(grid)
@@ -154,8 +156,18 @@ def _label_outer(panels: Sequence[Axes]) -> None:
                     getattr(axes, f"set_{of}label")("")
 
 
-def _key(curve: Curve) -> tuple[str, str, float | None]:
-    return curve.label, curve.kind, curve.number
+def _shared_styles(panels: Sequence[Panel]) -> list[list[dict[str, Any]]]:
+    """The styles of the curves of each panel of a picture, one for each label of their legend:
+    those of each panel alone where these agree, else those of all curves together."""
+    found = [curve_styles(panel.curves) for panel in panels]
+    by_label: dict[str, dict[str, Any]] = {}
+    for panel, styles in zip(panels, found, strict=True):
+        for curve, style in zip(panel.curves, styles, strict=True):
+            if by_label.setdefault(curve.label, style) != style:
+                curves = {each.label: each for panel in panels for each in panel.curves}
+                together = dict(zip(curves, curve_styles([*curves.values()]), strict=True))
+                return [[together[each.label] for each in panel.curves] for panel in panels]
+    return found
 
 
 def svg(panel: Panel, prefix: str) -> str:
@@ -256,8 +268,9 @@ def _draw(
         if low <= height <= high:
             label = "_" * (not named) + name
             axes.axhline(height, color="grey", linewidth=0.8, linestyle=":", label=label)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    labels = (panel.y_label, panel.x_label) if _lies(panel) else (panel.x_label, panel.y_label)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
     _label_log_axis(axes.xaxis)
     _label_log_axis(axes.yaxis)
 
@@ -389,17 +402,23 @@ def _line(
 
 def _bars(panel: Panel, axes: Axes, index: int, style: Mapping[str, Any]) -> None:
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
-    its kind comes before it."""
+    its kind comes before it. Many bars lie, one below the other."""
     curve, width = panel.curves[index], 0.8 / len(panel.curves)
     mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
     interval = np.nan_to_num((mean - low, high - mean)) if _has_interval(curve) else None
-    axes.bar(
-        numbers(panel.x)[: len(mean)] + (index - (len(panel.curves) - 1) / 2) * width, mean, width,
-        yerr=interval, label=curve.label, gid=f"curve-{index}",
+    places = numbers(panel.x)[: len(mean)] + (index - (len(panel.curves) - 1) / 2) * width
+    draw, error = (axes.barh, "xerr") if _lies(panel) else (axes.bar, "yerr")
+    more: dict[str, Any] = {error: interval, "label": curve.label, "gid": f"curve-{index}"}
+    draw(
+        places, mean, width, **more,
         fill=curve.kind not in [each.kind for each in panel.curves[:index]],
         facecolor=style["color"], edgecolor=style["color"], linewidth=0.6,
         error_kw={"elinewidth": 0.8},
     )  # fmt: skip
+
+
+def _lies(panel: Panel) -> bool:
+    return panel.bars and len(panel.x) * len(panel.curves) > _MOST_BARS
 
 
 def _matrix(panel: Panel, axes: Axes) -> None:
@@ -420,7 +439,11 @@ def _scales(panel: Panel, axes: Axes) -> None:
     """Set the scales of a panel's axes, with ticks that read as numbers."""
     if not (panel.bars or panel.matrix or any(curve.points for curve in panel.curves)):
         axes.set_xmargin(_MARGIN)
-    if panel.x_names:
+    if _lies(panel):
+        axes.set_yticks(numbers(panel.x), panel.x_names)
+        axes.margins(y=0.01)
+        axes.invert_yaxis()
+    elif panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
     elif "x" in panel.log:
         axes.set_xscale("log")
@@ -525,4 +548,4 @@ def _label_log_axis(axis: Axis) -> None:
         axis.set_major_locator(MaxNLocator("auto"))
     axis.set_minor_formatter(NullFormatter())
     if low >= 1e-4 and high < 1e5:
-        axis.set_major_formatter("{x:.6g}")
+        axis.set_major_formatter(lambda x, _: f"{x / 1e3:g}k" if x >= 1e4 else f"{x:.6g}")

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
@@ -160,7 +161,7 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
         # A schedule that follows from another setting would say the same again.
         differing = [key for key in differing if not key.startswith("curriculum.")] or differing
         texts = [
-            f"{key.rpartition('.')[2]} = {first[key]}"
+            in_words(key, first[key])
             for key in differing
             if not isinstance(first[key], list | dict)
         ]

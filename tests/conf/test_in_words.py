@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.in_words import in_words
+from looplab.conf.in_words import in_words, told_apart
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,11 @@ from looplab.conf.in_words import in_words
 )
 def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, words: str) -> None:
     assert in_words(key, value) == words
+
+
+def test_of_many_settings_those_are_said_that_tell_runs_apart() -> None:
+    many = {"a.rate": 1, "a.steps": 2, "a.clip": 3, "a.batch": 4}
+    runs = [{"recipe": "fast", **many}, {"recipe": "paper", **dict.fromkeys(many, 0)}]
+    assert told_apart(runs) == ["recipe fast", "recipe paper"]
+    few = [{"loops.b": 4, "seed": 1, "loops.T": 2}, {"loops.b": 6, "seed": 1, "loops.T": 3}]
+    assert told_apart(few) == ["b = 4, T = 2", "b = 6, T = 3"]
