@@ -59,7 +59,7 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-_FEW_DECADES = 0.5  # of a log axis, on which ticks stand as on a plain one
+_FEW_DECADES = 0.7  # of a log axis, on which ticks stand as on a plain one
 _MARGIN = 0.02  # of the x axis, beyond the curves' ends
 _MOST_BARS = 24  # beside each other
 _INCHES_OF_A_BAR = 0.07
@@ -542,10 +542,9 @@ def _label_log_axis(axis: Axis) -> None:
         return
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low)
-    subs = (1,) if decades > 2.3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
-    axis.set_major_locator(LogLocator(subs=subs))
-    if decades < _FEW_DECADES:
-        axis.set_major_locator(MaxNLocator("auto"))
+    subs = (1,) if decades > 2.3 else (1, 2, 5)
+    few = decades < _FEW_DECADES
+    axis.set_major_locator(MaxNLocator("auto") if few else LogLocator(subs=subs))
     axis.set_minor_formatter(NullFormatter())
     if low >= 1e-4 and high < 1e5:
         axis.set_major_formatter(lambda x, _: f"{x / 1e3:g}k" if x >= 1e4 else f"{x:.6g}")

@@ -27,7 +27,7 @@ _SHORT: Dash = (0, (3, 1.4))
 _SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
 _SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
 _DOTS: Dash = (0, (1, 1.3))
-_DASHES = (_SOLID, _LONG, _DOTS, _LONG_DOT, _SHORT, _SHORT_DOT, _SHORT_DOTS)
+_DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
 _STYLES: dict[str, tuple[str, Dash]] = {
     # Families of models, and ways to loop.
     "looped": ("#0072B2", _SOLID),
@@ -91,9 +91,9 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "state": ("#882255", _SHORT),
     "prediction": ("#E69F00", _SHORT_DOT),
 }
-# For further curves of a kind: blue, orange and wine first, which differ in grey too.
+# For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
 _PALETTE = (
-    *("#0072B2", "#E69F00", "#882255", "#56B4E9", "#009E73", "#CC79A7", "#332288", "#999933"),
+    *("#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#CC79A7", "#332288", "#999933"),
     *("#D55E00", "#000000"),
 )
 # For a kind of a plugin: chosen by its name. Dark enough for a white page.
