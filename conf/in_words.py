@@ -5,9 +5,12 @@ in_words("model.injection", "multiply")     # 'multiplied injection'
 in_words("training.recompute", "true")      # 'with recompute'
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+from .build import config_to_mapping, flatten
+from .schema import Config
 
 _ALONE = "{value}"
 # By the last part of a key of one or two; the plural of a unit ends in s.
@@ -55,17 +58,35 @@ def name_in_words(key: str) -> str:
     return key.rpartition(".")[2].replace("_", " ")
 
 
-def told_apart(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The words for what each of several settings by key differs in from the others; of many keys
-    those alone, in their order, that tell more of them apart."""
-    keys = [key for key in settings[0] if len({repr(each.get(key)) for each in settings}) > 1]
-    if len(keys) > _MOST:
-        kept, parts = list[str](), list[Hashable]([()] * len(settings))
-        for key in keys:
-            finer = [
-                (part, repr(each.get(key))) for part, each in zip(parts, settings, strict=True)
-            ]
-            if len({*finer}) > len({*parts}):
-                kept, parts = [*kept, key], [*finer]
-        keys = kept
-    return [", ".join(in_words(key, each.get(key)) for key in keys) for each in settings]
+def labels_of(configs: Sequence[Config], ignored: tuple[str, ...]) -> list[str]:
+    """A label for each configuration that says in what it differs from the others: its family where
+    these differ, then its settings, but those that are `ignored` or schedules, which follow from
+    others; of many settings those alone, in their order, that tell more of them apart."""
+    labels, families = [""] * len(configs), [config.model.family for config in configs]
+    for family in dict.fromkeys(families):
+        places = [place for place, each in enumerate(families) if each == family]
+        flats = [flatten(config_to_mapping(configs[place])) for place in places]
+        keys = [
+            key
+            for key in flats[0]
+            if len({repr(each.get(key)) for each in flats}) > 1
+            and not key.startswith(ignored)
+            and not isinstance(flats[0][key], list | dict)
+        ]
+        keys = [key for key in keys if not key.startswith("curriculum.")] or keys
+        if len(keys) > _MOST:
+            chosen = list[str]()
+            for key in keys:
+                before, after = (
+                    len({tuple(repr(each.get(k)) for k in part) for each in flats})
+                    for part in (chosen, [*chosen, key])
+                )
+                chosen += [key] * (after > before)
+            keys = chosen
+        for place, flat in zip(places, flats, strict=True):
+            labels[place] = ", ".join(in_words(key, flat.get(key)) for key in keys)
+    prefixed = len({*families}) > 1 or not any(labels)
+    return [
+        ", ".join(filter(None, (family * prefixed, label)))
+        for family, label in zip(families, labels, strict=True)
+    ]

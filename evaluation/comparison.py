@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
-from looplab.conf.in_words import told_apart
+from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
@@ -21,7 +20,7 @@ from looplab.training.run_folder.run import IRRELEVANT, Run
 from .bootstrap import Band, Floats, Interval, crossed_means
 from .drawing import save_panels
 from .evaluate_run import measured, setting_words
-from .figures import comparison_panels, model_label, run_labels, title
+from .figures import comparison_panels, run_labels, title
 from .kept import Arrays, shown
 from .remarks import remarks, shared
 from .results import Evaluation, intervals_by
@@ -94,78 +93,38 @@ def _curves(
     settings: EvaluationConfig,
 ) -> dict[str, Any]:
     """By label the runs of each curve, its errors by examples and by loop, and the former less the
-    first curve's; of several seeds with intervals over seeds and prompts."""
-    members: dict[str, list[int]] = {}
-    for index, label in enumerate(_labels(runs, [*entries.values()])):
-        members.setdefault(label, []).append(index)
-    found, names = dict[str, Any](), [*entries]
-    (reference, *_) = members.values()
-    for label, of in members.items():
-        entry = entries[names[of[0]]]
-        curve = {key: entry[key] for key in ("style", "b")}
-        curve |= {
-            "runs": [names[index] for index in of],
-            "by_examples": entry["by_examples"]["model"],
-            "by_loop": entry["by_loop"]["model"],
-            "minus_first": entry["minus_first"]["by_examples"],
-        }
-        if len(of) > 1:
-            for part, key in (("by_examples", "model"), ("by_loop", "by_loop")):
-                curve[part] = _interval(_stacked(arrays, of, key), None, settings)
-        if len(of) > 1 or len(reference) > 1:
-            first = _stacked(arrays, reference, "model")
-            curve["minus_first"] = _interval(_stacked(arrays, of, "model"), first, settings)
-        found[label] = curve
-    return found
-
-
-def _stacked(arrays: Sequence[Arrays], chosen: Sequence[int], key: str) -> Floats:
-    """The errors of several seeds [seeds, prompts, ...], as far as the shortest goes."""
-    length = min(arrays[index][key].shape[1] for index in chosen)
-    return np.stack([arrays[index][key][:, :length] for index in chosen])
-
-
-def _interval(errors: Floats, less: Floats | None, settings: EvaluationConfig) -> Band:
-    """The mean of errors [seeds, prompts, ...] over both, less that of others on the same prompts,
-    with its 90 % interval."""
-    groups = [errors] if less is None else [errors, less]
-    means = [group.mean((0, 1), dtype=np.float64) for group in groups]
-    resampled = crossed_means(groups, settings.resamples, settings.seed)
-    if less is not None:
-        means, resampled = [means[0] - means[1]], [resampled[0] - resampled[1]]
-    return Interval(means[0], *np.percentile(resampled[0], (5, 95), axis=0)).to_json()
-
-
-def _labels(runs: Sequence[Run], entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each run that says what sets it apart: kind of model and loops where these
-    differ, then the settings in words; runs that differ in their seed alone share one, those that
-    differ in nothing have their folders' names."""
-    kinds = [model_label(entry["style"], entry["loops"]) for entry in entries]
-    styles, words = [entry["style"] for entry in entries], [""] * len(runs)
-    recipes = all(run.config.recipe for run in runs)
-    for style in dict.fromkeys(styles):
-        alike = [index for index, each in enumerate(styles) if each == style]
-        covered = ("loops.b", "model.n_layer") if len({kinds[i] for i in alike}) > 1 else ()
-        own = []
-        for index in alike:
-            config = runs[index].config
-            flat = {"recipe": config.recipe if recipes else ""}
-            flat |= flatten(config_to_mapping(config))
-            # What follows from other settings comes last.
-            keys = sorted(flat, key=lambda key: key.startswith(("training.", "curriculum.")))
-            left_out = tuple(key for key in IRRELEVANT if key != "recipe")
-            own.append(
-                {k: flat[k] for k in keys if not k.startswith(left_out) and k not in covered}
-            )
-        for index, said in zip(alike, told_apart(own), strict=True):
-            words[index] = said
-    shown = kinds if len({*kinds}) > 1 or not any(words) else [""] * len(runs)
-    labels = [", ".join(filter(None, pair)) for pair in zip(shown, words, strict=True)]
+    first curve's, with intervals over seeds and prompts. Runs that differ in nothing, not even
+    their seed, have their folders' names."""
+    labels = labels_of([run.config for run in runs], IRRELEVANT)
     seeds = [(label, run.config.seed) for label, run in zip(labels, runs, strict=True)]
-    return [
-        label if seeds.count(pair) == 1 else _name(run)
-        for label, pair, run in zip(labels, seeds, runs, strict=True)
-    ]
+    members: dict[str, list[int]] = {}
+    for index, pair in enumerate(seeds):
+        label = pair[0] if seeds.count(pair) == 1 else _name(runs[index])
+        members.setdefault(label, []).append(index)
+
+    def stacked(key: str, of: Sequence[int]) -> Floats:
+        length = min(arrays[index][key].shape[1] for index in of)
+        return np.stack([arrays[index][key][:, :length] for index in of]).astype(np.float64)
+
+    def band(errors: Floats, less: Floats | None = None) -> Band:
+        both = [errors] if less is None else [errors, less]
+        mean, *other = (each.mean((0, 1)) for each in both)
+        drawn, *others = crossed_means(both, settings.resamples, settings.seed)
+        if less is not None:
+            mean, drawn = mean - other[0], drawn - others[0]
+        return Interval(mean, *np.percentile(drawn, (5, 95), axis=0)).to_json()
+
+    found, names = dict[str, Any](), [*entries]
+    for label, of in members.items():
+        first, errors = next(iter(members.values())), stacked("model", of)
+        found[label] = {
+            "runs": [names[index] for index in of],
+            **{key: entries[names[of[0]]][key] for key in ("style", "b")},
+            "by_examples": band(errors),
+            "by_loop": band(stacked("by_loop", of)),
+            "minus_first": band(errors, stacked("model", first)),
+        }
+    return found
 
 
 def _bits(evaluation: Evaluation, arrays: Arrays) -> Floats:

@@ -11,10 +11,9 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import cycle, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -22,10 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.path import Path
-from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
-from matplotlib.transforms import Bbox
 
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
@@ -65,7 +61,6 @@ _MOST_BARS = 24  # beside each other
 _INCHES_OF_A_BAR = 0.07
 _MOST_BANDS = 10  # of a panel; more cover each other
 _MOST_ROWS = 4  # of a legend below a picture, where smaller letters can make them fewer
-_Place = tuple[tuple[float, float], tuple[float, float], Any, Any]  # point, offset, alignments
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
 
 
@@ -83,12 +78,12 @@ def styled(settings: FigureSettings | None = None) -> AbstractContextManager[Non
 
 
 def save_panels(
-    folder: FilePath,
+    folder: Path,
     panels: Sequence[Panel],
     settings: FigureSettings | None = None,
     title: str = "",
     remarks: Sequence[str] = (),
-) -> list[FilePath]:
+) -> list[Path]:
     """Draw panels into `folder`, a file for each picture and format and a CSV with its numbers;
     returns the files. `title` stands above each picture, with the remarks on its runs, which stay
     where pictures have no title. Pictures of an earlier drawing are removed."""
@@ -125,10 +120,17 @@ def draw(
         bars = len(panels[0].x) * len(panels[0].curves)
         figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
     for panel, axes, styles in zip(panels, grid, _shared_styles(panels), strict=True):
-        _draw(panel, axes, styles, len(panels) > 1)
+        _draw(panel, axes, styles)
         if len(panels) > 1:
             axes.set_title(panel.title)
-    _label_outer(grid)
+    # Labels that all panels share stand in the first column and below the last panel of each.
+    columns = sum(axes.get_position().y0 == grid[0].get_position().y0 for axes in grid)
+    if len({axes.get_ylabel() for axes in grid}) == 1:
+        for index, axes in enumerate(grid):
+            axes.set_ylabel("" if index % columns else axes.get_ylabel())
+    if len({axes.get_xlabel() for axes in grid}) == 1:
+        for axes in grid[:-columns]:
+            axes.set_xlabel("")
     heading = ": ".join(filter(None, (title, panels[0].title if len(panels) == 1 else "")))
     lines = [*([heading] if settings.title and heading else []), *remarks]
     if lines:
@@ -136,24 +138,7 @@ def draw(
         _wrap(text, figure.get_figwidth())
     _name_curves(figure, grid)
     _finish(figure)
-    for panel, axes in zip(panels, grid, strict=True):
-        _name_lines(panel if len(panels) == 1 else replace(panel, levels={}), axes)
     return figure
-
-
-def _label_outer(panels: Sequence[Axes]) -> None:
-    """Of panels with the same axes, keep the labels of the first column and of the last row; the
-    legend, which all share, names their levels."""
-    columns = next(each.get_gridspec().ncols for each in map(Axes.get_subplotspec, panels) if each)
-    places = range(len(panels))
-    for of, outer in (
-        ("y", [place % columns == 0 for place in places]),
-        ("x", [place + columns >= len(panels) for place in places]),
-    ):
-        if len({getattr(axes, f"get_{of}label")() for axes in panels}) == 1:
-            for axes, is_outer in zip(panels, outer, strict=True):
-                if not is_outer:
-                    getattr(axes, f"set_{of}label")("")
 
 
 def _shared_styles(panels: Sequence[Panel]) -> list[list[dict[str, Any]]]:
@@ -178,8 +163,10 @@ def svg(panel: Panel, prefix: str) -> str:
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
         _draw(panel, axes, curve_styles(panel.curves))
+        named = [line for line in axes.lines if line.get_gid() == "named"]
+        if named := [line for line in named if line.get_label()]:
+            figure.legend(handles=named, loc="outside lower center", ncols=len(named))
         _finish(figure)
-        _name_lines(panel, axes)
         if not panel.matrix:
             _add_hits(numbers(panel.x), axes)
         file = io.StringIO()
@@ -213,15 +200,13 @@ def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
 
 
 def _finish(figure: Figure) -> None:
-    """Break titles and labels that are longer than a panel's share of the picture, and lay out its
-    parts."""
+    """Break titles and labels that are longer than a panel's share of the picture."""
     for axes in figure.axes:
         if place := axes.get_subplotspec():  # none for the scale of colours
             (width, height), grid = figure.get_size_inches(), place.get_gridspec()
             _wrap(axes.title, 0.8 * width / grid.ncols)
             _wrap(axes.xaxis.label, 0.9 * width / grid.ncols)
             _wrap(axes.yaxis.label, 0.8 * height / grid.nrows)
-    figure.draw_without_rendering()
 
 
 def _wrap(text: Any, inches: float) -> None:
@@ -239,14 +224,9 @@ def draw_panel(panel: Panel, axes: Axes) -> None:
     """Draw a panel on axes: its curves, levels and marks and the trained loops, with labels and
     scales."""
     _draw(panel, axes, curve_styles(panel.curves))
-    _name_lines(panel, axes)
 
 
-def _draw(
-    panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]], named: bool = False
-) -> None:
-    """Draw all of a panel but the names of its trained loops and, unless a legend has these
-    `named`, its levels."""
+def _draw(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]]) -> None:
     curves = panel.curves
     if panel.matrix:
         _matrix(panel, axes)
@@ -256,18 +236,18 @@ def _draw(
             _bars(panel, axes, index, style)
         else:
             _line(panel, axes, curve, style, index, bands)
-    for b in _trained_loops(panel):
-        axes.axvline(b, color="black", linestyle="--", linewidth=1)
+    known = sorted({curve.b for curve in curves if curve.b is not None})
+    trained = known if panel.x_label.startswith(_LOOPS) else []
+    black = {"color": "black", "linestyle": "--", "linewidth": 1.0}
+    _lines(axes.axvline, f"b of training: {', '.join(map(str, trained))}", trained, black)
     for name, places in panel.marks.items():
-        for index, x in enumerate(places):
-            label = "" if index else name
-            axes.axvline(x, color="#555555", linewidth=0.8, linestyle=":", label=label, zorder=1)
+        _lines(axes.axvline, name, places, {"color": "#555555", "linestyle": ":", "zorder": 1})
     _scales(panel, axes)
     low, high = axes.get_ylim()
-    for name, height in panel.levels.items():
+    for (name, height), dash in zip(panel.levels.items(), cycle((":", "-.", "--"))):
         if low <= height <= high:
-            label = "_" * (not named) + name
-            axes.axhline(height, color="grey", linewidth=0.8, linestyle=":", label=label)
+            grey = {"color": "grey", "linestyle": dash, "linewidth": 1.0}
+            _lines(axes.axhline, name, [height], grey)
     labels = (panel.y_label, panel.x_label) if _lies(panel) else (panel.x_label, panel.y_label)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
@@ -275,90 +255,10 @@ def _draw(
     _label_log_axis(axes.yaxis)
 
 
-def _trained_loops(panel: Panel) -> list[int]:
-    """The b of a panel's curves, where x counts loops."""
-    if not panel.x_label.startswith(_LOOPS):
-        return []
-    return sorted({curve.b for curve in panel.curves if curve.b is not None})
-
-
-def _name_lines(panel: Panel, axes: Axes) -> None:
-    """Write the names of a panel's levels and trained loops where they cover neither a curve nor,
-    if there is such a place, a band; else outside of the axes."""
-    drawn = _Drawn(
-        axes,
-        [
-            (each.get_path().transformed(each.get_transform()), each.get_linestyle() != "None")
-            for each in axes.lines
-        ],
-        [
-            *(each.get_path().transformed(each.get_transform()) for each in axes.patches),
-            *(
-                path.transformed(each.get_transform())
-                for each in axes.collections
-                for path in each.get_paths()
-            ),
-        ],
-        [],
-    )
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    for b in _trained_loops(panel):
-        if left <= b <= right:
-            beside: list[_Place] = [
-                ((b, 1 - row / 14), (shift, -2), side, "top")
-                for side, shift in (("left", 3), ("right", -3))
-                for row in range(13)
-            ]
-            end: _Place = ((b, 1), (0, 2), "center", "bottom")
-            drawn.write(f"b = {b}", ("data", "axes fraction"), "black", beside, end)
-    for name, height in panel.levels.items():
-        if low <= height <= high:
-            beside = [
-                ((x, height), (shift, up), side, vertical)
-                for vertical, up in (("bottom", 2), ("top", -2))
-                for x, side, shift in ((1, "right", -2), (0, "left", 2), (0.5, "center", 0))
-            ]
-            end = ((1, height), (3, 0), "left", "center")
-            drawn.write(name, ("axes fraction", "data"), "#555555", beside, end)
-
-
-class _Drawn(NamedTuple):
-    """What names may not cover: lines, each with whether its points are joined, the areas of bands
-    and bars, and other names."""
-
-    axes: Axes
-    lines: list[tuple[Path, bool]]
-    areas: list[Path]
-    names: list[Annotation]
-
-    def write(
-        self, name: str, coordinates: Any, color: str, beside: Sequence[_Place], end: _Place
-    ) -> None:
-        """Write a name at the first place that is free, else at the first that only bands and bars
-        cover, else at the `end`, outside."""
-        tried = [(place, areas) for areas in (self.areas, []) for place in beside]
-        for (xy, shift, side, above), areas in [*tried, (end, None)]:
-            text = self.axes.annotate(
-                textwrap.fill(name, 12) if areas is None else name,
-                xy, shift, xycoords=coordinates, textcoords="offset points", ha=side, va=above,
-                color=color, fontsize="small",
-            )  # fmt: skip
-            if areas is None or self._is_free(text.get_window_extent(), areas):
-                self.names.append(text)
-                return
-            text.remove()
-
-    def _is_free(self, box: Bbox, areas: Sequence[Path]) -> bool:
-        near, inside = box.padded(4), self.axes.bbox.padded(2)
-        return (
-            all(inside.contains(*corner) for corner in box.corners())
-            and not any(near.overlaps(name.get_window_extent()) for name in self.names)
-            and not any(near.count_contains(path.vertices) for path, _ in self.lines)
-            and not any(
-                joined and path.intersects_bbox(near, filled=False) for path, joined in self.lines
-            )
-            and not any(path.intersects_bbox(near) for path in areas)
-        )
+def _lines(draw: Any, name: str, places: Sequence[float], style: Mapping[str, Any]) -> None:
+    """Draw lines across the axes with one name for all in the legend, where it covers no curve."""
+    for index, place in enumerate(places):
+        draw(place, label="" if index else name, gid="named", **style)
 
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
@@ -530,7 +430,7 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
 
 
-def write_picture(figure: Figure, path: FilePath, form: str) -> None:
+def write_picture(figure: Figure, path: Path, form: str) -> None:
     """Write the picture in one format, the same bytes for the same picture."""
     write_with(path, lambda file: figure.savefig(file, format=form, metadata=_METADATA[form]))
 

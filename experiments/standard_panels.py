@@ -17,7 +17,7 @@ from looplab.training.assemble import build_task, trained_loops
 from .claims import Measured
 from .definition import PanelSpec, setting_of
 
-_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
+_WIDE = 8  # the largest value over the smallest from which on an axis is logarithmic
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
 
@@ -76,19 +76,11 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
     else:
         x = sorted({float(setting_of(run.config, spec.x)) for run in runs})
         curves = _over_values(spec, runs, x)
-        log += "x" * (0 < _WIDE * x[0] <= x[-1] or _is_geometric(x))
+        log += "x" * (0 < _WIDE * x[0] <= x[-1])
     loops = loop_axis([run.config.model.family == "standard" for run in runs])
     x_label = name_in_words(spec.x) if spec.x else loops
     axes = (x_label, "bits per byte" if is_text else "error of the last query")
     return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(_error_name(runs)))
-
-
-def _is_geometric(x: Sequence[float]) -> bool:
-    """Says whether positive values grow by about the same factor, more than by the same amount."""
-    if len(x) < 3 or x[0] <= 0:
-        return False
-    steps, factors = np.diff(x), np.diff(np.log(x))
-    return bool(factors.std() / factors.mean() < steps.std() / steps.mean())
 
 
 def _error_name(runs: Sequence[Measured]) -> str:

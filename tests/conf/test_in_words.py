@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.in_words import in_words, told_apart
+from looplab.conf.in_words import in_words, labels_of
+from looplab.conf.schema import Config
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,11 @@ def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, wo
     assert in_words(key, value) == words
 
 
-def test_of_many_settings_those_are_said_that_tell_runs_apart() -> None:
-    many = {"a.rate": 1, "a.steps": 2, "a.clip": 3, "a.batch": 4}
-    runs = [{"recipe": "fast", **many}, {"recipe": "paper", **dict.fromkeys(many, 0)}]
-    assert told_apart(runs) == ["recipe fast", "recipe paper"]
-    few = [{"loops.b": 4, "seed": 1, "loops.T": 2}, {"loops.b": 6, "seed": 1, "loops.T": 3}]
-    assert told_apart(few) == ["b = 4, T = 2", "b = 6, T = 3"]
+def test_labels_say_in_what_runs_differ() -> None:
+    words = ("task=linear", "task=linear loops.b=6 loops.T=3", "task=linear model=standard")
+    configs = [Config.of(*each.split()) for each in words]
+    assert labels_of(configs, ()) == ["looped, b = 12, T = 4", "looped, b = 6, T = 3", "standard"]
+    assert labels_of(configs[:2], ("loops.T",)) == ["b = 12", "b = 6"]
+    assert labels_of(configs[:1] * 2, ()) == ["looped", "looped"]
+    far = [configs[0], Config.of("task=linear", "recipe=paper")]
+    assert len({*labels_of(far, ("recipe",))}) == 2

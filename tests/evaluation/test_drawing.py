@@ -145,13 +145,15 @@ def test_a_solver_far_above_zero_is_in_the_table_and_in_the_picture_where_it_is_
     assert without_far(drawn, named=True).curves == drawn.curves
 
 
-def test_names_cover_no_curve() -> None:
-    axes = Figure(figsize=(3, 2)).subplots()
-    flat = curve("looped", mean=[1.02, 1.01], low=(), high=(), b=2)
-    drawn = replace(panel(log="y"), x_label="loop", curves=[flat], levels={"predicting zero": 1.0})
-    drawn.draw(axes)
-    path = axes.lines[0].get_path().transformed(axes.transData)
-    names = [text for text in axes.texts if text.get_text()]
-    assert len(names) == 2
-    assert not any(path.intersects_bbox(name.get_window_extent(), filled=False) for name in names)
+def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:
+    axes = Figure().subplots()
+    drawn = replace(panel(log="y"), x_label="loop", levels={"predicting zero": 1.0})
+    replace(drawn, curves=[curve("looped", b=2), curve("tied", b=1)]).draw(axes)
+    assert axes.get_legend_handles_labels()[1] == [
+        "looped",
+        "tied",
+        "b of training: 1, 2",
+        "predicting zero",
+    ]
+    assert not axes.texts
     assert axes.get_xlim() == pytest.approx((1, 2), abs=0.05)
