@@ -25,7 +25,7 @@ _FORMS = {
     "grad_loops": "gradients through {value}", "batch_size": "batches of {value}",
 }  # fmt: skip
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
-_MOST = 3  # words that tell runs apart, before those are left out that tell no more of them apart
+_MOST = 4  # words that tell runs apart, before those are left out that tell no more of them apart
 _NOTHING = ("none", "null", "None", "")
 
 

@@ -289,7 +289,7 @@ def without_far(panel: Panel, named: bool) -> Panel:
     """The panel of models without the solvers whose errors lie far above those of predicting zero
     and of every model, which stay in its table; with them where they were `named`."""
     models = [value for each in panel.curves if not each.solver for value in each.mean if value]
-    most = _FAR * max([*panel.levels.values(), *models])
+    most = _FAR * max([*panel.levels.values(), *models], default=math.inf)
     far = [
         each
         for each in panel.curves

@@ -158,7 +158,8 @@ class Figures:
             line = style["linestyle"]
             dash = "" if isinstance(line, str) else " ".join(f"{length:g}" for length in line[1])
             entry = {"label": curve.label, "colour": style["color"], "dash": dash, "curves": []}
-            names.setdefault(curve.label, entry)["curves"].append(index)
+            if curve.label:
+                names.setdefault(curve.label, entry)["curves"].append(index)
         # The page's script splits rows at commas.
         frame = panel.frame().rename(columns=_without_commas)
         if panel.x_names:
