@@ -244,7 +244,7 @@ def _draw(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]]) -> None
         _lines(axes.axvline, name, places, {"color": "#555555", "linestyle": ":", "zorder": 1})
     _scales(panel, axes)
     low, high = axes.get_ylim()
-    for (name, height), dash in zip(panel.levels.items(), cycle((":", "-.", "--"))):
+    for (name, height), dash in zip(panel.levels.items(), cycle(((0, (1, 3)), "-.", "--"))):
         if low <= height <= high:
             grey = {"color": "grey", "linestyle": dash, "linewidth": 1.0}
             _lines(axes.axhline, name, [height], grey)
