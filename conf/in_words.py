@@ -5,8 +5,12 @@ in_words("model.injection", "multiply")     # 'multiplied injection'
 in_words("training.recompute", "true")      # 'with recompute'
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+from .build import config_to_mapping, flatten
+from .schema import Config
 
 _ALONE = "{value}"
 # By the last part of a key of one or two; the plural of a unit ends in s.
@@ -21,6 +25,7 @@ _FORMS = {
     "grad_loops": "gradients through {value}", "batch_size": "batches of {value}",
 }  # fmt: skip
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
+_MOST = 4  # words that tell runs apart, before those are left out that tell no more of them apart
 _NOTHING = ("none", "null", "None", "")
 
 
@@ -46,3 +51,42 @@ def in_words(key: str, value: Any) -> str:
     text = str(value).rpartition("/")[2]  # of a path its last part
     text = _VALUES.get(text, text).replace("_", " ")
     return (form or f"{{value}} {name}").format(value=text)
+
+
+def name_in_words(key: str) -> str:
+    """The name of a setting, for an axis: 'learning rate'."""
+    return key.rpartition(".")[2].replace("_", " ")
+
+
+def labels_of(configs: Sequence[Config], ignored: tuple[str, ...]) -> list[str]:
+    """A label for each configuration that says in what it differs from the others: its family where
+    these differ, then its settings, but those that are `ignored` or schedules, which follow from
+    others; of many settings those alone, in their order, that tell more of them apart."""
+    labels, families = [""] * len(configs), [config.model.family for config in configs]
+    for family in dict.fromkeys(families):
+        places = [place for place, each in enumerate(families) if each == family]
+        flats = [flatten(config_to_mapping(configs[place])) for place in places]
+        keys = [
+            key
+            for key in flats[0]
+            if len({repr(each.get(key)) for each in flats}) > 1
+            and not key.startswith(ignored)
+            and not isinstance(flats[0][key], list | dict)
+        ]
+        keys = [key for key in keys if not key.startswith("curriculum.")] or keys
+        if len(keys) > _MOST:
+            chosen = list[str]()
+            for key in keys:
+                before, after = (
+                    len({tuple(repr(each.get(k)) for k in part) for each in flats})
+                    for part in (chosen, [*chosen, key])
+                )
+                chosen += [key] * (after > before)
+            keys = chosen
+        for place, flat in zip(places, flats, strict=True):
+            labels[place] = ", ".join(in_words(key, flat.get(key)) for key in keys)
+    prefixed = len({*families}) > 1 or not any(labels)
+    return [
+        ", ".join(filter(None, (family * prefixed, label)))
+        for family, label in zip(families, labels, strict=True)
+    ]

@@ -273,7 +273,11 @@ class TrainingConfig:
     snapshots: tuple[int, ...] = setting(
         (), "steps after which the run is kept as it is then, in its folder snapshots/", at_least=0
     )
-    log_every: int = setting(100, "steps between records of metrics.jsonl", at_least=1)
+    log_every: int | None = setting(
+        None,
+        "steps between records of metrics.jsonl; null: a fiftieth of the steps, at most 100",
+        at_least=1,
+    )
     log_norms: bool = setting(
         False, "also log norms of the residual stream and of the gradients of first block and head"
     )

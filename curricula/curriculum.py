@@ -7,6 +7,7 @@ curriculum(step)                       # Stage(dims=5, points=11, loops=15, wind
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
 from math import log
 from typing import Literal
 
@@ -84,6 +85,15 @@ class Schedule:
         else:
             increments += step // self.intervals[-1]
         return min(self.end, self.start + increments * self.inc)
+
+    def changes(self, steps: int) -> list[int]:
+        """The steps below `steps` whose value is not that of the step before."""
+        found, ends = list[int](), accumulate(chain(self.intervals, repeat(self.intervals[-1])))
+        for step in ends:
+            if step >= steps or self(step) == self(step - 1):
+                break
+            found.append(step)
+        return found
 
     @classmethod
     def constant(cls, value: int) -> Schedule:

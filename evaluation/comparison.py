@@ -3,19 +3,22 @@
 result = compare(["runs/A", "runs/B"], prompts=320)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from looplab.conf.checksum import key_of
+from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
-from looplab.training.run_folder.run import Run
+from looplab.training.run_folder.run import IRRELEVANT, Run
 
-from .bootstrap import Floats
+from .bootstrap import Band, Floats, Interval, crossed_means
 from .drawing import save_panels
 from .evaluate_run import changed, measured, setting_words
 from .figures import comparison_panels, run_labels, title
@@ -39,8 +42,9 @@ def compare(
 ) -> Result:
     """Evaluate every run on the same prompts and compare the others with the first.
 
-    Each is read at `evaluation.loops`, its own b by default, and its evaluation is kept in its
-    folder.
+    Runs that differ in their seed alone are one of its `curves`, whose label says in words what
+    sets it apart. Each is read at `evaluation.loops`, its own b by default, and its evaluation is
+    kept in its folder.
 
     Parameters
     ----------
@@ -97,7 +101,12 @@ def _compare(
             minus_first["bits_per_byte"] = intervals(bits - _bits(first, of_first))
         more = {"seed": run.config.seed, "remarks": remarks(run), "minus_first": minus_first}
         entries[_name(run)] = entry | more
-    result = {key: first[key] for key in _OF_ALL} | {"seed": settings.seed, "runs": entries}
+    result = {key: first[key] for key in _OF_ALL} | {
+        "seed": settings.seed,
+        "named": settings.baselines is not None,
+        "runs": entries,
+        "curves": _curves(runs, entries, [arrays for _, arrays in found], settings),
+    }
     labels = run_labels(result)
     result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
     place = folder / f"compare-{key_of([[name, each['key']] for name, each in entries.items()], 8)}"
@@ -105,7 +114,7 @@ def _compare(
     named = f"runs=[{','.join(run.path.as_posix() for run in runs)}]"
     content = {
         **result,
-        "title": f"{title(result)}: {', '.join(labels.values())}",
+        "title": f"{title(result)}: {', '.join(result['curves'])}",
         "command": run_py("action=compare", named, *setting_words(settings, EvaluationConfig())),
         "panels": [panel.plain() for panel in panels],
         "figures": figures.plain(),
@@ -116,6 +125,47 @@ def _compare(
 
     shown(place / "comparison.json", "comparison", content, make)
     return Result({**result, "path": str(place)})
+
+
+def _curves(
+    runs: Sequence[Run],
+    entries: Mapping[str, Mapping[str, Any]],
+    arrays: Sequence[Arrays],
+    settings: EvaluationConfig,
+) -> dict[str, Any]:
+    """By label the runs of each curve, its errors by examples and by loop, and the former less the
+    first curve's, with intervals over seeds and prompts. Runs that differ in nothing, not even
+    their seed, have their folders' names."""
+    labels = labels_of([run.config for run in runs], IRRELEVANT)
+    seeds = [(label, run.config.seed) for label, run in zip(labels, runs, strict=True)]
+    members: dict[str, list[int]] = {}
+    for index, pair in enumerate(seeds):
+        label = pair[0] if seeds.count(pair) == 1 else _name(runs[index])
+        members.setdefault(label, []).append(index)
+
+    def stacked(key: str, of: Sequence[int]) -> Floats:
+        length = min(arrays[index][key].shape[1] for index in of)
+        return np.stack([arrays[index][key][:, :length] for index in of]).astype(np.float64)
+
+    def band(errors: Floats, less: Floats | None = None) -> Band:
+        both = [errors] if less is None else [errors, less]
+        mean, *other = (each.mean((0, 1)) for each in both)
+        drawn, *others = crossed_means(both, settings.resamples, settings.seed)
+        if less is not None:
+            mean, drawn = mean - other[0], drawn - others[0]
+        return Interval(mean, *np.percentile(drawn, (5, 95), axis=0)).to_json()
+
+    found, names = dict[str, Any](), [*entries]
+    for label, of in members.items():
+        first, errors = next(iter(members.values())), stacked("model", of)
+        found[label] = {
+            "runs": [names[index] for index in of],
+            **{key: entries[names[of[0]]][key] for key in ("style", "b")},
+            "by_examples": band(errors),
+            "by_loop": band(stacked("by_loop", of)),
+            "minus_first": band(errors, stacked("model", first)),
+        }
+    return found
 
 
 def _bits(evaluation: Evaluation, arrays: Arrays) -> Floats:

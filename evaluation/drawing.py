@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
 
 from .bootstrap import numbers
-from .style import style_of_number, styles_of
+from .style import styles_of
 
 if TYPE_CHECKING:
     from .panel import Curve, Panel
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _INCHES = {"column": 3.25, "page": 6.75}
 _POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
 _LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
+_MARKERS = {None: 6.0, "column": 3.5, "page": 4.5}
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -45,7 +46,8 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": "medium",
     "grid.alpha": 0.25,
     "legend.frameon": False,
-    "legend.handlelength": 3.0,
+    "legend.handlelength": 2.6,
+    "legend.columnspacing": 1.2,
     "legend.fontsize": "small",
     "pdf.fonttype": 42,  # letters stay letters
     "svg.hashsalt": "looplab",  # and the same picture is the same SVG
@@ -53,16 +55,26 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-_BEHIND_TEXT: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1}
+_FEW_DECADES = 0.7  # of a log axis, on which ticks stand as on a plain one
+_MARGIN = 0.02  # of the x axis, beyond the curves' ends
+_MOST_BARS = 24  # beside each other
+_INCHES_OF_A_BAR = 0.07
+_MOST_BANDS = 10  # of a panel; more cover each other
+_MOST_ROWS = 4  # of a legend below a picture, where smaller letters can make them fewer
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
 
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
     """The context in which every picture is drawn and saved."""
     settings = settings or FigureSettings()
-    sizes = {"font.size": _POINTS[settings.width], "lines.linewidth": _LINES[settings.width]}
-    narrow = {} if settings.width is None else {"figure.titlesize": "medium", "figure.dpi": 300}
-    return rc_context(_STYLE | sizes | narrow)
+    width = settings.width
+    sizes = {
+        "font.size": _POINTS[width],
+        "lines.linewidth": _LINES[width],
+        "lines.markersize": _MARKERS[width],
+    }
+    narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
+    return rc_context(_STYLE | sizes | ({} if width is None else narrow))
 
 
 def save_panels(
@@ -104,10 +116,21 @@ def draw(
 ) -> Figure:
     """One picture of panels beside each other, as wide as the settings say."""
     figure, grid = _figure(len(panels), settings)
-    for panel, axes in zip(panels, grid, strict=True):
-        panel.draw(axes)
+    if _lies(panels[0]):
+        bars = len(panels[0].x) * len(panels[0].curves)
+        figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
+    for panel, axes, styles in zip(panels, grid, _shared_styles(panels), strict=True):
+        _draw(panel, axes, styles)
         if len(panels) > 1:
             axes.set_title(panel.title)
+    # Labels that all panels share stand in the first column and below the last panel of each.
+    columns = sum(axes.get_position().y0 == grid[0].get_position().y0 for axes in grid)
+    if len({axes.get_ylabel() for axes in grid}) == 1:
+        for index, axes in enumerate(grid):
+            axes.set_ylabel("" if index % columns else axes.get_ylabel())
+    if len({axes.get_xlabel() for axes in grid}) == 1:
+        for axes in grid[:-columns]:
+            axes.set_xlabel("")
     heading = ": ".join(filter(None, (title, panels[0].title if len(panels) == 1 else "")))
     lines = [*([heading] if settings.title and heading else []), *remarks]
     if lines:
@@ -118,6 +141,20 @@ def draw(
     return figure
 
 
+def _shared_styles(panels: Sequence[Panel]) -> list[list[dict[str, Any]]]:
+    """The styles of the curves of each panel of a picture, one for each label of their legend:
+    those of each panel alone where these agree, else those of all curves together."""
+    found = [curve_styles(panel.curves) for panel in panels]
+    by_label: dict[str, dict[str, Any]] = {}
+    for panel, styles in zip(panels, found, strict=True):
+        for curve, style in zip(panel.curves, styles, strict=True):
+            if by_label.setdefault(curve.label, style) != style:
+                curves = {each.label: each for panel in panels for each in panel.curves}
+                together = dict(zip(curves, curve_styles([*curves.values()]), strict=True))
+                return [[together[each.label] for each in panel.curves] for panel in panels]
+    return found
+
+
 def svg(panel: Panel, prefix: str) -> str:
     """A panel as an SVG for a page that names the curves itself. The ids of its parts begin with
     `prefix`: <prefix>-curve-<i>, <prefix>-band-<i> and, over each x of the panel, <prefix>-hit-<i>,
@@ -125,7 +162,10 @@ def svg(panel: Panel, prefix: str) -> str:
     with styled(), rc_context(_ON_PAGE):
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
-        draw_panel(panel, axes)
+        _draw(panel, axes, curve_styles(panel.curves))
+        named = [line for line in axes.lines if line.get_gid() == "named"]
+        if named := [line for line in named if line.get_label()]:
+            figure.legend(handles=named, loc="outside lower center", ncols=len(named))
         _finish(figure)
         if not panel.matrix:
             _add_hits(numbers(panel.x), axes)
@@ -160,65 +200,76 @@ def _add_hits(x: np.ndarray[Any, Any], axes: Axes) -> None:
 
 
 def _finish(figure: Figure) -> None:
-    """Write the numbers of log axes, and break titles and labels that are longer than a panel's
-    share of the picture."""
+    """Break titles and labels that are longer than a panel's share of the picture."""
     for axes in figure.axes:
-        _label_log_axis(axes.xaxis)
-        _label_log_axis(axes.yaxis)
         if place := axes.get_subplotspec():  # none for the scale of colours
             (width, height), grid = figure.get_size_inches(), place.get_gridspec()
-            _wrap(axes.title, 0.9 * width / grid.ncols)
-            _wrap(axes.xaxis.label, width / grid.ncols)
-            _wrap(axes.yaxis.label, 0.9 * height / grid.nrows)
+            _wrap(axes.title, 0.8 * width / grid.ncols)
+            _wrap(axes.xaxis.label, 0.9 * width / grid.ncols)
+            _wrap(axes.yaxis.label, 0.8 * height / grid.nrows)
 
 
 def _wrap(text: Any, inches: float) -> None:
-    """Break the lines of a text of a picture so that none is longer."""
-    width = max(12, int(inches * 10 / float(text.get_fontsize()) * _CHARACTERS_PER_INCH))
-    lines = text.get_text().splitlines()
-    text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
+    """Break the lines of a text of a picture so that none is longer, and all about as long."""
+    most = max(12, int(inches * 10 / float(text.get_fontsize()) * _CHARACTERS_PER_INCH))
+    parts = []
+    for line in text.get_text().replace(" %", "\u00a0%").splitlines():
+        count = len(textwrap.wrap(line, most))
+        even = next(n for n in range(1, most + 1) if len(textwrap.wrap(line, n)) <= count)
+        parts += textwrap.wrap(line, max(even, min(most, 12)))
+    text.set_text("\n".join(parts))
 
 
 def draw_panel(panel: Panel, axes: Axes) -> None:
-    """Draw a panel on axes: its curves and levels and the trained loops, with labels and scales."""
+    """Draw a panel on axes: its curves, levels and marks and the trained loops, with labels and
+    scales."""
+    _draw(panel, axes, curve_styles(panel.curves))
+
+
+def _draw(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]]) -> None:
     curves = panel.curves
     if panel.matrix:
         _matrix(panel, axes)
     bands = sum(_has_interval(curve) and not curve.points for curve in curves)
-    for index, (curve, style) in enumerate(zip(curves, curve_styles(curves), strict=True)):
+    for index, (curve, style) in enumerate(zip(curves, styles, strict=True)):
         if panel.bars:
             _bars(panel, axes, index, style)
         else:
             _line(panel, axes, curve, style, index, bands)
-    if panel.x_label.startswith(_LOOPS):
-        for row, b in enumerate(sorted({curve.b for curve in curves if curve.b is not None})):
-            axes.axvline(b, color="black", linestyle="--", linewidth=1)
-            axes.annotate(
-                f"b = {b}", (b, 1), (4, -4 - 12 * row), xycoords=("data", "axes fraction"),
-                textcoords="offset points", va="top", fontsize="small", bbox=_BEHIND_TEXT,
-            )  # fmt: skip
+    known = sorted({curve.b for curve in curves if curve.b is not None})
+    trained = known if panel.x_label.startswith(_LOOPS) else []
+    black = {"color": "black", "linestyle": "--", "linewidth": 1.0}
+    _lines(axes.axvline, f"b of training: {', '.join(map(str, trained))}", trained, black)
+    for name, places in panel.marks.items():
+        _lines(axes.axvline, name, places, {"color": "#555555", "linestyle": ":", "zorder": 1})
     _scales(panel, axes)
     low, high = axes.get_ylim()
-    for name, height in panel.levels.items():
-        if not low <= height <= high:
-            continue  # its name would stand outside
-        axes.axhline(height, color="grey", linewidth=0.8, linestyle=":")
-        axes.annotate(
-            name, (1, height), (-2, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", color="#555555", fontsize="small",
-            bbox=_BEHIND_TEXT,
-        )  # fmt: skip
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    for (name, height), dash in zip(panel.levels.items(), cycle(((0, (1, 3)), "-.", "--"))):
+        if low <= height <= high:
+            grey = {"color": "grey", "linestyle": dash, "linewidth": 1.0}
+            _lines(axes.axhline, name, [height], grey)
+    labels = (panel.y_label, panel.x_label) if _lies(panel) else (panel.x_label, panel.y_label)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    _label_log_axis(axes.xaxis)
+    _label_log_axis(axes.yaxis)
+
+
+def _lines(draw: Any, name: str, places: Sequence[float], style: Mapping[str, Any]) -> None:
+    """Draw lines across the axes with one name for all in the legend, where it covers no curve."""
+    for index, place in enumerate(places):
+        draw(place, label="" if index else name, gid="named", **style)
 
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The style of each curve, by the number that it stands for, where it has one; else by kind."""
-    by_kind = styles_of([curve.kind for curve in curves])
-    return [
-        style if curve.number is None else style_of_number(curve.number)
-        for curve, style in zip(curves, by_kind, strict=True)
-    ]
+    """The style of each curve, by the number that it stands for, where it has one; else by kind.
+    That of a model is the same whichever solvers are beside it."""
+    found: dict[int, dict[str, Any]] = {}
+    for solver in (False, True):
+        part = {index: each for index, each in enumerate(curves) if each.solver == solver}
+        kinds, numbers = [c.kind for c in part.values()], [c.number for c in part.values()]
+        found |= dict(zip(part, styles_of(kinds, numbers), strict=True))
+    return [found[index] for index in range(len(curves))]
 
 
 def _has_interval(curve: Curve) -> bool:
@@ -241,7 +292,7 @@ def _line(
         return
     marker = "o" if len(mean) == 1 else "." if curve.x else None
     axes.plot(xs, mean, label=curve.label, marker=marker, gid=name, **style)
-    if _has_interval(curve):
+    if _has_interval(curve) and bands <= _MOST_BANDS:
         opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
         axes.fill_between(
             xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, 0.45),
@@ -251,17 +302,23 @@ def _line(
 
 def _bars(panel: Panel, axes: Axes, index: int, style: Mapping[str, Any]) -> None:
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
-    its kind comes before it."""
+    its kind comes before it. Many bars lie, one below the other."""
     curve, width = panel.curves[index], 0.8 / len(panel.curves)
     mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
     interval = np.nan_to_num((mean - low, high - mean)) if _has_interval(curve) else None
-    axes.bar(
-        numbers(panel.x)[: len(mean)] + (index - (len(panel.curves) - 1) / 2) * width, mean, width,
-        yerr=interval, label=curve.label, gid=f"curve-{index}",
+    places = numbers(panel.x)[: len(mean)] + (index - (len(panel.curves) - 1) / 2) * width
+    draw, error = (axes.barh, "xerr") if _lies(panel) else (axes.bar, "yerr")
+    more: dict[str, Any] = {error: interval, "label": curve.label, "gid": f"curve-{index}"}
+    draw(
+        places, mean, width, **more,
         fill=curve.kind not in [each.kind for each in panel.curves[:index]],
         facecolor=style["color"], edgecolor=style["color"], linewidth=0.6,
         error_kw={"elinewidth": 0.8},
     )  # fmt: skip
+
+
+def _lies(panel: Panel) -> bool:
+    return panel.bars and len(panel.x) * len(panel.curves) > _MOST_BARS
 
 
 def _matrix(panel: Panel, axes: Axes) -> None:
@@ -280,15 +337,26 @@ def _matrix(panel: Panel, axes: Axes) -> None:
 
 def _scales(panel: Panel, axes: Axes) -> None:
     """Set the scales of a panel's axes, with ticks that read as numbers."""
-    if panel.x_names:
+    if not (panel.bars or panel.matrix or any(curve.points for curve in panel.curves)):
+        axes.set_xmargin(_MARGIN)
+    if _lies(panel):
+        axes.set_yticks(numbers(panel.x), panel.x_names)
+        axes.margins(y=0.01)
+        axes.invert_yaxis()
+    elif panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
     elif "x" in panel.log:
         axes.set_xscale("log")
         if not any(curve.points for curve in panel.curves):  # points lie anywhere: no ticks
+            ends = axes.get_xlim()
             axes.set_xticks(numbers(panel.x), [f"{value:g}" for value in panel.x])
+            axes.set_xlim(ends)  # of what is drawn: the ticks may reach beyond
             axes.xaxis.set_minor_locator(NullLocator())
     elif all(value is not None and float(value).is_integer() for value in panel.x):
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=2))
+    values = [value for curve in panel.curves for value in curve.mean if value is not None]
+    if values and all(float(value).is_integer() for value in values):
+        axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     if "y" in panel.log:
         _log_above_rounding(panel, axes)
     low, high = panel.limits
@@ -321,7 +389,7 @@ def _figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Axes]]:
     column has one beside the other only from four on."""
     columns = count if count < 4 else math.ceil(count**0.5)
     if settings.width == "column":
-        columns = 1 if count < 4 else 2
+        columns = 1 if count < 4 else 2 if count < 7 else 3
     rows = -(-count // columns)
     if settings.width is None:
         width, height = (6.4, 4.0) if count == 1 else (5.0, 4.0) if columns == 2 else (3.3, 2.8)
@@ -349,10 +417,15 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     legend = figure.legend(handles, names, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
-    for columns in range(len(names), 0, -1):
-        legend.remove()
-        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns)
-        if legend.get_window_extent().width <= figure.bbox.width:
+    for size in ("small", "x-small"):
+        for columns in range(len(names), 0, -1):
+            legend.remove()
+            legend = figure.legend(
+                handles, names, loc="outside lower center", ncols=columns, fontsize=size
+            )
+            if legend.get_window_extent().width <= figure.bbox.width:
+                break
+        if -(-len(names) // columns) <= _MOST_ROWS:
             break
     figure.set_size_inches(width, height + legend.get_window_extent().height / figure.dpi)
 
@@ -369,8 +442,9 @@ def _label_log_axis(axis: Axis) -> None:
         return
     low, high = sorted(axis.get_view_interval())
     decades = math.log10(high / low)
-    subs = (1,) if decades > 2.3 else (1, 2, 5) if decades > 0.7 else range(1, 10)
-    axis.set_major_locator(LogLocator(subs=subs))
+    subs = (1,) if decades > 2.3 else (1, 2, 5)
+    few = decades < _FEW_DECADES
+    axis.set_major_locator(MaxNLocator("auto") if few else LogLocator(subs=subs))
     axis.set_minor_formatter(NullFormatter())
     if low >= 1e-4 and high < 1e5:
-        axis.set_major_formatter("{x:.4g}")
+        axis.set_major_formatter(lambda x, _: f"{x / 1e3:g}k" if x >= 1e4 else f"{x:.6g}")

@@ -16,7 +16,7 @@ from looplab.conf.words import run_py
 from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
-from looplab.training.assemble import trained_loops
+from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.logging import Trackers, check_trackers
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
@@ -35,6 +35,7 @@ from .measure import (
     shift_names,
     weights_digest,
 )
+from .panel import Panel
 from .remarks import remarks
 from .report import Result
 from .results import Evaluation, by_examples, intervals_by, summary
@@ -99,7 +100,7 @@ def evaluate(
             yield errors
             panels = [
                 *evaluation_panels(result),
-                *training_panels(logged(run), kind_of(run.config.model)),
+                *panels_of_training(run),
             ]
             files = save_panels(
                 run.path / "figures", panels, figures, title(result), result["remarks"]
@@ -241,3 +242,9 @@ def logged(run: Run) -> list[dict[str, float]]:
     """The records of a run's training up to its step; none for a run without a log."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
     return [record for record in records if record["step"] <= run.step]
+
+
+def panels_of_training(run: Run) -> list[Panel]:
+    """The pictures of a run's training: its log and its curriculum."""
+    curriculum, kind = build_curriculum(run.config, run.task), kind_of(run.config.model)
+    return training_panels(logged(run), kind, curriculum, run.task.is_text)

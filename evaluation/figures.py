@@ -1,12 +1,13 @@
 """The panels of an evaluation, of a comparison and of a training, from their JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.training.run_folder.metrics import smoothed
 
 from .bootstrap import Band
@@ -24,6 +25,7 @@ from .results import (
 
 FORMAT = 4  # of evaluation.json; an older one is computed again
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
+_FAR = 3  # times the error of predicting zero, or of the worst model
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _CHANGES = {
     "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
@@ -38,16 +40,12 @@ def model_label(family: str, loops: int | str) -> str:
 
 
 def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
-    """A short label for each run: its kind of model, loops and seed, and the end of its name if
-    these are not unique."""
-    labels = {
-        name: f"{model_label(entry['style'], entry['loops'])}, seed {entry['seed']}"
-        for name, entry in result["runs"].items()
-    }
-    all_labels = list(labels.values())
+    """A label for each run of a comparison: that of its curve, with its seed where the curve is of
+    several."""
     return {
-        name: label if all_labels.count(label) == 1 else f"{label} ({name.rpartition('-')[2]})"
-        for name, label in labels.items()
+        name: f"{label}, seed {result['runs'][name]['seed']}" if len(of["runs"]) > 1 else label
+        for label, of in result["curves"].items()
+        for name in of["runs"]
     }
 
 
@@ -98,7 +96,9 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
     drawn = curves(result)
     known = {curve.name for curve in drawn if curve.solver}
     others = [each for each in result["published"] if each["name"] not in known]
-    panels = [_by_examples(error, k, [*drawn, *map(published_curve, others)]), _by_loop(result)]
+    drawn += map(published_curve, others)
+    named = result["settings"]["baselines"] is not None
+    panels = [_by_examples(error, k, drawn, named), _by_loop(result)]
     if above := result.get("above_optimal"):
         optimum = result["labels"][above["over"]]
         panels.append(
@@ -145,7 +145,14 @@ def _changes(result: Evaluation) -> Panel:
 def _early_exit(result: Evaluation) -> Panel:
     by_loop, halting, name = result["by_loop"], result["halting"], unit(result["family"])
     first, last = (halting["tolerance"][end] for end in (0, -1))
-    drawn = [Curve.of("all after as many", result["style"], by_loop["model"], name="all")]
+    drawn = [
+        Curve.of(
+            "the same loops for all prompts".replace("loops", f"{name}s"),
+            result["style"],
+            by_loop["model"],
+            name="all",
+        )
+    ]
     for on in _CHANGES:
         label, loops = f"early exit on the {on}'s change", halting[on]["loops"]["mean"]
         drawn.append(Curve.of(label, on, halting[on]["error"], name=on, x=loops))
@@ -164,7 +171,7 @@ def _shifts(result: Evaluation) -> list[Panel]:
     drawn = [_of_loops("inputs as in training", result, "trained")]
     panels = []
     for key, shift in result["shifts"].items():
-        drawn.append(Curve.of(shift["label"], f"shift {key}", shift["by_loop"], name=key))
+        drawn.append(Curve.of(shift["label"], "shift", shift["by_loop"], name=key))
         of_model, of_zero = models(result, shift), {"predicting zero": shift["zero"]}
         highs = [high for curve in of_model for high in curve.high if high is not None]
         panel = _errors(
@@ -181,34 +188,40 @@ def _shifts(result: Evaluation) -> list[Panel]:
 
 
 def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
-    """Errors by examples, less the first run's, and by loop, of runs."""
-    runs, error, labels = result["runs"], result["error"], run_labels(result)
-    first = next(iter(runs))
-    part = runs[first]["by_examples"]
+    """Errors by examples, less the first curve's, and by loop: a curve for the seeds of runs that
+    differ in nothing else."""
+    error, (first, *_) = result["error"], result["curves"]
+    part = next(iter(result["runs"].values()))["by_examples"]
     errors, differences, loops = list[Curve](), list[Curve](), list[Curve]()
-    for name, run in runs.items():
-        label, kind, less = labels[name], run["style"], run["minus_first"]["by_examples"]
-        errors.append(Curve.of(label, kind, run["by_examples"]["model"], name=name))
-        differences.append(Curve.of(label, kind, less, name=name))
-        loops.append(_of_loops(label, run, name))
+    for label, of in result["curves"].items():
+        errors.append(Curve.of(label, of["style"], of["by_examples"]))
+        less = Curve.of(label, of["style"], of["minus_first"])
+        # Of the first nothing is drawn, so that the others have their colours here too.
+        nothing = Curve(label="", kind=of["style"], mean=[])
+        differences.append(less if differences else nothing)
+        loops.append(Curve.of(label, of["style"], of["by_loop"], b=of["b"]))
+    standard = {run["family"] == "standard" for run in result["runs"].values()}
+    drawn = [*errors, *solvers(result["labels"], part)]
     return [
-        _by_examples(error, part["k"], [*errors, *solvers(result["labels"], part)]),
+        _by_examples(error, part["k"], drawn, result["named"]),
         Panel(
-            "difference_by_examples", f"Error less that of {labels[first]}, paired by prompt",
-            examples_name(error), f"{error}, less the first run's", part["k"], differences[1:],
-            levels={labels[first]: 0.0},
+            "difference_by_examples", f"Error less that of {first}, paired by prompt",
+            examples_name(error), f"{error}, less that of {first}", part["k"], differences,
+            levels={first: 0.0},
         ),
         _errors(
             "error_by_loop", f"{of_loops(error).capitalize()} by loop", error,
-            ("loop (layer, for standard models)", by_loop_name(error, part["k"][-1])),
-            _loops(loops), loops,
+            (loop_axis(standard), by_loop_name(error, part["k"][-1])), _loops(loops), loops,
         ),
     ]  # fmt: skip
 
 
-def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Panel]:
+def training_panels(
+    records: Sequence[Mapping[str, Any]], kind: str, curriculum: Curriculum, text: bool = False
+) -> list[Panel]:
     """Loss by step (the line: a running mean; the band: least to largest of the log's lines there),
-    and dims, points and loops where any of them changed; none where nothing was logged."""
+    with marks where dimensions are added; and dims, points and loops, those that the curriculum
+    changes; none where nothing was logged. The points of a `text` are tokens."""
     rows = [record for record in records if _number(record.get("loss")) is not None]
     if not rows:
         return []
@@ -222,39 +235,84 @@ def training_panels(records: Sequence[Mapping[str, Any]], kind: str) -> list[Pan
         "high": [float(losses[part].max()) for part in parts],
     }
     x = [float(rows[end]["step"]) for end in ends]
+    steps = int(x[-1])
+    added = [step + 1.0 for step in curriculum.dims.changes(steps)]
     panels = [
         Panel(
-            "training", "Training loss (band: least to largest logged)", "step", "loss", x,
+            "training", "Training loss (band: least to largest logged)", "step",
+            f"loss, {NATS}" if text else "loss", x,
             [Curve.of("loss, running mean", kind, loss, name="loss")],
             log="y" if losses.min() > 0 else "", picture="training",
+            marks={"a dimension is added": added} if added else {},
         )
     ]  # fmt: skip
     for name in ("error", "bits_per_byte"):
         if measured := [row for row in rows if _number(row.get(name)) is not None]:
-            what, steps = name.replace("_", " "), [float(row["step"]) for row in measured]
+            what, at = name.replace("_", " "), [float(row["step"]) for row in measured]
             title = f"{what.capitalize()} on the prompts of evaluation"
             means = [row[name] for row in measured]
             curve = Curve(label=what, kind=kind, name=name, mean=means)
             panels.append(
-                Panel(name, title, "step", what, steps, [curve], log="y", picture="training")
+                Panel(name, title, "step", what, at, [curve], log="y", picture="training")
             )
-    growing = [
-        Curve(label=name, kind=name, name=name, mean=[_number(rows[end].get(name)) for end in ends])
-        for name in ("loops", "dims", "points")
-        if len({row.get(name) for row in rows}) > 1
+    return [*panels, *_schedule(curriculum, steps, text)]
+
+
+def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
+    """The numbers that the curriculum changes within so many steps, exact at each step of x; of
+    drawn loops the mean and the ends. None where nothing changes."""
+    loops = curriculum.loops
+    drawn: dict[str, Schedule] = {"dims": curriculum.dims, "points": curriculum.points}
+    if not isinstance(loops, SampledLoops):
+        drawn = {"loops": loops, **drawn}
+    changes = {name: of.changes(steps) for name, of in drawn.items()}
+    x = sorted({1, steps}.union(*({step, step + 1} for of in changes.values() for step in of)))
+    curves = [
+        Curve(
+            label="tokens" if text and name == "points" else name, kind=name, name=name,
+            mean=[of(step - 1) for step in x],
+        )
+        for name, of in drawn.items() if changes[name]
+    ]  # fmt: skip
+    if isinstance(loops, SampledLoops):
+        mean, low, high = ([end] * len(x) for end in (loops.b, loops.least, loops.end))
+        sampled = Curve(
+            label="loops, drawn", kind="loops", mean=mean, low=low, high=high, name="loops"
+        )
+        curves.insert(0, sampled)
+    title = "The curriculum"
+    panel = Panel("curriculum", title, "step", "number", x, curves, picture="training")
+    return [panel] if curves else []
+
+
+def without_far(panel: Panel, named: bool) -> Panel:
+    """The panel of models without the solvers whose errors lie far above those of predicting zero
+    and of every model, which stay in its table; with them where they were `named`."""
+    models = [value for each in panel.curves if not each.solver for value in each.mean if value]
+    most = _FAR * max([*panel.levels.values(), *models], default=math.inf)
+    far = [
+        each
+        for each in panel.curves
+        if each.solver and not named and max(value or 0 for value in each.mean) > most
     ]
-    if growing:
-        what = "What grows with the step"
-        panels.append(Panel("curriculum", what, "step", "number", x, growing, picture="training"))
-    return panels
+    left = [each for each in panel.curves if each not in far]
+    return replace(panel, curves=left, undrawn=far)
 
 
-def _by_examples(error: str, k: Sequence[float], drawn: Sequence[Curve]) -> Panel:
-    """Errors by examples, with the level of guessing or of predicting zero."""
-    return _errors(
+def loop_axis(standard: Collection[bool]) -> str:
+    """The name of an axis of loops, by which of its models are standard ones, with layers."""
+    name = unit("standard" if all(standard) else "looped")
+    return f"{name} (layer, for standard models)" if len({*standard}) > 1 else name
+
+
+def _by_examples(error: str, k: Sequence[float], drawn: Sequence[Curve], named: bool) -> Panel:
+    """Errors by examples, with the level of guessing or of predicting zero; `named`: whether the
+    solvers were."""
+    panel = _errors(
         "error_by_examples", "Error by number of examples", error, (examples_name(error), error),
         k, drawn, levels_of(error),
     )  # fmt: skip
+    return without_far(panel, named)
 
 
 def _of_loops(label: str, result: Mapping[str, Any], name: str) -> Curve:

@@ -31,11 +31,11 @@ class Curve:
     """A line of a panel: means with 90 % intervals at the panel's x (None where there is none).
 
     `kind` decides colour and dash, the same in every picture: a family of models (looped, standard,
-    tied) or the name of a solver. `name` is that of its columns, `number` where curves of one kind
-    stand for numbers of loops, which: larger ones are darker. `solver`: whether it is drawn beside
-    the models, so that it does not decide on the axis. `b`: the loops that the model was trained
-    with, where x counts loops. `x`: its own, where it is not the panel's. `points`: drawn as points
-    that no line joins.
+    tied) or the name of a solver. `name` is that of its columns, `number` where curves stand for
+    numbers, as of loops, which: larger ones are darker. `solver`: whether it is drawn beside the
+    models, so that it does not decide on the axis. `b`: the loops that the model was trained with,
+    where x counts loops. `x`: its own, where it is not the panel's. `points`: drawn as points that
+    no line joins.
     """
 
     label: str
@@ -63,9 +63,10 @@ class Curve:
 class Panel:
     """Curves over numbers, bars over names, or a matrix of colours; `name` is that of its files.
 
-    `log` names the axes with log scales ("xy"), `limits` the ends of y that are given, `levels`
-    horizontal lines. `x_names` are what the values of x stand for: tables, not numbers. `matrix`
-    has values between -1 and 1 over x and x, None where there is none. Panels of one `picture` are
+    `undrawn` curves have numbers in its table and no line in its picture. `log` names the axes with
+    log scales ("xy"), `limits` the ends of y that are given, `levels` horizontal lines, `marks`
+    vertical ones. `x_names` are what the values of x stand for: tables, not numbers. `matrix` has
+    values between -1 and 1 over x and x, None where there is none. Panels of one `picture` are
     drawn in one file of that name.
     """
 
@@ -82,6 +83,8 @@ class Panel:
     bars: bool = False
     matrix: Sequence[Values] = ()
     picture: str = ""
+    undrawn: Sequence[Curve] = ()
+    marks: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def draw(self, axes: Axes) -> None:
         """Draw the panel on matplotlib's axes, labels and scales included, without a title."""
@@ -96,7 +99,7 @@ class Panel:
         from pandas import DataFrame, Series
 
         columns: dict[str, Sequence[Any]] = {self.x_label: self.x_names or self.x}
-        for curve in self.curves:
+        for curve in [*self.curves, *self.undrawn]:
             parts = {"x": curve.x, "mean": curve.mean, "low": curve.low, "high": curve.high}
             columns |= {f"{curve.name}_{part}": values for part, values in parts.items() if values}
         columns |= dict(zip(map(str, self.x), self.matrix, strict=False))
@@ -104,13 +107,17 @@ class Panel:
 
     def plain(self) -> dict[str, Any]:
         """The panel as JSON has it, without what is as by default."""
-        return _plain(self) | {"curves": [_plain(curve) for curve in self.curves]}
+        plain = _plain(self) | {"curves": [_plain(curve) for curve in self.curves]}
+        return plain | ({"undrawn": [*map(_plain, self.undrawn)]} if self.undrawn else {})
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Panel:
         """The panel of what `plain` returned."""
-        curves = [Curve(**curve) for curve in values["curves"]]
-        return cls(**{**values, "curves": curves})
+        curves = {
+            part: [Curve(**curve) for curve in values.get(part, ())]
+            for part in ("curves", "undrawn")
+        }
+        return cls(**{**values, **curves})
 
 
 def _plain(part: Panel | Curve) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from looplab.conf.mistakes import check_choice
 from looplab.training.run_folder.run import Run, shown_evaluation
 
 from .drawing import styled
-from .evaluate_run import logged
-from .figures import comparison_panels, evaluation_panels, training_panels
+from .evaluate_run import panels_of_training
+from .figures import comparison_panels, evaluation_panels
 from .load import run_of
 from .report import Result
-from .style import kind_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +55,7 @@ def plot(
         panels = comparison_panels(run) if "runs" in run else evaluation_panels(run)
     else:
         run = run_of(run)
-        panels = training_panels(logged(run), kind_of(run.config.model))
+        panels = panels_of_training(run)
         if what not in [panel.name for panel in panels]:
             panels += evaluation_panels(shown_evaluation(run))
     check_choice("what", what, names := [panel.name for panel in panels])

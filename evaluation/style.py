@@ -3,18 +3,19 @@
 styles_of(["looped", "looped", "lasso"])      # three that differ
 
 Models are solid or in long dashes, solvers in short ones. The colours (Okabe and Ito's, and Tol's
-muted ones) can be told apart by colour-blind readers; two kinds that are drawn together differ in
+muted ones) can be told apart by colour-blind readers; two curves that are drawn together differ in
 grey too, by lightness or by dash. Curves of numbers, as of loops or layers, are darker for larger
 numbers.
 """
 
-import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 from matplotlib import colormaps
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from looplab.conf.schema import ModelConfig
 
@@ -26,7 +27,7 @@ _SHORT: Dash = (0, (3, 1.4))
 _SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
 _SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
 _DOTS: Dash = (0, (1, 1.3))
-_DASHES = (_SOLID, _LONG, _DOTS, _LONG_DOT, _SHORT, _SHORT_DOT, _SHORT_DOTS)
+_DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
 _STYLES: dict[str, tuple[str, Dash]] = {
     # Families of models, and ways to loop.
     "looped": ("#0072B2", _SOLID),
@@ -46,7 +47,7 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "ridge": ("#CC6677", _SHORT_DOT),
     "lasso": ("#117733", _SHORT_DOTS),
     "averaging": ("#999933", _DOTS),
-    "nearest_neighbours": ("#E69F00", _SHORT_DOT),
+    "nearest_neighbours": ("#888888", _SHORT_DOT),
     "greedy_tree_2": ("#88CCEE", _SHORT),
     "greedy_tree_4": ("#1B5E20", _SHORT),
     "greedy_tree_2_signs": ("#88CCEE", _DOTS),
@@ -90,33 +91,71 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "state": ("#882255", _SHORT),
     "prediction": ("#E69F00", _SHORT_DOT),
 }
+# For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
+_PALETTE = (
+    *("#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#CC79A7", "#332288", "#999933"),
+    *("#D55E00", "#000000"),
+)
 # For a kind of a plugin: chosen by its name. Dark enough for a white page.
 _OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")
 _LIGHTEST = 0.8  # of viridis, from dark to light: the rest is hard to see on white
-_DARKEST_AT = 64  # loops or layers
+_FAR = 0.33  # between red, green and blue, from 0 to 1, of two colours of one picture
+_MOST_SHADES = 6  # that can be told apart without dashes
 
 
-def styles_of(kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """The styles of one picture's curves, each its `color` and its `linestyle`: further curves of a
-    kind have its colour and another dash."""
+def styles_of(kinds: Sequence[str], numbers: Sequence[float | None] = ()) -> list[dict[str, Any]]:
+    """The styles of one picture's curves, each its `color` and its `linestyle`.
+
+    A kind's first curve has the kind's own style, further ones colours of a palette, in their
+    order, and other dashes: what is compared differs in colour. Where two or more kinds come twice
+    each, colour says which kind and the dash which of the two. Curves that stand for `numbers` have
+    the colours of a scale from light to dark, as far apart as their count allows.
+    """
+    numbers = numbers or [None] * len(kinds)
+    scale = _scale({number for number in numbers if number is not None})
+    counts = Counter(kind for kind, number in zip(kinds, numbers, strict=True) if number is None)
+    repeated = [count for count in counts.values() if count > 1]
+    crossed = len(repeated) > 1 and max(repeated) == 2
+    own = {kind: _own_style(kind) for kind in kinds}
     taken: list[tuple[str, Dash]] = []
-    for kind in kinds:
-        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
-        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
-        color, dash = _STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
-        others = [each for each in _DASHES if (color, each) not in taken]
-        if (color, dash) in taken and others:
-            dash = others[0]
+    seen: set[str] = set()
+    for kind, number in zip(kinds, numbers, strict=True):
+        color, dash = own[kind] if number is None else scale[number]
+        if number is None and kind in seen and not crossed:
+            used = [*own.values(), *taken]
+            color = next(
+                (each for each in _PALETTE if all(_differ(each, other) for other, _ in used)),
+                min(_PALETTE, key=[other for other, _ in taken].count),
+            )
+            dash = min(_DASHES, key=[each for _, each in used].count)
+        if (color, dash) in taken:
+            dash = next((each for each in _DASHES if (color, each) not in taken), dash)
+        seen |= {kind} if number is None else set()
         taken.append((color, dash))
     return [{"color": color, "linestyle": dash} for color, dash in taken]
 
 
-def style_of_number(number: float) -> dict[str, Any]:
-    """The style of a curve that stands for a number of loops or layers: the larger, the darker, and
-    the same in every picture."""
-    share = min(1.0, math.log2(max(number, 0) + 1) / math.log2(_DARKEST_AT + 1))
-    color = to_hex(colormaps["viridis"](_LIGHTEST * (1 - share)))
-    return {"color": color, "linestyle": _SOLID}
+def _differ(first: str, second: str) -> bool:
+    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
+
+
+def _own_style(kind: str) -> tuple[str, Dash]:
+    number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
+    dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+    return _STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
+
+
+def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
+    """The styles of numbers: the larger, the darker; of many of them, in grey like their
+    neighbours, every second one is dashed."""
+    shares = np.linspace(1, 0, len(numbers)) if len(numbers) > 1 else [0.5]
+    return {
+        number: (
+            to_hex(colormaps["viridis"](_LIGHTEST * share)),
+            _LONG if len(numbers) > _MOST_SHADES and rank % 2 else _SOLID,
+        )
+        for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
+    }
 
 
 def kind_of(model: ModelConfig) -> str:

@@ -196,6 +196,7 @@ def members_of(
             label = str(entry["label"])
             for key in re.findall(r"\{([\w.]+)\}", label):
                 label = label.replace(f"{{{key}}}", str(setting_of(config, key)))
+            label = re.sub(r"\b1 (layer|head|loop|step)s\b", r"1 \1", label)
             members.append(Member(label, tuple(words_of(values)), config))
     return members
 

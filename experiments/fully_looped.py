@@ -215,8 +215,9 @@ def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
 def _in_training(result: Mapping[str, Any]) -> list[Panel]:
     """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
     without intervals."""
-    about, panels = f"{len(result['seeds'])} seeds, rate {result['rate']:g}", []
-    panel = partial(Panel, x_label="step", x=result["points"], log="y", picture="fully_looped")
+    seeds = len(result["seeds"])
+    about, panels = f"{seeds} seed{'s' * (seeds > 1)}, rate {result['rate']:g}", list[Panel]()
+    panel = partial(Panel, x_label=f"step ({about})", y_label="", x=result["points"], log="y")
     for variant, by_loops in result["variants"].items():
         for metric, label in _METRICS.items():
             curves = [
@@ -226,7 +227,8 @@ def _in_training(result: Mapping[str, Any]) -> list[Panel]:
             ]
             name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
             if curves:
-                panels.append(panel(name, f"{variant}, {about}", y_label=label, curves=curves))
+                of_variant = f"fully_looped-{variant}"
+                panels.append(panel(name, f"{variant}: {label}", curves=curves, picture=of_variant))
     return panels
 
 

@@ -27,6 +27,7 @@ import looplab
 from looplab.conf.actions import Command
 from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
+from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.words import run_py
@@ -203,7 +204,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     `varied` and `shared`, and the rows of settings.csv and tests.csv."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
     config, folder = grid.members[0].config, grid.folder
-    title = f"a grid over {', '.join(grid.varied) or 'one run'}"
+    title = f"a grid over {', '.join(map(name_in_words, grid.varied)) or 'one run'}"
     experiment = Experiment(folder.name, "", title, "a grid of your own")
     result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
         "scale": config.scale,
@@ -354,14 +355,17 @@ def _panels(
     value of the setting `key`, if there is one."""
     parts: dict[str, list[Measured]] = {}
     for setting, run in runs:
-        label = f"{key}={setting[key]}" if key else run.config.model.family
-        rest = [f"{other}={setting[other]}" for other in setting if other not in (key, spec.x)]
-        parts.setdefault(" ".join(rest), []).append(replace(run, label=label))
+        label = in_words(key, setting[key]) if key else run.config.model.family
+        rest = [in_words(k, value) for k, value in setting.items() if k not in (key, spec.x)]
+        parts.setdefault(", ".join(rest), []).append(replace(run, label=label))
+    values = dict.fromkeys(setting[key] for setting, _ in runs) if key else ()
+    standing = dict(zip((in_words(key, v) for v in values), _numbers([*values]), strict=False))
     found = []
     for part, members in parts.items():
         for panel in panels([spec], members):
             if part:
                 name, title = f"{panel.name}-{file_name(part)}", f"{panel.title}, {part}"
                 panel = replace(panel, name=name, title=title)
-            found.append(panel)
+            numbered = [replace(each, number=standing.get(each.label)) for each in panel.curves]
+            found.append(replace(panel, curves=numbered))
     return found[:_MOST_PANELS]

@@ -28,7 +28,7 @@ from .evidence import measured_groups
 from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
 
 _RULES = {  # each one's label and kind of curve
-    "fixed": ("as many loops for all", "control"),
+    "fixed": ("the same loops for all prompts", "control"),
     "measured": ("until the state hardly changes", "looped"),
     "learned": ("until a readout of the state says so", "linear_probe"),
 }
@@ -106,7 +106,7 @@ def _rule(values: Floats, rule: str, b: int) -> Floats:
 def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
     """The error over the task's divisor and the loops used at each threshold of each rule, from
     loose to strict, the rules one after another, [prompts, b + 2 thresholds, 2]; of a model that
-    was trained to halt this is its one rule beside that of as many loops for all."""
+    was trained to halt this is its one rule beside that of the same loops for all."""
     parts = _trained(run, settings) if run.config.loops.halt else _untrained(run, settings)
     errors, *signals = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     b = errors.shape[1]

@@ -5,6 +5,7 @@ result = measure(runs, EvaluationConfig())     # looped runs with training.log_e
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,15 +45,17 @@ def measure(
         name: sum(value > _EXPLODES for value in of) + early.count(name)
         for name, of in largest.items()
     }
-    curves = []
+    x, panels = range(1, 1 + max(run.step for run in runs)), list[Panel]()
     for name, of in norms.items():
         seeds = len(of) + early.count(name)
         label = f"{name}: {exploded[name]} of {seeds} explode"
-        curves.append(Curve.of(label, name, mean_of_seeds(np.array(of)), name=name))
-    title, x = "norm of the gradient, before clipping", range(1, 1 + max(run.step for run in runs))
-    panel = Panel("gradients", title, "step", "norm of the gradient", x, curves, log="y")
+        curve = Curve.of("norm before clipping", "looped", mean_of_seeds(np.array(of)), name=name)
+        panel = Panel(
+            f"gradients-{name}", label, "step", "norm of the gradient", x, [curve], log="y"
+        )
+        panels.append(replace(panel, picture="gradients"))
     about = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
-    return {**about, "largest": largest, "exploded": exploded, "panels": [panel]}
+    return {**about, "largest": largest, "exploded": exploded, "panels": panels}
 
 
 def _name(config: Config) -> str:

@@ -15,6 +15,7 @@ from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import unit
 from looplab.tasks import Prompts
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
@@ -90,12 +91,13 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         name: (METHODS[name], errors(steps[None, 1 : shown + 1]))
         for name, steps in iterates.items()
     }
-    file, title, x = file_name(group.label), f"{group.label}, by loop", range(1, loops + 1)
+    axis = unit(group.family)
+    file, title, x = file_name(group.label), f"{group.label}, by {axis}", range(1, loops + 1)
     cosine = "cosine of its errors with the model's"
     own, beside = errors(models[:, :shown]), f"{group.label} beside the solvers' steps"
     return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
-        Panel(f"nearest-{file}", title, "loop", "nearest iterate", x, near, log="y"),
-        Panel(f"cosine-{file}", title, "loop", cosine, x, how_near),
+        Panel(f"nearest-{file}", title, axis, "nearest iterate", x, near, log="y"),
+        Panel(f"cosine-{file}", title, axis, cosine, x, how_near),
         by_loop("errors", beside, BESIDE_SOLVERS, group, own, settings, solvers),
     ]
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
@@ -150,25 +151,11 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
     parts: dict[str, list[Run]] = {}
     for run in runs:
         parts.setdefault(repr(sorted(_named(run).items())), []).append(run)
-    firsts = [_named(members[0]) for members in parts.values()]
-    families = {first["model.family"] for first in firsts}
-    groups = []
-    for members, first in zip(parts.values(), firsts, strict=True):
-        family = str(first["model.family"])
-        beside = [other for other in firsts if other["model.family"] == family]
-        differing = [key for key in first if any(o.get(key) != first[key] for o in beside)]
-        # A schedule that follows from another setting would say the same again.
-        differing = [key for key in differing if not key.startswith("curriculum.")] or differing
-        texts = [
-            f"{key.rpartition('.')[2]} = {first[key]}"
-            for key in differing
-            if not isinstance(first[key], list | dict)
-        ]
-        words = [family] if len(families) > 1 or not texts else []
+    groups, firsts = [], [members[0].config for members in parts.values()]
+    for members, label in zip(parts.values(), labels_of(firsts, _NOT_NAMED), strict=True):
+        task, config, b = members[0].task, members[0].config, trained_loops(members[0].config)
         members.sort(key=lambda run: run.config.seed)
-        label, config = ", ".join([*words, *texts]), members[0].config
-        task, b = members[0].task, trained_loops(config)
-        groups.append(SeedGroup(label, family, members, config, task, b))
+        groups.append(SeedGroup(label, config.model.family, members, config, task, b))
     return groups
 
 

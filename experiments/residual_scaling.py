@@ -131,10 +131,8 @@ def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -
     }
     parts = {"whole": np.sum([*parts.values()], axis=0)} | parts
     curves = [
-        Curve.of(
-            name, "loops", without_interval(values), number=2.0**place, name=name.replace(" ", "_")
-        )
-        for place, (name, values) in enumerate(parts.items())
+        Curve.of(name, "loops", without_interval(values), name=name.replace(" ", "_"))
+        for name, values in parts.items()
     ]
     axes = ("loop (0: the read-in)", "squared norm of a token's state, and its parts")
     products = np.mean([run["products"] for run in runs], axis=0)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from looplab.conf.in_words import in_words, name_in_words
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
+from looplab.evaluation.figures import loop_axis, without_far
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import error_name, examples_name, levels_of
 from looplab.tasks import SHIFTS
@@ -15,7 +17,7 @@ from looplab.training.assemble import build_task, trained_loops
 from .claims import Measured
 from .definition import PanelSpec, setting_of
 
-_WIDE = 20  # the largest value over the smallest from which on an axis is logarithmic
+_WIDE = 8  # the largest value over the smallest from which on an axis is logarithmic
 _RESAMPLES, _SEED = 1000, 2024
 _NOTHING = Interval(*(np.array(np.nan) for _ in range(3)))
 
@@ -30,7 +32,7 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
             task = run.config.task
             title = task.name.replace("_", " ") + ("" if task.is_text else f", d = {task.dims}")
             if spec.split:
-                title += f", {spec.split} = {setting_of(run.config, spec.split)}"
+                title += f", {in_words(spec.split, setting_of(run.config, spec.split))}"
             parts.setdefault(title, []).append(run)
         for title, part in parts.items():
             name = "-".join(filter(None, (spec.kind, file_name(title))))
@@ -57,7 +59,8 @@ def _by_examples(runs: Sequence[Measured], name: str, title: str, shift: str = "
             curves.append(Curve.of(label, solver, interval, name=solver, solver=True))
     error, ks = _error_name(runs), range(len(curves[0].mean))
     levels = levels_of(error)
-    return Panel(name, title, examples_name(error), error, ks, curves, log="y", levels=levels)
+    panel = Panel(name, title, examples_name(error), error, ks, curves, log="y", levels=levels)
+    return without_far(panel, runs[0].config.evaluation.baselines is not None)
 
 
 def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, title: str) -> Panel:
@@ -74,7 +77,9 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
         x = sorted({float(setting_of(run.config, spec.x)) for run in runs})
         curves = _over_values(spec, runs, x)
         log += "x" * (0 < _WIDE * x[0] <= x[-1])
-    axes = (spec.x or "loop", "bits per byte" if is_text else "error of the last query")
+    loops = loop_axis([run.config.model.family == "standard" for run in runs])
+    x_label = name_in_words(spec.x) if spec.x else loops
+    axes = (x_label, "bits per byte" if is_text else "error of the last query")
     return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(_error_name(runs)))
 
 

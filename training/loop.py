@@ -200,7 +200,8 @@ class Session:
     def logs_now(self) -> bool:
         """Says whether a record is due after this step."""
         training = self.config.training
-        is_due = self.step % training.log_every == 0 or self.step in training.snapshots
+        every = training.log_every or min(max(training.steps // 50, 1), 100)
+        is_due = self.step % every == 0 or self.step in training.snapshots
         return is_due or self._validates_now()
 
     def _validates_now(self) -> bool:

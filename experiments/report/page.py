@@ -22,6 +22,7 @@ from pandas import DataFrame
 from looplab.conf.checksum import key_of
 from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import arrays_of, kept
@@ -122,6 +123,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         model_label,
         training_panels,
     )
+    from looplab.training.assemble import build_curriculum, build_task
 
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
     environment = read_record(path / "environment.json", "environment").content or {}
@@ -134,7 +136,11 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
         records, skipped = Metrics(path / "metrics.jsonl").read()
         problems += [f"{path / 'metrics.jsonl'}: {line}" for line in skipped]
         kind = evaluation.get("style", row["model"])
-        panels += figures.of(training_panels(records, kind), row["name"])
+        with suppress(ConfigError):  # of a task that is no longer there
+            config = read_config(path)
+            curriculum = build_curriculum(config, build_task(config))
+            drawn = training_panels(records, kind, curriculum, config.task.is_text)
+            panels += figures.of(drawn, row["name"])
     loops = settings["model.n_layer" if row["model"] == "standard" else "loops.b"]
     task = row["task"].replace("_", " ")
     task += "" if row["task"] == "language" else f", d = {settings['task.dims']}"
@@ -207,7 +213,8 @@ class Figures:
             line = style["linestyle"]
             dash = "" if isinstance(line, str) else " ".join(f"{length:g}" for length in line[1])
             entry = {"label": curve.label, "colour": style["color"], "dash": dash, "curves": []}
-            names.setdefault(curve.label, entry)["curves"].append(index)
+            if curve.label:
+                names.setdefault(curve.label, entry)["curves"].append(index)
         # The page's script splits rows at commas.
         frame = panel.frame().rename(columns=_without_commas)
         if panel.x_names:

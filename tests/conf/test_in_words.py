@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.in_words import in_words
+from looplab.conf.in_words import in_words, labels_of
+from looplab.conf.schema import Config
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,13 @@ from looplab.conf.in_words import in_words
 )
 def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, words: str) -> None:
     assert in_words(key, value) == words
+
+
+def test_labels_say_in_what_runs_differ() -> None:
+    words = ("task=linear", "task=linear loops.b=6 loops.T=3", "task=linear model=standard")
+    configs = [Config.of(*each.split()) for each in words]
+    assert labels_of(configs, ()) == ["looped, b = 12, T = 4", "looped, b = 6, T = 3", "standard"]
+    assert labels_of(configs[:2], ("loops.T",)) == ["b = 12", "b = 6"]
+    assert labels_of(configs[:1] * 2, ()) == ["looped", "looped"]
+    far = [configs[0], Config.of("task=linear", "recipe=paper")]
+    assert len({*labels_of(far, ("recipe",))}) == 2

@@ -1,6 +1,7 @@
 """Runs side by side: the same prompts, paired intervals, and only what can be compared."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import compare, evaluate
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.drawing import curve_styles
+from looplab.evaluation.figures import comparison_panels, run_labels
 from looplab.training import Run, train
 from tests.conftest import batches_of, tiny_config
 
@@ -47,6 +50,40 @@ def test_intervals_of_the_difference_are_paired(two_runs: tuple[Run, Run], tmp_p
     # Two barely trained models err on the same prompts: far narrower than the two intervals.
     paired, *apart = highs - lows
     assert 0 < paired < sum(apart) / 3
+
+
+def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
+    tmp_path: Path,
+) -> None:
+    config = tiny_config(tmp_path)
+    other = replace(config, model=replace(config.model, injection="multiply"))
+    configs = [replace(each, seed=seed) for each in (config, other) for seed in (0, 1)]
+    runs = [train(each) for each in configs]
+    result = compare(runs, SETTINGS, tmp_path)
+    assert [*result["curves"]] == ["added injection", "multiplied injection"]
+    for label, of in result["curves"].items():
+        each = [
+            numbers(result["runs"][name]["by_examples"]["model"]["mean"]) for name in of["runs"]
+        ]
+        np.testing.assert_allclose(numbers(of["by_examples"]["mean"]), np.mean(each, axis=0))
+        assert [run_labels(result)[name] for name in of["runs"]] == [
+            f"{label}, seed 0", f"{label}, seed 1"
+        ]  # fmt: skip
+    drawn = comparison_panels(result)[0].curves[:2]
+    assert [curve.label for curve in drawn] == [*result["curves"]]
+    assert len({style["color"] for style in curve_styles(drawn)}) == 2
+    less = numbers(result["curves"]["multiplied injection"]["minus_first"]["mean"])
+    means = [numbers(of["by_examples"]["mean"]) for of in result["curves"].values()]
+    np.testing.assert_allclose(less, means[1] - means[0], atol=1e-12)
+
+
+def test_runs_that_differ_in_nothing_have_their_folders_names(
+    tiny_run: Run, tmp_path: Path
+) -> None:
+    again = replace(tiny_run, path=tmp_path / "again")
+    shutil.copytree(tiny_run.path, again.path)
+    result = compare([tiny_run, again], SETTINGS, tmp_path)
+    assert [*result["curves"]] == [tiny_run.path.name, "again"]
 
 
 @pytest.mark.parametrize(

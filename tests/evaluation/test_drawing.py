@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
+from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.evaluation import evaluate
+from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.drawing import save_panels
-from looplab.evaluation.figures import training_panels
+from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.style import styles_of
 from looplab.training import Run
 from tests.conftest import batches_of, times_of
 
@@ -82,7 +87,11 @@ def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
         }
         for step, loss in zip(steps, losses, strict=True)
     ]
-    loss, growing = training_panels(records, "looped")
+    curriculum = Curriculum(
+        dims=Schedule(1, 3, 1, (100,)), points=Schedule.constant(7),
+        loops=Schedule(4, 8, 2, (300, 500)), T=2,
+    )  # fmt: skip
+    loss, growing = training_panels(records, "looped", curriculum)
     (curve,) = loss.curves
     assert len(loss.x) <= 120
     assert loss.picture == growing.picture == "training"
@@ -94,5 +103,57 @@ def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
     low, high = (np.array(getattr(curve, part), dtype=float) for part in ("low", "high"))
     assert low.min() == losses.min()
     assert high.max() == losses.max()
-    assert [curve.name for curve in growing.curves] == ["loops"]
-    assert (growing.curves[0].mean[0], growing.curves[0].mean[-1]) == (4, 5)
+    # What is drawn is the curriculum, not what was logged of it.
+    assert [curve.name for curve in growing.curves] == ["loops", "dims"]
+    for each in growing.curves:
+        drawn = np.interp(steps, numbers(growing.x), numbers(each.mean))
+        assert drawn.tolist() == [getattr(curriculum(int(step) - 1), each.name) for step in steps]
+    assert [*loss.marks.values()] == [[101, 201]]
+
+
+def test_loops_that_are_drawn_are_shown_with_their_ends() -> None:
+    loops = SampledLoops("uniform", 6, (0, 1), least=2)
+    curriculum = Curriculum(Schedule.constant(3), Schedule.constant(7), loops, T=2)
+    records = [{"step": step, "loss": 1.0} for step in (50, 100)]
+    (curve,) = training_panels(records, "looped", curriculum)[-1].curves
+    assert {(curve.low[i], curve.mean[i], curve.high[i]) for i in (0, -1)} == {(2, 6, 10)}
+
+
+def test_what_is_compared_differs_in_colour_and_in_grey() -> None:
+    styles = styles_of(["looped"] * 6)
+    assert len({style["color"] for style in styles}) == 6
+    assert len({style["linestyle"] for style in styles}) == 6
+    families = styles_of(["looped", "standard"])
+    assert styles_of(["looped", "standard", "standard", "standard"])[:2] == families
+
+
+def test_numbers_are_told_apart_however_near_they_are() -> None:
+    colors = [to_rgb(style["color"]) for style in styles_of(["loops"] * 5, [0, 1, 3, 6, 12])]
+    assert np.abs(np.diff(colors, axis=0)).max(1).min() > 0.1
+    lightness = np.array(colors) @ [0.3, 0.6, 0.1]
+    assert (np.diff(lightness) < -0.05).all()
+
+
+def test_a_solver_far_above_zero_is_in_the_table_and_in_the_picture_where_it_is_named() -> None:
+    poor = curve("averaging", mean=[9.0, 0.8], solver=True)
+    drawn = replace(panel("looped"), levels={"predicting zero": 1.0})
+    drawn = replace(drawn, curves=[*drawn.curves, curve("lasso", solver=True), poor])
+    left = without_far(drawn, named=False)
+    assert [each.name for each in left.curves] == ["looped", "lasso"]
+    assert "averaging_mean" in left.frame()
+    assert Panel.read(left.plain()) == left
+    assert without_far(drawn, named=True).curves == drawn.curves
+
+
+def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:
+    axes = Figure().subplots()
+    drawn = replace(panel(log="y"), x_label="loop", levels={"predicting zero": 1.0})
+    replace(drawn, curves=[curve("looped", b=2), curve("tied", b=1)]).draw(axes)
+    assert axes.get_legend_handles_labels()[1] == [
+        "looped",
+        "tied",
+        "b of training: 1, 2",
+        "predicting zero",
+    ]
+    assert not axes.texts
+    assert axes.get_xlim() == pytest.approx((1, 2), abs=0.05)

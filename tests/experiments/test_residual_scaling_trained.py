@@ -57,7 +57,7 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         gain = (lengths / moves[1:].norm(dim=-1)).mean((1, 2)) / scale
         np.testing.assert_allclose(found["gain"][1:], gain, rtol=1e-4)
         norm = panels["trained-norms"].curves[at - 1]
-        assert f"b = {b}" in norm.label
+        assert norm.number == b
         assert norm.mean[: b + 1] == found["norm"]["mean"]
 
 
