@@ -37,7 +37,7 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text(_TWO)
     assert list(read_documents(str(tmp_path / "a.txt"))) == ["one\nline\n", "two\n"]
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "c.txt.gz").write_bytes(gzip.compress("\ufeffdrei\r\nvier".encode()))
+    (tmp_path / "b" / "c.txt.gz").write_bytes(gzip.compress("\ufeffdrei\r\nvier".encode(), mtime=0))
     table = pyarrow.table({"text": ["five", None, "six"], "number": [1, 2, 3]})
     expected = ["one\nline\n", "two\n", "drei\nvier"]
     assert list(read_documents(str(tmp_path))) == expected
@@ -52,7 +52,7 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
     lines = [{"text": "one\u2028line"}, {"text": None}, {"text": "two", "n": 2}]
     content = "\n\n".join(map(json.dumps, lines)).encode()
     (tmp_path / "a.jsonl").write_bytes(content)
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content, mtime=0))
     assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * 2
     (tmp_path / "c.txt").write_text("three")
     with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines, plain text"):
@@ -68,7 +68,7 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
         ("a.txt", b"caf\xe9 au lait"),
         ("a.txt", b"\xff\xfet\0e\0x\0t\0"),  # UTF-16
         ("a.txt.gz", b"no gzip"),
-        ("a.txt.gz", gzip.compress(b"text" * 1000)[:-9]),
+        ("a.txt.gz", gzip.compress(b"text" * 1000, mtime=0)[:-9]),
         ("a.parquet", b"no parquet"),
         ("a.parquet", _PARQUET[:-9]),
         ("a.parquet", _LATIN),
