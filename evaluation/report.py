@@ -67,8 +67,8 @@ def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> s
         cells = [*[""] * 4, _mean(part[name], digits)] if is_text else _last(part[name])
         rows.append([label, *cells])
     head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
-    parts = [f"{title}, {result['prompts']} prompts", Table(head, rows), *result["remarks"]]
-    return document(parts, form)
+    table = Table(head, rows, spare=("near least", average, "90 %, paired"))
+    return document([f"{title}, {result['prompts']} prompts", table, *result["remarks"]], form)
 
 
 def handful(result: Evaluation) -> list[int]:
@@ -142,7 +142,7 @@ def _published(result: Evaluation) -> list[Part]:
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
     """A mean and, under it, the ends of its 90 % interval if there is one."""
-    rows = {label: curve.mean, "    low": curve.low, "    high": curve.high}
+    rows = {label: curve.mean, "    low, 90 %": curve.low, "    high, 90 %": curve.high}
     return [_row(name, values, ks) for name, values in rows.items() if values]
 
 
