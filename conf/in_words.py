@@ -1,0 +1,48 @@
+"""Settings in words, as legends, tables and sentences say them. No torch here.
+
+in_words("loops.b", 20)                     # 'b = 20'
+in_words("model.injection", "multiply")     # 'multiplied injection'
+in_words("training.recompute", "true")      # 'with recompute'
+"""
+
+from contextlib import suppress
+from typing import Any
+
+_ALONE = "{value}"
+# By the last part of a key of one or two; the plural of a unit ends in s.
+_FORMS = {
+    "name": _ALONE, "family": _ALONE, "task": _ALONE, "model": _ALONE, "optimizer": _ALONE,
+    "connectivity": _ALONE, "precision": _ALONE, "device": _ALONE, "backend": _ALONE,
+    "recipe": "recipe {value}", "scale": "scale {value}", "seed": "seed {value}",
+    "norm": "norm {value}", "n_embd": "{value} wide", "n_head": "{value} heads",
+    "n_layer": "{value} layers", "n_hidden": "MLP {value} wide", "n_positions": "{value} positions",
+    "n_kv": "{value} heads of keys and values", "lanes": "{value} lanes", "dims": "d = {value}",
+    "learning_rate": "rate {value}", "muon_rate": "Muon's rate {value}", "steps": "{value} steps",
+    "grad_loops": "gradients through {value}", "batch_size": "batches of {value}",
+}  # fmt: skip
+_VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
+_NOTHING = ("none", "null", "None", "")
+
+
+def in_words(key: str, value: Any) -> str:
+    """A setting's value in words that say what it is a value of. `key` is that of the command line,
+    `value` what was typed or what the configuration has."""
+    parts = key.split(".")
+    name = " ".join(parts[-2:] if len(parts) > 2 else parts[-1:]).replace("_", " ")
+    if str(value).lower() in ("true", "false"):
+        return f"{'with' if str(value).lower() == 'true' else 'without'} {name}"
+    if value is None or str(value) in _NOTHING:
+        return f"without {name}"
+    form = _FORMS.get(parts[-1], "") if len(parts) < 3 else ""
+    number: float | None = None
+    with suppress(TypeError, ValueError):
+        number = float(value)
+    if number is not None:
+        text = f"{number:,.0f}" if number.is_integer() else f"{number:g}"
+        said = (form or f"{name} = {{value}}").format(value=text)
+        return said.removesuffix("s") if text == "1" and form.endswith("s") else said
+    if isinstance(value, list | tuple):
+        return f"{name} = {', '.join(map(str, value)) or 'none'}"
+    text = str(value).rpartition("/")[2]  # of a path its last part
+    text = _VALUES.get(text, text).replace("_", " ")
+    return (form or f"{{value}} {name}").format(value=text)
