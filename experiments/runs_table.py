@@ -65,11 +65,13 @@ def runs_table(
     read with; why it cannot be read), `written` (seconds since 1970), then the settings in which
     any of the runs differs from the defaults. With `errors` there is a row for each run and number
     of examples, or loop, that was evaluated, with the columns `k` or `loop`, `mean`, `low` and
-    `high` of the model's errors at b loops. Raises ConfigError where there is no such folder.
+    `high` of the model's errors at b loops. Raises ConfigError where there is no run.
     """
     from pandas import DataFrame
 
     found, defaults = rows_of(runs), _defaults()
+    if not found:
+        raise ConfigError("no runs yet", no_runs(runs))
     keys = dict.fromkeys(
         key
         for row in found
@@ -92,10 +94,13 @@ def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
     """The rows of `runs_table` before they are a table: with all `settings` by dotted key and the
     newest `evaluation`, both empty where there is none."""
     if isinstance(runs, str | Path):
-        if not Path(runs).is_dir():
-            raise ConfigError("folder", f"must be a folder with runs: there is no folder {runs}")
         runs = runs_in(Path(runs))
     return [_row(Path(path)) for path in runs]
+
+
+def no_runs(folder: object) -> str:
+    """What is said of a folder whose runs are asked for and that has none."""
+    return f"in {folder}: python run.py task=linear makes one"
 
 
 def _row(path: Path) -> Row:
@@ -193,11 +198,12 @@ def _listing(settings: ListSettings) -> str:
     """The table as text, the newest first. Raises ConfigError where the folder holds no run."""
     rows = sorted(rows_of(settings.folder), key=lambda row: -row["written"])
     if not rows:
-        raise ConfigError("folder", f"holds no run: {settings.folder}")
+        raise ConfigError("no runs yet", no_runs(settings.folder))
     if settings.tables.format == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
-    parts: list[Part] = [Table(_HEAD, _cells(rows))]
+    spare = ("age", "left", "loss", "model", "task", "step")
+    parts: list[Part] = [Table(_HEAD, _cells(rows), spare)]
     if settings.tables.format == "text":
         counts = Counter(row["state"] for row in rows).most_common()
         states = ", ".join(f"{number:,} {state}" for state, number in counts)

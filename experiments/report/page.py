@@ -24,7 +24,7 @@ from looplab.conf.words import as_typed, run_py
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import kept
 from looplab.evaluation.panel import Panel, file_name
-from looplab.experiments.runs_table import Row, differing, rows_of
+from looplab.experiments.runs_table import Row, differing, no_runs, rows_of
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
@@ -48,7 +48,7 @@ def write_report(settings: ReportSettings) -> str:
     folder, problems = Path(settings.folder), list[str]()
     rows, results = rows_of(folder), results_in(folder, problems)
     if not rows and not results:
-        raise ConfigError("folder", f"holds nothing to report: no run and no result in {folder}")
+        raise ConfigError("no runs yet", no_runs(folder))
     figures = Figures(folder / _CACHE)
     for result in results:
         result["figures"] = figures.of(result["panels"], result["command"], result["name"])
