@@ -106,7 +106,9 @@ def grid(words: Sequence[str]) -> int:
 
     def run() -> int:
         refuse_torchrun("a grid (-m)")
-        settings, own = grid_settings([word for word in words if word not in MULTIRUN])
+        planned = "action=plan"
+        asked = [word for word in words if word not in (*MULTIRUN, planned)]
+        settings, own = grid_settings(asked)
         members = commands(own, multirun=True)
         for member in members:
             if member.action != "train":
@@ -116,6 +118,11 @@ def grid(words: Sequence[str]) -> int:
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)
             check_folder("folder", member.config.folder)
+        if planned in words:
+            from .plan import plan_of_grid
+
+            print(plan_of_grid(members, settings))
+            return 0
         from .grid import run_grid  # imports torch
 
         return run_grid(members, settings)

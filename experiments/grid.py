@@ -85,6 +85,11 @@ class Grid:
         return cls(tuple(members), varied, shared, settings, run_py("-m", *shared, *swept))
 
     @property
+    def title(self) -> str:
+        """What it is over."""
+        return f"a grid over {', '.join(self.varied) or 'one run'}"
+
+    @property
     def folder(self) -> Path:
         """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
         same for the same runs in another order."""
@@ -202,8 +207,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     by the path of their folder."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
     config, folder = grid.members[0].config, grid.folder
-    title = f"a grid over {', '.join(grid.varied) or 'one run'}"
-    experiment = Experiment(folder.name, "", title, "a grid of your own")
+    experiment = Experiment(folder.name, "", grid.title, "a grid of your own")
     result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
         "scale": config.scale,
         "command": grid.command,
