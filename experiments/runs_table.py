@@ -25,7 +25,7 @@ from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.status import last_record, runs_in, status_of
+from looplab.training.run_folder.status import last_record, runs_in, seconds_left, status_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -114,10 +114,7 @@ def _row(path: Path) -> Row:
     evaluation = record.content or {}
     if evaluation.get("step") != status["step"]:
         evaluation = {}
-    steps, rate = int(settings.get("training.steps", 0)), last.get("steps_per_second")
-    left = None
-    if status["state"] == "running" and rate:
-        left = max(steps - int(last["step"]), 0) / rate
+    steps, running = int(settings.get("training.steps", 0)), status["state"] == "running"
     files = [path / name for name in ("status.json", "metrics.jsonl") if (path / name).exists()]
     last_error = None
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
@@ -131,7 +128,7 @@ def _row(path: Path) -> Row:
         "state": status["state"],
         "step": int(status["step"]),
         "steps": steps,
-        "left": left,
+        "left": seconds_left(last, steps) if running else None,
         "loss": last.get("loss"),
         "error": last_error,
         "remarks": problem or record.problem or "; ".join(evaluation.get("remarks", ())),

@@ -54,6 +54,13 @@ def last_record(folder: Path) -> Mapping[str, Any]:
     return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
 
 
+def seconds_left(record: Mapping[str, Any], steps: int) -> float | None:
+    """The seconds to the last of so many steps, by a line of metrics.jsonl; None where it has no
+    rate."""
+    rate = record.get("steps_per_second")
+    return max(steps - int(record["step"]), 0) / rate if rate else None
+
+
 def is_run(path: Path) -> bool:
     """Return whether a folder is a run's."""
     return not path.name.startswith(".") and (path / "config.yaml").exists()
