@@ -387,7 +387,7 @@ class Config:
 
     @classmethod
     def of(cls, *words: str) -> Config:
-        """The run that `python run.py` would train: `Config.of("task=linear", "seed=1")`.
+        """The run that these words of run.py would train: `Config.of("task=linear", "seed=1")`.
 
         Raises ConfigError, naming the key, for any mistake.
         """
