@@ -118,12 +118,15 @@ def grid(words: Sequence[str]) -> int:
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)
             check_folder("folder", member.config.folder)
+        from .grid import Grid, run_grid  # imports torch
+
         if planned in words:
             from .plan import plan_of_grid
 
-            print(plan_of_grid(members, settings))
+            asked_for = Grid.of(members)
+            title = f"{asked_for.title}: {asked_for.folder}"
+            print(plan_of_grid(title, asked_for.members, settings), flush=True)
             return 0
-        from .grid import run_grid  # imports torch
 
         return run_grid(members, settings)
 

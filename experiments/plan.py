@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from torch.utils.benchmark import Timer
 
-from looplab.conf.actions import Command
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
@@ -20,7 +19,6 @@ from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
 from .flops import Flops, shapes_of
-from .grid import Grid
 from .many_runs import Estimates, progress
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
@@ -95,13 +93,10 @@ def plan(settings: ExperimentSettings) -> str:
     return document(parts, settings.tables.format)
 
 
-def plan_of_grid(commands: Sequence[Command], settings: GridSettings) -> str:
+def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) -> str:
     """The plan of a grid's runs, as `_plan` has it."""
-    grid, first = Grid.of(commands), commands[0].config
-    title = f"{grid.title}: {grid.folder}"
-    jobs = settings.jobs or len(settings.devices) or None
-    parts = _plan([(title, grid.members)], jobs, shipped=False)
-    return document(parts, first.tables.format)
+    parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
+    return document(parts, members[0].config.tables.format)
 
 
 def _plan(
