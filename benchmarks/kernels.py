@@ -1,6 +1,6 @@
 """The speed of the Triton kernels over eager on an NVIDIA GPU, over shapes.
 
-python -m benchmarks.kernels 'precision=[bf16,tf32]'
+python -m benchmarks.kernels precision=bf16,tf32
 """
 
 if __name__ == "__main__":  # before the imports, which take a while

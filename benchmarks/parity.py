@@ -1,6 +1,6 @@
 """Parity compares loss curves seed by seed: a faster way to train should learn the same.
 
-    python -m benchmarks.parity config=sparse steps=500 'variants=[eager:fp32,eager:bf16]'
+    python -m benchmarks.parity config=sparse steps=500 variants=eager:fp32,eager:bf16
 
 All variants of a seed start from the same weights and see the same batches (in TF32 a linear
 function's values are also TF32 products); the first is the one that the others are compared with.

@@ -1,6 +1,6 @@
 """The time of a whole training step, beside the reference's own code.
 
-    python -m benchmarks.step 'configs=[sparse,small]' reference=../looped_transformer
+    python -m benchmarks.step configs=sparse,small reference=../looped_transformer
 
 Sampling the batch, forward, loss, backward and Adam at the end of the curriculum. Each variant has
 a process of its own, so that one that crashes or hangs (`limit`) stops no other; they take turns,

@@ -28,7 +28,7 @@ DATA = ("task.text", "task.held_out_text", "task.data_dir")
 SUBJECTS: dict[str, Any] = {"run": "", "runs": [], "checkpoint": ""}
 _EXAMPLES = {  # by action: the key of its subject, and how it is given
     "evaluate": ("run", "run=runs/<name>"),
-    "compare": ("runs", "'runs=[runs/<name>,runs/<name>]'"),
+    "compare": ("runs", "runs=runs/<name>,runs/<name>"),
     "import": ("checkpoint", "checkpoint=…/state.pt"),
 }
 _COMPARED = (

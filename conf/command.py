@@ -17,7 +17,7 @@ from .checks.processes import is_follower, refuse_torchrun
 from .mistakes import ConfigError, EndedElsewhere, RunError, one_line, out_of_memory
 from .plugins import failure
 from .setting import all_settings, names_of
-from .words import settings_from_words
+from .words import as_called, settings_from_words
 
 
 class Settings(Protocol):
@@ -49,7 +49,7 @@ def run_command(
     signals are handled by `answered`.
     """
     if {"-h", "--help"} & set(words):
-        print(help_text(), end="")
+        print(as_called(help_text()), end="")
         return 0
 
     def do() -> int:
@@ -66,7 +66,8 @@ def answered(
     name: str, do: Callable[[], int], when_stopped: str, in_processes: bool = False
 ) -> int:
     """The exit code of `do`: its own; 2 for a mistake and 1 for an error, each printed in a line
-    that begins with `name`; 130 or 143, and `when_stopped` printed, for Ctrl-C or SIGTERM, here or
+    that begins with `name`, as it
+    was called; 130 or 143, and `when_stopped` printed, for Ctrl-C or SIGTERM, here or
     in a child process. Under torchrun it is a mistake, unless `do` works `in_processes`; of several
     processes the first prints a mistake."""
     # Waiting threads spin only briefly. On cores that other processes use too, long spinning makes
@@ -83,13 +84,13 @@ def answered(
         if isinstance(error, ConfigError) and is_follower():
             time.sleep(_HEAD_START)
         else:
-            print(f"{name}: {error}", file=sys.stderr)
+            print(as_called(f"{name}: {error}"), file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except Exception as error:
         line = "out of memory; fewer prompts or a smaller batch need less"
         if not out_of_memory(error) and not (line := failure(error) or _compiler_failure(error)):
             raise
-        print(f"{name}: {line}", file=sys.stderr)
+        print(as_called(f"{name}: {line}"), file=sys.stderr)
         return 1
 
 

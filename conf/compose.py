@@ -37,6 +37,10 @@ _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of 
 _HIDDEN = ("schema_version", "task.name", "model.family")
 # Of experiments, of the report, of tables of runs, of texts, and of models that travel.
 _OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export")
+# Lists on which no number of a run depends: their commas make no grid.
+LISTS = (
+    "plugins", "training.snapshots", "evaluation.baselines", "evaluation.shifts", "figures.format",
+)  # fmt: skip
 _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  # they number loops
 
 
@@ -74,9 +78,9 @@ def _texts(words: Sequence[str]) -> dict[str, str]:
 
 
 def _values(key: str, text: str) -> list[str]:
-    """The values between the commas of a word of a grid. Raises ConfigError for one that is empty
-    or given twice."""
-    if key == "folder":
+    """The values between the commas of a word of a grid, but of a folder's name and of `LISTS` the
+    whole. Raises ConfigError for one that is empty or given twice."""
+    if key in ("folder", *LISTS):
         return [text]
     several = alternatives(text)
     for value in several:

@@ -5,6 +5,7 @@ settings = settings_from_words(DynamicsSettings, ["run=runs/NAME", "loops=200"])
 
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from os.path import expanduser
 from pathlib import Path
@@ -69,7 +70,7 @@ def read_value(key: str, text: str, hint: Any) -> Any:
             return None
         return [_text(hint, each) for each in items(text)] if is_list(hint) else _text(hint, text)
     except (yaml.YAMLError, ValueError):
-        raise ConfigError(f"'{key}={text}'", "cannot be read; quote lists: 'key=[1,2]'") from None
+        raise ConfigError(f"'{key}={text}'", "cannot be read; lists are key=1,2") from None
 
 
 def items(text: str) -> list[str]:
@@ -112,6 +113,20 @@ def _text(hint: Any, text: str) -> int | str:
 def run_py(*words: str) -> str:
     """A command of run.py as one can paste it into a shell."""
     return shlex.join(["python", "run.py", *words])
+
+
+def as_called(text: str) -> str:
+    """A text on `python run.py` and `python -m probing` by the names of an installed package, if it
+    was called by one: `looplab` or `python -m looplab`, and `python -m looplab.probing`."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = spec.name if spec else Path(sys.argv[0]).stem
+    if module.partition(".")[0] != "looplab":
+        return text
+    main = "python -m looplab" if module == "looplab.__main__" else "looplab"
+    text = text.replace("python run.py", main).replace("2 run.py", "2 -m looplab")
+    rooms = "probing|openml_eval|experiments|benchmarks"
+    text = re.sub(f"python -m (?={rooms})", "python -m looplab.", text)
+    return text.replace("run.py", "looplab")
 
 
 def as_typed(recorded: str | None) -> str:

@@ -89,7 +89,7 @@ def _compared(result: Mapping[str, Any]) -> tuple[Table, str]:
         cells = [*[""] * 4, _mean(part[name], digits)] if is_text else _last(part[name])
         rows.append([label, *cells])
     head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
-    return Table(head, rows), title
+    return Table(head, rows, spare=("near least", average, "90 %, paired")), title
 
 
 def handful(result: Evaluation) -> list[int]:
@@ -163,7 +163,7 @@ def _published(result: Evaluation) -> list[Part]:
 
 def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
     """A mean and, under it, the ends of its 90 % interval if there is one."""
-    rows = {label: curve.mean, "    low": curve.low, "    high": curve.high}
+    rows = {label: curve.mean, "    low, 90 %": curve.low, "    high, 90 %": curve.high}
     return [_row(name, values, ks) for name, values in rows.items() if values]
 
 

@@ -376,7 +376,7 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
         if verdict["note"]:
             notes.setdefault(verdict["note"], []).append(number)
     lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
-    return [Table(_HEAD, rows), *lines]
+    return [Table(_HEAD, rows, spare=("steps", "seeds", "published")), *lines]
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:

@@ -14,7 +14,7 @@ from looplab.conf.command import answered, described, run_command
 from looplab.conf.compose import commands
 from looplab.conf.help import help_text as help_of_runs
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.words import settings_from_words
+from looplab.conf.words import as_called, settings_from_words
 
 from .definition import load, names
 from .settings import ExperimentSettings, GridSettings, ReportSettings
@@ -29,7 +29,7 @@ Carry out named experiments: train their runs, measure, draw, and judge the clai
   python run.py experiment=fig03                      minutes on a laptop
   python run.py experiment=fig03 action=plan          its runs, and the time they take
   python run.py experiment=fig03 action=figure        drawn from what is finished
-  python run.py 'experiment=[fig02,fig03]' scale=medium
+  python run.py experiment=fig02,fig03 scale=medium
   python run.py experiment=all                        those on functions in context
   python run.py experiment=all_language text=wiki.txt those on texts, on a text of your own
 
@@ -49,8 +49,8 @@ Exit code: 0 done, 1 a run failed, 2 a mistake in the command, 130 and 143 stopp
 def main(words: Sequence[str]) -> int:
     """Run `experiment=…`; returns the exit code."""
     if MULTIRUN & set(words):
-        hint = "is for runs; several experiments: 'experiment=[fig03,fig04]'"
-        print(f"run.py: -m {hint}", file=sys.stderr)
+        hint = "is for runs; several experiments: experiment=fig03,fig04"
+        print(as_called(f"run.py: -m {hint}"), file=sys.stderr)
         return 2
 
     def help_text() -> str:
@@ -101,12 +101,14 @@ def check_single(words: Sequence[str]) -> None:
 def grid(words: Sequence[str]) -> int:
     """Run `run.py -m …`; returns the exit code."""
     if {"-h", "--help"} & set(words):
-        print(help_of_runs(), end="")
+        print(as_called(help_of_runs()), end="")
         return 0
 
     def run() -> int:
         refuse_torchrun("a grid (-m)")
-        settings, own = grid_settings([word for word in words if word not in MULTIRUN])
+        planned = "action=plan"
+        asked = [word for word in words if word not in (*MULTIRUN, planned)]
+        settings, own = grid_settings(asked)
         members = commands(own, multirun=True)
         for member in members:
             if member.action != "train":
@@ -116,7 +118,15 @@ def grid(words: Sequence[str]) -> int:
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)
             check_folder("folder", member.config.folder)
-        from .grid import run_grid  # imports torch
+        from .grid import Grid, run_grid  # imports torch
+
+        if planned in words:
+            from .plan import plan_of_grid
+
+            asked_for = Grid.of(members)
+            title = f"{asked_for.title}: {asked_for.folder}"
+            print(plan_of_grid(title, asked_for.members, settings), flush=True)
+            return 0
 
         return run_grid(members, settings)
 

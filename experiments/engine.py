@@ -227,7 +227,7 @@ def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettin
     name = "claims" if settings.experiment == ALL else "claims_language"
     folder = settings.result_folder(name)
     path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
-    write_bytes(path, f"{document(parts, settings.tables.format)}\n".encode())
+    write_bytes(path, f"{document(parts, settings.tables.format, width=0)}\n".encode())
     return f"\n{parts[0]}: {path}"
 
 

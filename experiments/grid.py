@@ -11,10 +11,10 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, starmap
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,11 @@ class Grid:
         values = {key: dict.fromkeys(each.get(key, "") for each in words) for key in varied}
         swept = [f"{key}={','.join(each)}" for key, each in values.items()]
         return cls(tuple(members), varied, shared, settings, run_py("-m", *shared, *swept))
+
+    @property
+    def title(self) -> str:
+        """What it is over."""
+        return f"a grid over {', '.join(map(name_in_words, self.varied)) or 'one run'}"
 
     @property
     def folder(self) -> Path:
@@ -204,8 +209,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     `varied` and `shared`, and the rows of settings.csv and tests.csv."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
     config, folder = grid.members[0].config, grid.folder
-    title = f"a grid over {', '.join(map(name_in_words, grid.varied)) or 'one run'}"
-    experiment = Experiment(folder.name, "", title, "a grid of your own")
+    experiment = Experiment(folder.name, "", grid.title, "a grid of your own")
     result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
         "scale": config.scale,
         "command": grid.command,
@@ -229,7 +233,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     parts: list[Part] = [
         " ".join(grid.shared),
         ", ".join([*counts, *(f"{number} {state}" for state, number in states.items())]),
-        *_tables([*errors], settings, tests),
+        *_tables(_in_words(grid, errors), settings, tests),
         *remark_lines(grid.members, result),
         *(
             f"failed: {name}: {each['remarks'][0]}"
@@ -294,8 +298,16 @@ def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
     return rows
 
 
+def _in_words(grid: Grid, labels: Iterable[str]) -> dict[str, str]:
+    """The settings of each label in words."""
+    words = {label: starmap(in_words, grid.settings[label].items()) for label in labels}
+    return {label: ", ".join(each) or label for label, each in words.items()}
+
+
 def _tables(
-    names: Sequence[str], settings: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
+    names: Mapping[str, str],
+    settings: Sequence[Mapping[str, Any]],
+    tests: Sequence[Mapping[str, Any]],
 ) -> list[Part]:
     """The settings, by their names, and the first tests as tables of text."""
     parts: list[Part] = []
@@ -303,14 +315,19 @@ def _tables(
         head = ["setting", "seeds", f"error at k = {max(row['k'] for row in settings)}", "90 %"]
         rows = [
             [name, str(row["seeds"]), *_cells(row, "last"), *_cells(row, "mean_over_k")]
-            for name, row in zip(names, settings, strict=True)
+            for name, row in zip(names.values(), settings, strict=True)
         ]
         table = Table([*head, "mean over k", "90 %"], rows)
         notes = sorted({row["note"] for row in settings if row["note"]})
         parts += [table, "90 % intervals over seeds and prompts", *notes]
     if tests:
         rows = [
-            [row["first"], row["second"], *_cells(row, "ratio"), f"{row['p, Holm']:.2g}"]
+            [
+                names[row["first"]],
+                names[row["second"]],
+                *_cells(row, "ratio"),
+                f"{row['p, Holm']:.2g}",
+            ]
             for row in tests[:_MOST_SHOWN]
         ]
         more = len(tests) - _MOST_SHOWN

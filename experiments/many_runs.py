@@ -22,7 +22,7 @@ from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
-from looplab.training.progress import Work
+from looplab.training.progress import Work, how_far
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import one_number, status_of
 from looplab.training.step import Trainer
@@ -128,6 +128,10 @@ class TrainAndEvaluate:
         """Done, and the error."""
         is_text = self.members[0].config.task.is_text
         return f"done, {'bits per byte' if is_text else 'error of the last query'} {result:.4g}"
+
+    def progress(self) -> str:
+        """Step, loss and time left of its training."""
+        return how_far(self.folder, self.members[0].config.training.steps)
 
     def _trained(self) -> Run:
         config = self.members[0].config

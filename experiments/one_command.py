@@ -7,7 +7,7 @@ from pathlib import Path
 from looplab.conf.actions import Command
 from looplab.conf.checks.processes import is_follower
 from looplab.conf.schema import Config
-from looplab.conf.words import run_py
+from looplab.conf.words import as_called, run_py
 from looplab.training import Run, import_checkpoint, train
 from looplab.training.assemble import build_task
 from looplab.training.run_folder.data import changed_data, keep_places, task_in
@@ -21,7 +21,7 @@ def carry_out(command: Command) -> None:
     if command.action == "import":
         run = import_checkpoint(command.paths[0], command.given, config.folder)
         print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
-        print(run_py("action=evaluate", f"run={run.path}"), flush=True)
+        print(as_called(run_py("action=evaluate", f"run={run.path}")), flush=True)
     elif command.action == "compare":
         from looplab.evaluation import compare, load_run
         from looplab.evaluation.report import comparison_table

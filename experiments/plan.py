@@ -1,5 +1,5 @@
 """`action=plan`: of one run its size, its floating-point operations and the hours they take; of
-experiments their runs, how far each is, and the processor time still to come.
+experiments and grids their runs, how far each is, and the processor time still to come.
 
 print(plan_of(config))
 """
@@ -11,16 +11,17 @@ import torch
 from torch.utils.benchmark import Timer
 
 from looplab.conf.schema import Config
+from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
 from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
 
-from .definition import Experiment, Member, described
+from .definition import Member, described
 from .flops import Flops, shapes_of
 from .many_runs import Estimates, progress
 from .runs_table import duration
-from .settings import ExperimentSettings
+from .settings import ExperimentSettings, GridSettings
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, as large models reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
@@ -79,21 +80,43 @@ def _products_per_second() -> float:
 
 
 def plan(settings: ExperimentSettings) -> str:
-    """A table of every experiment's runs; each run's time is counted once, in the first experiment
+    """The plan of every experiment's runs, as `_plan` has it."""
+    asked = [(each, settings.members(each)) for each in settings.experiments]
+    titles = [f"{each.name}: {each.title} ({each.source})" for each, _ in asked]
+    parts = _plan(
+        list(zip(titles, (members for _, members in asked), strict=True)),
+        settings.jobs,
+    )
+    also = [each.name for each, _ in asked if each.measure != "evaluation"]
+    if also and settings.scale != "paper":
+        parts += [f"not counted: evaluations, and the measurements of {', '.join(also)}"]
+    return document(parts, settings.tables.format)
+
+
+def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) -> str:
+    """The plan of a grid's runs, as `_plan` has it."""
+    parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
+    return document(parts, members[0].config.tables.format)
+
+
+def _plan(
+    asked: Sequence[tuple[str, Sequence[Member]]], jobs: int | None, shipped: bool = True
+) -> list[Part]:
+    """A table of each title's runs, and their sum; each run's time is counted once, in the first
     that wants it. Nothing is trained; a step of each shape may be measured, but at scale=paper,
-    whose runs are planned for GPUs."""
-    asked = [(experiment, settings.members(experiment)) for experiment in settings.experiments]
-    if settings.scale == "paper":
+    whose runs are planned for GPUs. `shipped`: as in `progress`."""
+    everyone = [member for _, members in asked for member in members]
+    if any(member.config.scale == "paper" for member in everyone):
         return _on_paper(asked)
     unique: dict[Path, Config] = {}
-    for member in (each for _, members in asked for each in members):
+    for member in everyone:
         unique.setdefault(run_folder(member.config).path, member.config)
-    left = dict(zip(unique, Estimates([*unique.values()]).left(), strict=True))
-    lines, seen = [], set[Path]()
-    for experiment, members in asked:
-        lines += ["", f"{experiment.name}: {experiment.title} ({experiment.source})"]
+    left = dict(zip(unique, Estimates([*unique.values()], shipped).left(), strict=True))
+    parts, seen = list[Part](), set[Path]()
+    for title, members in asked:
+        rows = []
         for name, member in zip(described(members), members, strict=True):
-            path, now = run_folder(member.config).path, progress(member.config)
+            path, now = run_folder(member.config).path, progress(member.config, shipped)
             state = now.state
             if now.path.startswith("shipped/"):
                 state = f"finished: {now.path}"
@@ -101,25 +124,23 @@ def plan(settings: ExperimentSettings) -> str:
                 state += f", {now.step:,} of {member.config.training.steps:,} steps"
             to_come = "" if not left[path] else "as above" if path in seen else duration(left[path])
             seen.add(path)
-            lines.append(f"  {name:60} {state:24} {to_come}".rstrip())
+            rows.append([name, state, to_come])
+        parts += [title, Table(["run", "state", "to come"], rows), ""]
     total, number = sum(left.values()), sum(seconds > 0 for seconds in left.values())
     first = next(iter(unique.values()), None)
-    processes = processes_for(number, settings.jobs, first) if first else 1
+    processes = processes_for(number, jobs, first) if first else 1
     summary = f"{number} of {len(unique)} runs are to be trained: about {duration(total)} of "
     summary += "processor time"
     if processes > 1 and total:
         summary += f", {duration(total / processes)} with {processes} at once"
-    also = [each.name for each, _ in asked if each.measure != "evaluation"]
-    if also:
-        summary += f"; not counted: evaluations, and the measurements of {', '.join(also)}"
-    return "\n".join([*lines[1:], "", summary])
+    return [*parts, summary]
 
 
-def _on_paper(asked: Sequence[tuple[Experiment, Sequence[Member]]]) -> str:
+def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    lines, total, runs = [], 0.0, set[Path]()
-    for experiment, members in asked:
-        lines += ["", f"{experiment.name}: {experiment.title} ({experiment.source})"]
+    parts, total, runs = list[Part](), 0.0, set[Path]()
+    for title, members in asked:
+        rows = []
         for name, member in zip(described(members), members, strict=True):
             config, path = member.config, run_folder(member.config).path
             task, training = config.task, config.training
@@ -128,7 +149,6 @@ def _on_paper(asked: Sequence[tuple[Experiment, Sequence[Member]]]) -> str:
             total += flops * (path not in runs)
             runs.add(path)
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            lines.append(
-                f"  {name:60} {tokens:>8} tokens {flops:8.3g} FLOPs {duration(flops / _H100):>8}"
-            )
-    return "\n".join([*lines[1:], "", f"{len(runs)} runs, {total:.3g} FLOPs: {_on_gpus(total)}"])
+            rows.append([name, tokens, f"{flops:.3g}", duration(flops / _H100)])
+        parts += [title, Table(["run", "tokens", "FLOPs", "an H100"], rows), ""]
+    return [*parts, f"{len(runs)} runs, {total:.3g} FLOPs: {_on_gpus(total)}"]

@@ -26,7 +26,13 @@ from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.sources import OTHER_CODE, changed_code, with_imports
-from looplab.training.run_folder.status import last_record, one_number, runs_in, status_of
+from looplab.training.run_folder.status import (
+    last_record,
+    one_number,
+    runs_in,
+    seconds_left,
+    status_of,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,7 +85,7 @@ def runs_table(
     Raises
     ------
     ConfigError
-        Where there is no such folder.
+        Where there is no run.
 
     Examples
     --------
@@ -90,6 +96,8 @@ def runs_table(
     from pandas import DataFrame
 
     found, defaults = rows_of(runs), _defaults()
+    if not found:
+        raise ConfigError("no runs yet", no_runs(runs))
     keys = dict.fromkeys(
         key
         for row in found
@@ -112,10 +120,13 @@ def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
     """The rows of `runs_table` before they are a table: with all `settings` by dotted key and the
     newest `evaluation`, both empty where there is none."""
     if isinstance(runs, str | Path):
-        if not Path(runs).is_dir():
-            raise ConfigError("folder", f"must be a folder with runs: there is no folder {runs}")
         runs = runs_in(Path(runs))
     return [_row(Path(path)) for path in runs]
+
+
+def no_runs(folder: object) -> str:
+    """What is said of a folder whose runs are asked for and that has none."""
+    return f"in {folder}: python run.py task=linear makes one"
 
 
 def _row(path: Path) -> Row:
@@ -131,10 +142,7 @@ def _row(path: Path) -> Row:
     evaluation = record.content or {}
     if evaluation.get("step") != status["step"]:
         evaluation = {}
-    steps, rate = int(settings.get("training.steps", 0)), last.get("steps_per_second")
-    left = None
-    if status["state"] == "running" and rate:
-        left = max(steps - int(last["step"]), 0) / rate
+    steps, running = int(settings.get("training.steps", 0)), status["state"] == "running"
     files = [path / name for name in ("status.json", "metrics.jsonl") if (path / name).exists()]
     last_error = None
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
@@ -153,7 +161,7 @@ def _row(path: Path) -> Row:
         "state": status["state"],
         "step": int(status["step"]),
         "steps": steps,
-        "left": left,
+        "left": seconds_left(last, steps) if running else None,
         "loss": last.get("loss"),
         "error": last_error,
         "remarks": problem or record.problem or "; ".join(remarks),
@@ -217,11 +225,12 @@ def _listing(settings: ListSettings) -> str:
     """The table as text, the newest first. Raises ConfigError where the folder holds no run."""
     rows = sorted(rows_of(settings.folder), key=lambda row: -row["written"])
     if not rows:
-        raise ConfigError("folder", f"holds no run: {settings.folder}")
+        raise ConfigError("no runs yet", no_runs(settings.folder))
     if settings.tables.format == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
-    parts: list[Part] = [Table(_HEAD, _cells(rows))]
+    spare = ("age", "left", "loss", "model", "task", "step")
+    parts: list[Part] = [Table(_HEAD, _cells(rows), spare)]
     if settings.tables.format == "text":
         counts = Counter(row["state"] for row in rows).most_common()
         states = ", ".join(f"{number:,} {state}" for state, number in counts)

@@ -8,13 +8,17 @@ from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
 from looplab.conf.command import answered
 from looplab.conf.compose import commands
-from looplab.conf.help import help_text, settings_text
+from looplab.conf.help import START, help_text, settings_text
+from looplab.conf.words import as_called
 
 
 def main(words: list[str]) -> int:
     """Run the command of these words; the exit code."""
     if is_follower():  # of the processes of one training only the first prints
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if not words:
+        print(as_called(START), end="")
+        return 0
     from looplab.evaluation.export import command as export
     from looplab.evaluation.text import command as text
     from looplab.experiments import command as experiments
@@ -41,7 +45,7 @@ def main(words: list[str]) -> int:
     if experiments.MULTIRUN & set(words):
         return experiments.grid(words)
     if {"-h", "--help"} & set(words):
-        print(help_text(), end="")
+        print(as_called(help_text()), end="")
         return 0
 
     def run() -> int:

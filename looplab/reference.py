@@ -34,10 +34,10 @@ _COMMANDS: dict[str, type[Any]] = {
 _HEAD = """\
 # Reference
 
-The settings of every command, each given as `key=value`. null means none; lists are quoted:
-`'key=[1,2]'`. Defaults of `python run.py` are those of the schema, the published values; a scale
-and a recipe (conf/scale/, conf/recipe/) replace some of them. This file is written by
-`python -m looplab.reference > docs/reference.md`.
+The settings of every command, each given as `key=value`. null means none; lists are `key=1,2`, in
+brackets where they hold one item with a comma or none. Defaults of `python run.py` are those of the
+schema, the published values; a scale and a recipe (conf/scale/, conf/recipe/) replace some of them.
+This file is written by `python -m looplab.reference > docs/reference.md`.
 """
 
 

@@ -11,6 +11,7 @@ import sys
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.mistakes import check_choice
+from looplab.conf.words import as_called
 from looplab.openml_eval.settings import FetchSettings, RunSettings, asked
 
 _RESUMES = "stopped; the same command resumes"
@@ -21,7 +22,7 @@ and those of scikit-learn's solvers on the same contexts.
 
   python -m openml_eval                                   # each of ten tables, looped and standard
   python -m openml_eval model=looped held_out=720
-  python -m openml_eval 'held_out=[720,wind]' 'seeds=[0,1,2]' training.steps=2000
+  python -m openml_eval held_out=720,wind seeds=0,1,2 training.steps=2000
   python -m openml_eval protocol=reference scale=paper    # as published; wants a GPU
   python -m openml_eval action=fetch                      # get the tables first; it has a --help
 
@@ -37,7 +38,7 @@ Fetch tables with two classes, check and store them; afterwards no network is ne
 
   python -m openml_eval action=fetch
   python -m openml_eval action=fetch cache_dir=PATH       # from an existing openml cache
-  python -m openml_eval action=fetch 'tables=[720,mine.csv]' target=bought
+  python -m openml_eval action=fetch tables=720,mine.csv target=bought
 
 Settings, with their defaults:
 {settings}
@@ -53,7 +54,7 @@ def main(words: list[str]) -> int:
         text = _FETCH_HELP.format(settings=described(FetchSettings))
         return run_command("openml_eval", FetchSettings, rest, lambda: text, _fetch, _RESUMES)
     if {"-h", "--help"} & set(rest):
-        print(_RUN_HELP.format(settings=described(RunSettings)), end="")
+        print(as_called(_RUN_HELP.format(settings=described(RunSettings))), end="")
         return 0
     return answered("openml_eval", lambda: _leave_one_out(action, rest), _RESUMES_SAVED)
 

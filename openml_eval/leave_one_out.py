@@ -22,6 +22,7 @@ from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.jobs import processes_for, run_jobs
+from looplab.training.progress import how_far
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import RunFolder, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
@@ -144,6 +145,11 @@ class Scoring:
             return {"scores": scores[None]}
 
         return Cache(cache).rows("tables", full_content, settings.draws, 1, compute)["scores"]
+
+    def progress(self) -> str:
+        """Step, loss and time left of its training."""
+        steps = self.config.training.steps
+        return "" if self.solvers else how_far(run_folder(self.config).path, steps)
 
     def describe(self, result: Scored) -> str:
         """The accuracies: of a run with labels as they are and swapped, or of each solver."""

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.tables import Part, Table, document
 
-_WIDTH = 100
 _TABLE_2 = json.loads(Path(__file__).with_name("table2.json").read_text(encoding="utf-8"))
 Result = Mapping[str, Any]  # the content of openml.json
 
@@ -34,7 +32,8 @@ def report(result: Result, form: TableFormat = "text") -> str:
         for entry, family, model in models
         for run in model["runs"]
     }
-    lines: list[Part] = [Table(head, rows), _caption(result)]
+    spare = ("features", "rows")
+    lines: list[Part] = [Table(head, rows, spare), _caption(result)]
     for family in dict.fromkeys(family for _, family, _ in models):
         beats = [each["beats_majority"] for _, name, each in models if name == family]
         if None not in beats:
@@ -43,8 +42,7 @@ def report(result: Result, form: TableFormat = "text") -> str:
                 "its interval"
             )
     remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
-    lines += [fill(each, _WIDTH, subsequent_indent="  ") for each in remarks]
-    return document([*lines, *(f"failed: {line}" for line in result["failed"])], form)
+    return document([*lines, *remarks, *(f"failed: {line}" for line in result["failed"])], form)
 
 
 def _columns(result: Result) -> dict[str, list[Any]]:
@@ -93,7 +91,7 @@ def _caption(result: Result) -> str:
             f"are fitted to the same contexts: {solvers}."
         )
     source = f"paper: {_TABLE_2['source']}; it tests on 5 % of a table, labels as they are"
-    return f"{fill(text, _WIDTH)}\n{fill(source, _WIDTH)}"
+    return f"{text}\n{source}"
 
 
 def accuracy_panel(result: Result) -> Panel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -31,11 +32,12 @@ from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
 from .device import place
-from .progress import on_terminal
+from .progress import BETWEEN_LINES, on_terminal
 from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
-_LOOK = 1.0  # seconds between two looks at locked folders
+_LOOK = 1.0  # seconds between two looks at locked folders, and at how far jobs are
+_BAR = "{n_fmt} of {total_fmt} done |{bar}| {elapsed}"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -51,6 +53,9 @@ class Job(Protocol):
 
     def describe(self, result: Any) -> str:
         """The result in a few words."""
+
+    def progress(self) -> str:
+        """How far it is, in a few words; empty where that is not known yet."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,8 @@ def processes_for(jobs: int, asked: int | None, config: Config) -> int:
 def run_jobs(
     jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str] = ()
 ) -> list[Outcome]:
-    """The outcomes of all jobs, in their order; prints a line for each that ends.
+    """The outcomes of all jobs, in their order; prints a line for each that ends, and shows how far
+    those in other processes are: on a terminal always, else in a line every half minute.
 
     With `at_once` 1 and no `devices` they run in this process, one after another, with their
     output. Otherwise each has a process with its share of the cores, whose output goes to the
@@ -94,8 +100,9 @@ def run_jobs(
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
     with its exit code. If this process is killed, those it started save and end too.
     """
-    hidden = len(jobs) == 1 or not on_terminal()  # a single job shows its own progress
-    with tqdm(total=len(jobs), unit="job", leave=False, disable=hidden) as bar:
+    # A job in this process shows its own progress.
+    hidden = not on_terminal() or (at_once == 1 and not devices)
+    with tqdm(total=len(jobs), bar_format=_BAR, leave=False, disable=hidden) as bar:
         queue = _Queue(jobs, at_once, logs, devices, bar)
         queue.work()
     return queue.outcomes
@@ -117,6 +124,9 @@ class _Queue:
         self._devices = [*devices] * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
+        # By job: its line below the bar, and when a line on it may be printed where there is none.
+        self._below: dict[int, tqdm[Any]] = {}
+        self._next_line: dict[int, float] = {}
 
     def work(self) -> None:
         """Run all jobs; whatever ends this, no process is left."""
@@ -127,12 +137,31 @@ class _Queue:
                     for receiver in wait([*self._running], _LOOK):
                         assert isinstance(receiver, Connection)
                         self._collect(receiver)
+                    self._show()
                 elif self._in_processes:
                     self._start(index)
                 else:
+                    if len(self.jobs) > 1:
+                        number = len(self.jobs) - len(self._waiting)
+                        self._say(f"{number} of {len(self.jobs)}: {self.jobs[index].name}")
                     self._keep(index, _run(self.jobs[index]))
         finally:
             self._stop()
+
+    def _show(self) -> None:
+        """Show how far each running job is: below the bar, or in a line every half minute."""
+        now, width = time.monotonic(), shutil.get_terminal_size().columns
+        self._bar.refresh()
+        for _, index, _ in self._running.values():
+            if not (far := self.jobs[index].progress()):
+                continue
+            if not self._bar.disable:
+                self._below[index].set_description_str(
+                    f"{far}  {self.jobs[index].name}"[: width - 1]
+                )
+            elif now >= self._next_line.get(index, now):
+                self._next_line[index] = now + BETWEEN_LINES
+                self._say(f"{self.jobs[index].name}: {far}")
 
     def _next(self) -> int | None:
         """Remove and return a job: the next in line, else one whose lock is free."""
@@ -155,6 +184,7 @@ class _Queue:
         with deferred_signals() as noted, _masked():
             process.start()
             self._running[receiver] = process, index, device
+        self._below[index] = tqdm(bar_format="{desc}", leave=False, disable=self._bar.disable)
         sender.close()  # so that the end of the process is the end of the pipe
         if noted:  # only now is there somebody who would end the process
             signal.raise_signal(noted[0])
@@ -169,6 +199,7 @@ class _Queue:
             outcome = Outcome(failure=f"{how}; {self._logs[index]} has more")
         process.join()
         del self._running[receiver]
+        self._below.pop(index).close()
         if device:
             self._devices.append(device)
         self._keep(index, outcome)

@@ -4,6 +4,7 @@ progress bar or plain lines, and the time that it takes."""
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +26,8 @@ from .run_folder.run import edited_since
 from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
-_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{rate_fmt}{postfix}]"
+_BESIDE = 40  # characters of a bar without its postfix
 
 
 class Clock:
@@ -177,7 +179,6 @@ class Screen:
             disable=not (self.terminal and shown),
             dynamic_ncols=True,
             unit="step",
-            desc="training",
             bar_format=_BAR,
         )
         self.start = self.last = time.monotonic(), step
@@ -207,7 +208,10 @@ class Screen:
         left = tqdm.format_interval(int(seconds))
         if self.terminal:
             sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            self.bar.set_postfix({**shown, **sizes, "left": left})
+            known = [f"{left} left", *(f"{name} {x}" for name, x in {**shown, **sizes}.items())]
+            while len(", ".join(known)) > shutil.get_terminal_size().columns - _BESIDE:
+                known.pop()
+            self.bar.set_postfix_str(", ".join(known))
             return
         numbers = "  ".join(f"{name} {text}" for name, text in shown.items())
         print(

@@ -1,5 +1,5 @@
-"""The progress of a computation; and the fraction of a training's work before a step, whose steps
-cost more as loops and points grow.
+"""The progress of a computation, and of a run that trains elsewhere; and the fraction of a
+training's work before a step, whose steps cost more as loops and points grow.
 
 with Progress(total=300, what="probes", unit="step") as progress:
     progress.update()
@@ -9,14 +9,17 @@ seconds = work(step) * seconds_of_all_steps
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from looplab.curricula import Curriculum, Stage
 
+from .run_folder.status import last_record, seconds_left
+
 _DELAY = 2  # seconds before the bar appears
-_BETWEEN_LINES = 30.0  # seconds, where it is no terminal
+BETWEEN_LINES = 30.0  # seconds, where it is no terminal
 _PARTS = 500  # of a training, each with the cost of its middle step
 
 
@@ -39,10 +42,26 @@ class Progress(tqdm):  # type: ignore[type-arg]
             delay=_DELAY,
             leave=False,
             dynamic_ncols=True,
-            mininterval=0.1 if on_terminal() else _BETWEEN_LINES,
+            mininterval=0.1 if on_terminal() else BETWEEN_LINES,
             miniters=1,
             disable=sys.stderr is None,
         )
+
+
+def how_far(folder: Path, steps: int) -> str:
+    """Step, loss and time left of a run that trains in another process, by the last line of its
+    metrics.jsonl; empty before the first."""
+    record = last_record(folder)
+    if not record:
+        return ""
+    loss, seconds = record.get("loss"), seconds_left(record, steps)
+    return ", ".join(
+        [
+            f"step {record['step']:,}/{steps:,}",
+            *([f"loss {loss:.4g}"] if loss is not None else []),
+            *([f"{tqdm.format_interval(int(seconds))} left"] if seconds is not None else []),
+        ]
+    )
 
 
 class Work:

@@ -65,8 +65,9 @@ def write_report(settings: ReportSettings) -> str:
     ]
     rows = [row for row in rows if row["settings"]]
     if not rows and not results:
-        where = ", ".join(map(str, paths or [folder]))
-        why = "; ".join(problems) or f"no run and no result in {where}"
+        if not paths and not problems:
+            raise ConfigError("no runs yet", no_runs(folder))
+        why = "; ".join(problems) or f"no run and no result in {', '.join(map(str, paths))}"
         raise ConfigError("runs" if paths else "folder", f"holds nothing to report: {why}")
     figures = Figures(Path(settings.output) / "cache")
     for result in results:

@@ -24,7 +24,7 @@ Fit L = E + A (N_once + r^phi N_rec)^-alpha + B D^-beta to the losses of models 
 loops r and amounts of data D; with intervals and a figure.
 
   python -m experiments.scaling_law table=runs.csv
-  python -m experiments.scaling_law table=runs.csv E=0.25 'clusters=[r,budget]'
+  python -m experiments.scaling_law table=runs.csv E=0.25 clusters=r,budget
   python -m experiments.scaling_law table=minima            # the 24 minima of arXiv 2604.21106
   python -m experiments.scaling_law table=minima size=410e6 budget=1e19
   python -m experiments.scaling_law table=plain.csv changed=lanes.csv      # phi with less without

@@ -117,7 +117,7 @@ def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     done = shell('"$@" -m looplab task=linear wandb=offline', tmp_path)
     assert done.returncode == 2
     problem = "which cannot be loaded (No module named 'wandb'); pip install wandb"
-    assert done.stderr == f"run.py: wandb needs wandb, {problem}\n"
+    assert done.stderr == f"looplab: wandb needs wandb, {problem}\n"
 
 
 @pytest.mark.parametrize("name", ["there", "new/and/newer", "."])

@@ -44,7 +44,7 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
     [
         ([], "run must be given"),
         (["run=''"], "run must name something, got ''"),
-        (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; quote lists"),
+        (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; lists are key=1,2"),
         (["run=a", "loops={x"], "cannot be read"),
         (["run=a", "loops.b=3"], "loops must be a whole number, got {'b': 3}"),
         (["run=1", "run.x=2"], r"run\.x is not a setting; run is one"),

@@ -68,6 +68,13 @@ def one_number(evaluation: Mapping[str, Any]) -> Any:
     return evaluation["by_examples"]["model_at_b"]["mean"][-1]
 
 
+def seconds_left(record: Mapping[str, Any], steps: int) -> float | None:
+    """The seconds to the last of so many steps, by a line of metrics.jsonl; None where it has no
+    rate."""
+    rate = record.get("steps_per_second")
+    return max(steps - int(record["step"]), 0) / rate if rate else None
+
+
 def is_run(path: Path) -> bool:
     """Return whether a folder is a run's."""
     return not path.name.startswith(".") and (path / "config.yaml").exists()

@@ -29,6 +29,9 @@ class Works:
             file.write("x")
         return {"name": self.name, "device": os.environ.get("CUDA_VISIBLE_DEVICES")}
 
+    def progress(self) -> str:
+        return ""
+
     def describe(self, result: dict[str, Any]) -> str:
         return "done"
 
