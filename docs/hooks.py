@@ -1,5 +1,5 @@
 """What mkdocs makes beside the pages that are written (`make docs`): pictures from docs/figures,
-the gallery, each paper's figures and verdicts, README's results, how to cite, and notebooks."""
+the gallery, each paper's figures and verdicts, README's results, and notebooks."""
 
 import json
 import re
@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import jupytext
-import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from looplab.experiments.claims import verdict_cells
 from looplab.experiments.definition import Experiment, load, names
 from looplab.experiments.engine import count_text
 from looplab.gallery import Kept, draw, kept_files
@@ -27,7 +25,7 @@ PAGES = {
     "arXiv 2604.21106": "iso_depth",
     "arXiv 2605.18797": "fully_looped",
 }
-_HEAD = "| claim | published | ours (90 %) | line | seeds | verdict |\n|---|---|---|---|---|---|\n"
+_HEAD = "| verdict | claim | published | ours (90 %) | line | seeds |\n|---|---|---|---|---|---|\n"
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its pictures' places
 
@@ -54,7 +52,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         text = (HOME / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name.lower(), content=text))
-    files.append(File.generated(config, "cite.md", content=_cite()))
     return files
 
 
@@ -98,18 +95,15 @@ def _paper(experiment: Experiment) -> str:
 
 
 def _verdicts(experiment: Experiment) -> list[list[str]]:
-    """The rows of its claims in docs/claims.md; those of its kept results where that has none."""
+    """The rows of its claims in docs/claims.md, the verdict first."""
     text = (DOCS / "claims.md").read_text(encoding="utf-8")
-    rows = re.findall(rf"^\| `{experiment.name}` \| (.*) \|$", text, flags=re.M)
-    kept = [each for result, _ in _KEPT.get(experiment.name, []) for each in result["verdicts"]]
-    return [row.split(" | ") for row in rows] or [
-        [each["sentence"], *verdict_cells(each)] for each in kept
-    ]
+    rows = re.findall(rf"^\| `{experiment.name}` \| (.*) \| (.*) \|$", text, flags=re.M)
+    return [[verdict, *row.split(" | ")] for row, verdict in rows]
 
 
 def _card(experiment: Experiment) -> str:
     """An experiment in the gallery: its picture, its sentence, its command, its verdicts."""
-    verdicts: Any = [{"verdict": row[-1].strip("*")} for row in _verdicts(experiment)]
+    verdicts: Any = [{"verdict": row[0].strip("*")} for row in _verdicts(experiment)]
     pictures = [each for _, drawn in _KEPT.get(experiment.name, []) for each in drawn][:1]
     place = f"papers/{_paper(experiment)}.md#{experiment.name}"
     lines = [f"[![{experiment.title}]({each}){{ loading=lazy }}]({place})" for each in pictures]
@@ -124,37 +118,14 @@ def _details(experiment: Experiment) -> str:
     parts = [f"### {experiment.name}: {experiment.title} {{ #{experiment.name} }}"]
     parts += [f"{experiment.source}. `python run.py experiment={experiment.name}`"]
     for kept, drawn in _KEPT.get(experiment.name, []):
-        seeds = f", {kept['seeds']} seed{'s' * (kept['seeds'] > 1)}" if kept["seeds"] else ""
-        about = f"Measured by `{kept['command']}` on {kept['date']}{seeds}"
-        about += f", commit {kept['commit']}" * bool(kept["commit"])
-        parts += [f"![{experiment.title}](../{each}){{ loading=lazy }}" for each in drawn[:2]]
-        parts += [f"{about}."]
-        if more := drawn[2:]:
-            images = [f"    ![{each}](../{each}){{ loading=lazy }}" for each in more]
-            parts += [f'??? note "Its other pictures: {len(more)}"', *images]
+        images = [f"![{experiment.title}](../{each}){{ loading=lazy }}" for each in drawn]
+        measured = [f"`{kept['command']}`, {kept['date']}", f"seeds: {kept['seeds'] or '–'}"]
+        parts += [*images[:2], f"{', '.join(measured)}."]
+        if more := images[2:]:
+            parts += [
+                f'??? note "Its other pictures: {len(more)}"',
+                *(f"    {each}" for each in more),
+            ]
     if rows := _verdicts(experiment):
         parts += [_HEAD + "\n".join(f"| {' | '.join(row)} |" for row in rows)]
     return "\n\n".join(parts)
-
-
-def _cite() -> str:
-    """The page on how to cite, from CITATION.cff."""
-    cited: dict[str, Any] = yaml.safe_load((HOME / "CITATION.cff").read_text(encoding="utf-8"))
-    about = {"author": "{The Looplab maintainers}", "title": f"{{{cited['title']}}}"}
-    entries = [_bibtex("software", "looplab", about | {"version": cited["version"]})]
-    for paper in cited["references"]:
-        given = paper["authors"]
-        authors = [
-            each.get("name") or f"{each['family-names']}, {each['given-names']}" for each in given
-        ]
-        number = paper["url"].rpartition("/")[2]
-        fields = {"author": " and ".join(authors), "title": f"{{{paper['title']}}}"}
-        fields |= {"year": paper["year"], "eprint": number, "archivePrefix": "arXiv"}
-        entries.append(_bibtex("article", f"arxiv{number}", fields))
-    blocks = "\n\n".join(f"```bibtex\n{entry}\n```" for entry in entries)
-    return f"# How to cite\n\n{cited['message']} Looplab first, then the papers:\n\n{blocks}\n"
-
-
-def _bibtex(kind: str, key: str, fields: dict[str, Any]) -> str:
-    lines = "\n".join(f"  {name} = {{{value}}}," for name, value in fields.items())
-    return f"@{kind}{{{key},\n{lines}\n}}"

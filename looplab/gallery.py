@@ -37,6 +37,7 @@ A kept file's "pictures" has the panels of each docs/NAME.png; it stays when a r
 Settings, with their defaults:
 {settings}
 """
+_DOCS = Path("docs")
 _ABOUT = ("experiment", "scale", "title", "source", "command")
 Kept = dict[str, Any]
 
@@ -46,18 +47,13 @@ class GallerySettings:
     """What is kept, and where."""
 
     keep: str = setting("", "result.json, evaluation.json, comparison.json or probing.json")
-    name: str = setting("", "of the kept file; an experiment's own by default")
+    name: str = setting("", "of the kept file; by default the experiment's, or the folder's")
     command: str = setting("", "that makes it; the one that made this result by default")
-    folder: str = setting("docs", "has the pictures, and the kept files in figures/")
 
     def check(self) -> None:
-        """Raises ConfigError for a result that is not there or has no name."""
+        """Raises ConfigError for a result that is not there."""
         if self.keep and not Path(self.keep).is_file():
             raise ConfigError("keep", f"is no file: {self.keep}")
-        if self.keep and not self.name and Path(self.keep).name != "result.json":
-            raise ConfigError("name", "must be given: only an experiment has a name of its own")
-        if not self.keep and not kept_files(Path(self.folder)):
-            raise ConfigError("folder", f"has no figures/*.json: {self.folder}")
 
 
 def kept_files(folder: Path) -> list[Path]:
@@ -69,16 +65,14 @@ def keep(settings: GallerySettings) -> Path:
     """Write what is drawn of a result, and what it is, as figures/NAME.json; returns its path."""
     from looplab.training.run_folder.files import read_json, read_record, write_bytes
 
-    path, name = Path(settings.keep), settings.name
+    path = Path(settings.keep)
     kind = (read_json(path) or {}).get("kind", "")
     content = read_record(path, kind).content or {}
     panels = _panels(kind, content)
     if not panels:
         raise ConfigError("keep", f"has no panels, or was altered: {path}")
-    if not name:
-        small = content["scale"] == "small"
-        name = content["experiment"] + ("" if small else f"_{content['scale']}")
-    target = Path(settings.folder) / "figures" / f"{name}.json"
+    name = settings.name or content.get("experiment") or path.parent.name
+    target = _DOCS / "figures" / f"{name}.json"
     members = content.get("members", [])
     run = path.parents[2] / Path(members[0]["run"]).name if members else path.parent
     environment = read_json(run / "environment.json") or {}
@@ -88,13 +82,13 @@ def keep(settings: GallerySettings) -> Path:
         **({"command": settings.command} if settings.command else {}),
         "seeds": len({member["seed"] for member in members}),
         "date": date.fromtimestamp(path.stat().st_mtime).isoformat(),
-        "commit": (environment.get("git_commit") or "")[:12],
+        "commit": environment.get("git_commit"),
         "remarks": content.get("remarks", []),
         "missing": len(content.get("missing", [])),
-        "verdicts": content.get("verdicts", []),
         "panels": panels,
     }
-    lines = [f"{json.dumps(key)}: {json.dumps(_rounded(kept[key]))}" for key in kept]
+    short = json.loads(json.dumps(kept), parse_float=_short)
+    lines = [f"{json.dumps(key)}: {json.dumps(short[key])}" for key in short]
     target.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(target, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
     return target
@@ -106,25 +100,20 @@ def _panels(kind: str, content: Kept) -> list[Any]:
         from looplab.probing import probe, results
 
         content["title"] = results.title(content)
-        content["panels"] = [panel.plain() for panel in probe.panels(content)]
+        content["panels"] = [each.plain() for each in probe.panels(content)]
     elif kind in ("evaluation", "comparison"):
         from looplab.evaluation import figures
 
         content["title"] = figures.title(content)
         if kind == "evaluation":
-            panels = figures.evaluation_panels(content)
-            content["panels"] = [panel.plain() for panel in panels]
+            content["panels"] = [each.plain() for each in figures.evaluation_panels(content)]
     return content.get("panels", [])
 
 
-def _rounded(value: Any) -> Any:
-    """Plain values with numbers of five digits."""
-    if isinstance(value, float):
-        short = float(f"{value:.5g}")
-        return int(short) if short.is_integer() and abs(short) < 1e15 else short
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+def _short(number: str) -> float:
+    """A number of a JSON file with five digits."""
+    value = float(f"{float(number):.5g}")
+    return int(value) if value.is_integer() else value
 
 
 def draw(kept: Kept, folder: Path, pictures: Mapping[str, list[str]] | None = None) -> list[Path]:
@@ -162,7 +151,7 @@ def draw_all(folder: Path) -> list[Path]:
 def _carry_out(settings: GallerySettings) -> str:
     if settings.keep:
         return str(keep(settings))
-    return "\n".join(map(str, draw_all(Path(settings.folder))))
+    return "\n".join(map(str, draw_all(_DOCS)))
 
 
 def main(words: list[str]) -> int:
