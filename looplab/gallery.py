@@ -3,6 +3,9 @@ README, docs and the site are drawn from these files by today's code, without tr
 
 python -m looplab.gallery                                                # draws docs/*.png
 python -m looplab.gallery keep=runs/experiments/fig03-small/result.json  # keeps a result
+python -m looplab.gallery keep=runs/NAME/evaluation.json name=linear 'command=python run.py …'
+
+A kept file's "pictures" has the panels of each docs/NAME.png; it stays when a result is kept anew.
 """
 
 from __future__ import annotations
@@ -25,18 +28,6 @@ from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.setting import setting
 
-_HELP = """\
-Draw the pictures of README and docs from the numbers in docs/figures, or keep a result there.
-
-  python -m looplab.gallery
-  python -m looplab.gallery keep=runs/experiments/fig03-small/result.json
-  python -m looplab.gallery keep=runs/NAME/evaluation.json name=linear 'command=python run.py …'
-
-A kept file's "pictures" has the panels of each docs/NAME.png; it stays when a result is kept anew.
-
-Settings, with their defaults:
-{settings}
-"""
 _DOCS = Path("docs")
 _ABOUT = ("experiment", "scale", "title", "source", "command")
 Kept = dict[str, Any]
@@ -156,7 +147,7 @@ def _carry_out(settings: GallerySettings) -> str:
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
-    text = _HELP.format(settings=described(GallerySettings))
+    text = f"{__doc__}\nSettings, with their defaults:\n{described(GallerySettings)}\n"
     return run_command("looplab.gallery", GallerySettings, words, lambda: text, _carry_out)
 
 
