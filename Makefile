@@ -1,6 +1,7 @@
 # make run     set up, then train and evaluate the main job; ARGS="task=linear seed=1" passes settings on
 # make test    set up, then style, types and tests
-# make figures draws the picture of README's first result anew, as make run would
+# make figures draws the pictures of README and docs anew from the numbers in docs/figures: seconds
+# make docs    the documentation as a site: site/index.html
 # make setup   .venv only
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -13,7 +14,7 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: run test test-all figures setup
+.PHONY: run test test-all figures docs setup
 
 run: setup
 	$(BIN)/python run.py $(ARGS)
@@ -28,8 +29,10 @@ test-all: .venv/.dev-ready
 	$(BIN)/pytest -n 2 -m ""
 
 figures: setup
-	$(BIN)/python run.py task=sparse_linear model.tokens=pairs folder=runs
-	cp runs/sparse_linear-looped-seed0-823dfd4b/figures/error_by_examples.png docs/sparse_linear.png
+	$(BIN)/python -m looplab.gallery
+
+docs: .venv/.docs-ready .links/looplab
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 setup: .venv/.ready .links/looplab
 
@@ -54,4 +57,8 @@ endif
 
 .venv/.dev-ready: .venv/.ready requirements-dev.txt
 	@$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+.venv/.docs-ready: .venv/.ready pyproject.toml
+	@$(PIP) install $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 	@touch $@

@@ -79,12 +79,9 @@ def kept_and_shown(
     result["remarks"] = remarks(run)
 
     def make() -> list[Path]:
-        title = (
-            f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}, "
-            f"{settings.prompts} prompts, 90 % bands"
-        )
         pictures = folder / "figures" if kind == "probing" else folder
-        files = save_panels(pictures, panels(result), settings.figures, title, result["remarks"])
+        above = title(result), result["remarks"]
+        files = save_panels(pictures, panels(result), settings.figures, *above)
         if "arrays_sha256" in result:
             files.append(run.path / f"{kind}.npz")
             write_arrays(files[-1], arrays_of(folder / "kept", result))
@@ -92,3 +89,11 @@ def kept_and_shown(
 
     shown(run.path / f"{kind}.json", kind, {**result, "figures": settings.figures.plain()}, make)
     return result
+
+
+def title(result: Result) -> str:
+    """Model, task, dimensions, prompts and the meaning of the bands."""
+    return (
+        f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}, "
+        f"{result['settings']['prompts']} prompts, 90 % bands"
+    )

@@ -169,7 +169,7 @@ class Task(ABC):
         return ys
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
-        """E[y_i | the pairs before, x_i] [B, n] of this task's prompts with `dims` visible
+        """E[y_i | the pairs before, x_i], [B, n], of this task's prompts with `dims` visible
         dimensions; only for a task whose `no_posterior_mean` is empty."""
         raise NotImplementedError(self.no_posterior_mean())
 

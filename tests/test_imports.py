@@ -236,5 +236,11 @@ def test_a_source_distribution_holds_the_rooms_run_py_and_the_tests(tmp_path: Pa
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    wanted = {"run.py", "Makefile", "conf/task/linear.yaml", "tests/conftest.py", "docs/guide.md"}
+    wanted = {
+        "run.py",
+        "Makefile",
+        "conf/task/linear.yaml",
+        "tests/conftest.py",
+        "docs/guide/own.md",
+    }
     assert wanted <= names

@@ -27,7 +27,7 @@ from looplab.conf.words import as_typed
 from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.panel import Panel, file_name
-from looplab.experiments.runs_table import Row, differing, rows_of, unlike_most
+from looplab.experiments.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
+from linecache import getlines
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def outside_source(cls: type, for_training: bool = True) -> str | None:
         return None
     if files := sources_of(plugins=[cls.__module__], for_training=for_training):
         return key_of(files)
-    text = inspect.getsource(cls)  # of a notebook; a plain shell has none, and raises OSError
+    # A notebook's cells, which are found by the methods alone; a plain shell has none.
+    cells = {each.__code__.co_filename for each in vars(cls).values() if inspect.isfunction(each)}
+    if not (text := "".join(line for cell in sorted(cells) for line in getlines(cell))):
+        raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
     return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
 
 

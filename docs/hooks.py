@@ -1,0 +1,131 @@
+"""What mkdocs makes beside the pages that are written (`make docs`): pictures from docs/figures,
+the gallery, each paper's figures and verdicts, README's results, and notebooks."""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jupytext
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from looplab.experiments.definition import Experiment, load, names
+from looplab.experiments.engine import count_text
+from looplab.gallery import Kept, draw, kept_files
+
+DOCS = Path(__file__).parent
+HOME = DOCS.parent
+PAGES = {
+    "arXiv 2311.12424": "looped_transformers",
+    "arXiv 2606.18524": "residual_scaling",
+    "arXiv 2604.21106": "iso_depth",
+    "arXiv 2605.18797": "fully_looped",
+}
+_HEAD = "| verdict | claim | published | ours (90 %) | line | seeds |\n|---|---|---|---|---|---|\n"
+_KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+_KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its pictures' places
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pictures, the notebooks and the pages of files at the top."""
+    _KEPT.clear()
+    place = Path(tempfile.mkdtemp())
+    for path in kept_files(DOCS):
+        kept, drawn = json.loads(path.read_text(encoding="utf-8")), list[str]()
+        if "experiment" not in kept:
+            continue
+        for file in draw(kept, place / path.stem):
+            name = f"pictures/{path.stem}/{file.name}"
+            files.append(File.generated(config, name, abs_src_path=str(file)))
+            drawn += [name] if file.suffix == ".png" else []
+        _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
+    for path in [DOCS / "tour.md", *(DOCS / "notebooks").glob("*.md")]:
+        notebook = jupytext.read(path)
+        notebook.metadata["kernelspec"] = _KERNEL
+        text = jupytext.writes(notebook, fmt="ipynb")
+        name = f"notebooks/{path.stem}.ipynb"
+        files.append(File.generated(config, name, content=text))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        text = (HOME / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name.lower(), content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put what is generated in the place of its comment."""
+    path = Path(page.file.src_uri)
+    if path.name == "tour.md" or path.parent.name == "notebooks":
+        title, _, rest = markdown.partition("\n")
+        place = f"{'' if path.parent.name else 'notebooks/'}{path.stem}.ipynb"
+        markdown = f"{title}\n\n[Download this page as a notebook]({place}){{ download }}\n{rest}"
+    return re.sub(r"<!-- (README|experiments|gallery)(?:: (.*))? -->", _made, markdown)
+
+
+def _made(comment: re.Match[str]) -> str:
+    what, of = comment.groups()
+    if what == "README":
+        text = (HOME / "README.md").read_text(encoding="utf-8")
+        (part,) = re.findall(rf"^## {of}$.*?(?=^## )", text, flags=re.M | re.S)
+        part = re.sub(r"^(\d)\. \*\*(.*?)\*\*", r"### \1. \2\n\n", part, flags=re.M)
+        return re.sub(r"^   ", "", part, flags=re.M).replace("](docs/", "](")
+    if what == "experiments":
+        of_paper = [each for each in _experiments() if _paper(each) == PAGES.get(of, "beyond")]
+        return "\n\n".join(map(_details, of_paper))
+    parts = []
+    for page in (*PAGES.values(), "beyond"):
+        cards = "\n".join(_card(each) for each in _experiments() if _paper(each) == page)
+        title = page.replace("_", " ").capitalize()
+        parts.append(f'## {title}\n\n<div class="grid cards" markdown>\n\n{cards}\n</div>')
+    return "\n\n".join(parts)
+
+
+def _experiments() -> Iterator[Experiment]:
+    """All experiments, as they are counted: fig2 before fig10."""
+    in_order = sorted(names(), key=lambda name: re.sub(r"\d+", lambda n: n[0].zfill(2), name))
+    return map(load, in_order)
+
+
+def _paper(experiment: Experiment) -> str:
+    """The name of the page that it stands on."""
+    return next((PAGES[each] for each in PAGES if experiment.source.startswith(each)), "beyond")
+
+
+def _verdicts(experiment: Experiment) -> list[list[str]]:
+    """The rows of its claims in docs/claims.md, the verdict first."""
+    text = (DOCS / "claims.md").read_text(encoding="utf-8")
+    rows = re.findall(rf"^\| `{experiment.name}` \| (.*) \| (.*) \|$", text, flags=re.M)
+    return [[verdict, *row.split(" | ")] for row, verdict in rows]
+
+
+def _card(experiment: Experiment) -> str:
+    """An experiment in the gallery: its picture, its sentence, its command, its verdicts."""
+    verdicts: Any = [{"verdict": row[0].strip("*")} for row in _verdicts(experiment)]
+    pictures = [each for _, drawn in _KEPT.get(experiment.name, []) for each in drawn][:1]
+    place = f"papers/{_paper(experiment)}.md#{experiment.name}"
+    lines = [f"[![{experiment.title}]({each}){{ loading=lazy }}]({place})" for each in pictures]
+    lines += [f"**[{experiment.name}]({place})** {experiment.title}. *{experiment.source}*"]
+    lines += [f"`python run.py experiment={experiment.name}`"]
+    lines += [count_text(verdicts)] if verdicts else []
+    return "-   " + "\n\n    ".join(filter(None, lines)) + "\n"
+
+
+def _details(experiment: Experiment) -> str:
+    """An experiment on the page of its paper."""
+    parts = [f"### {experiment.name}: {experiment.title} {{ #{experiment.name} }}"]
+    parts += [f"{experiment.source}. `python run.py experiment={experiment.name}`"]
+    for kept, drawn in _KEPT.get(experiment.name, []):
+        images = [f"![{experiment.title}](../{each}){{ loading=lazy }}" for each in drawn]
+        measured = [f"`{kept['command']}`, {kept['date']}", f"seeds: {kept['seeds'] or '–'}"]
+        parts += [*images[:2], f"{', '.join(measured)}."]
+        if more := images[2:]:
+            parts += [
+                f'??? note "Its other pictures: {len(more)}"',
+                *(f"    {each}" for each in more),
+            ]
+    if rows := _verdicts(experiment):
+        parts += [_HEAD + "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n\n".join(parts)

@@ -1,0 +1,155 @@
+"""Pictures that are kept as numbers. docs/figures/NAME.json has the panels of a result; those of
+README, docs and the site are drawn from these files by today's code, without training.
+
+python -m looplab.gallery                                                # draws docs/*.png
+python -m looplab.gallery keep=runs/experiments/fig03-small/result.json  # keeps a result
+python -m looplab.gallery keep=runs/NAME/evaluation.json name=linear 'command=python run.py …'
+
+A kept file's "pictures" has the panels of each docs/NAME.png; it stays when a result is kept anew.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before the imports, which take a while
+    from looplab.conf.entry import begin
+
+    begin()
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from looplab.conf.command import described, run_command
+from looplab.conf.mistakes import ConfigError
+from looplab.conf.setting import setting
+
+_DOCS = Path("docs")
+_ABOUT = ("experiment", "scale", "title", "source", "command")
+Kept = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GallerySettings:
+    """What is kept, and where."""
+
+    keep: str = setting("", "result.json, evaluation.json, comparison.json or probing.json")
+    name: str = setting("", "of the kept file; by default the experiment's, or the folder's")
+    command: str = setting("", "that makes it; the one that made this result by default")
+
+    def check(self) -> None:
+        """Raises ConfigError for a result that is not there."""
+        if self.keep and not Path(self.keep).is_file():
+            raise ConfigError("keep", f"is no file: {self.keep}")
+
+
+def kept_files(folder: Path) -> list[Path]:
+    """The files of the kept results."""
+    return sorted((folder / "figures").glob("*.json"))
+
+
+def keep(settings: GallerySettings) -> Path:
+    """Write what is drawn of a result, and what it is, as figures/NAME.json; returns its path."""
+    from looplab.training.run_folder.files import read_json, read_record, write_bytes
+
+    path = Path(settings.keep)
+    kind = (read_json(path) or {}).get("kind", "")
+    content = read_record(path, kind).content or {}
+    panels = _panels(kind, content)
+    if not panels:
+        raise ConfigError("keep", f"has no panels, or was altered: {path}")
+    name = settings.name or content.get("experiment") or path.parent.name
+    target = _DOCS / "figures" / f"{name}.json"
+    members = content.get("members", [])
+    run = path.parents[2] / Path(members[0]["run"]).name if members else path.parent
+    environment = read_json(run / "environment.json") or {}
+    kept = {
+        "pictures": (read_json(target) or {}).get("pictures", {}),
+        **{key: content[key] for key in _ABOUT if key in content},
+        **({"command": settings.command} if settings.command else {}),
+        "seeds": len({member["seed"] for member in members}),
+        "date": date.fromtimestamp(path.stat().st_mtime).isoformat(),
+        "commit": environment.get("git_commit"),
+        "remarks": content.get("remarks", []),
+        "missing": len(content.get("missing", [])),
+        "panels": panels,
+    }
+    short = json.loads(json.dumps(kept), parse_float=_short)
+    lines = [f"{json.dumps(key)}: {json.dumps(short[key])}" for key in short]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(target, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    return target
+
+
+def _panels(kind: str, content: Kept) -> list[Any]:
+    """The panels of a result as plain values; adds the title of what is no experiment."""
+    if kind == "probing":
+        from looplab.probing import probe, results
+
+        content["title"] = results.title(content)
+        content["panels"] = [each.plain() for each in probe.panels(content)]
+    elif kind in ("evaluation", "comparison"):
+        from looplab.evaluation import figures
+
+        content["title"] = figures.title(content)
+        if kind == "evaluation":
+            content["panels"] = [each.plain() for each in figures.evaluation_panels(content)]
+    return content.get("panels", [])
+
+
+def _short(number: str) -> float:
+    """A number of a JSON file with five digits."""
+    value = float(f"{float(number):.5g}")
+    return int(value) if value.is_integer() else value
+
+
+def draw(kept: Kept, folder: Path, pictures: Mapping[str, list[str]] | None = None) -> list[Path]:
+    """Draw a kept result into a folder, each picture with its CSV: all of its panels, or
+    `pictures`, the names of the panels of each; returns the files."""
+    from looplab.evaluation.drawing import save_panels
+    from looplab.evaluation.panel import Panel
+
+    panels = [Panel.read(panel) for panel in kept["panels"]]
+    if pictures is not None:
+        named = {panel.name: panel for panel in panels}
+        panels = [
+            replace(named[each], picture=picture)
+            for picture, names in pictures.items()
+            for each in names
+        ]
+    missing = f"{kept['missing']} of its trainings or measurements not finished"
+    remarks = [*[missing] * bool(kept["missing"]), *kept["remarks"]]
+    return save_panels(folder, panels, title=kept["title"], remarks=remarks)
+
+
+def draw_all(folder: Path) -> list[Path]:
+    """Draw the pictures of README and docs anew; returns their files."""
+    drawn = []
+    for path in kept_files(folder):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as place:
+            for file in draw(kept, Path(place), kept["pictures"]):
+                if file.suffix == ".png":
+                    drawn.append(folder / file.name)
+                    drawn[-1].write_bytes(file.read_bytes())
+    return drawn
+
+
+def _carry_out(settings: GallerySettings) -> str:
+    if settings.keep:
+        return str(keep(settings))
+    return "\n".join(map(str, draw_all(_DOCS)))
+
+
+def main(words: list[str]) -> int:
+    """Run the command; returns the exit code."""
+    text = f"{__doc__}\nSettings, with their defaults:\n{described(GallerySettings)}\n"
+    return run_command("looplab.gallery", GallerySettings, words, lambda: text, _carry_out)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
