@@ -40,13 +40,16 @@ def model_label(family: str, loops: int | str) -> str:
 
 
 def run_labels(result: Mapping[str, Any]) -> dict[str, str]:
-    """A label for each run of a comparison: that of its curve, with its seed where the curve is of
-    several."""
-    return {
-        name: f"{label}, seed {result['runs'][name]['seed']}" if len(of["runs"]) > 1 else label
-        for label, of in result["curves"].items()
-        for name in of["runs"]
-    }
+    """A label for each run of a comparison: that of its curve, the loops or layers that it is read
+    at, and its seed where the curve is of several."""
+    labels = dict[str, str]()
+    for label, of in result["curves"].items():
+        for name in of["runs"]:
+            run = result["runs"][name]
+            count = model_label(run["family"], run["loops"]).removeprefix(run["family"])
+            seed = f", seed {run['seed']}" if len(of["runs"]) > 1 else ""
+            labels[name] = f"{label}{count}{seed}"
+    return labels
 
 
 def models(result: Evaluation, part: Mapping[str, Any]) -> list[Curve]:

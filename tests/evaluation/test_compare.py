@@ -67,7 +67,7 @@ def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
         ]
         np.testing.assert_allclose(numbers(of["by_examples"]["mean"]), np.mean(each, axis=0))
         assert [run_labels(result)[name] for name in of["runs"]] == [
-            f"{label}, seed 0", f"{label}, seed 1"
+            f"{label}, {config.loops.b} loops, seed {seed}" for seed in (0, 1)
         ]  # fmt: skip
     drawn = comparison_panels(result)[0].curves[:2]
     assert [curve.label for curve in drawn] == [*result["curves"]]
