@@ -78,21 +78,10 @@ def compare(
     _check(members)
     for run in members:
         settings = changed(settings, changes, run.config)
-    return _compare(members, settings, Path(folder), device, figures)
-
-
-def _compare(
-    runs: Sequence[Run],
-    settings: EvaluationConfig,
-    folder: Path,
-    device: str,
-    figures: FigureSettings | None,
-) -> Result:
-    """Compare runs of one task."""
-    found = [measured(run, settings, device) for run in runs]
+    found = [measured(run, settings, device) for run in members]
     entries, intervals = dict[str, Any](), intervals_by(settings)
     (first, of_first), figures = found[0], figures or FigureSettings()
-    for run, (evaluation, arrays) in zip(runs, found, strict=True):
+    for run, (evaluation, arrays) in zip(members, found, strict=True):
         minus_first = {"by_examples": intervals(arrays["model"] - of_first["model"])}
         entry = {key: evaluation[key] for key in _OF_EACH}
         if "held_out" in arrays:
@@ -105,13 +94,14 @@ def _compare(
         "seed": settings.seed,
         "named": settings.baselines is not None,
         "runs": entries,
-        "curves": _curves(runs, entries, [arrays for _, arrays in found], settings),
+        "curves": _curves(members, entries, [arrays for _, arrays in found], settings),
     }
     labels = run_labels(result)
     result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
-    place = folder / f"compare-{key_of([[name, each['key']] for name, each in entries.items()], 8)}"
+    key = key_of([[name, each["key"]] for name, each in entries.items()], 8)
+    place = Path(folder, f"compare-{key}")
     panels = comparison_panels(result)
-    named = f"runs=[{','.join(run.path.as_posix() for run in runs)}]"
+    named = f"runs=[{','.join(run.path.as_posix() for run in members)}]"
     content = {
         **result,
         "title": f"{title(result)}: {', '.join(result['curves'])}",

@@ -120,7 +120,7 @@ def draw(
         bars = len(panels[0].x) * len(panels[0].curves)
         figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
     for panel, axes, styles in zip(panels, grid, _shared_styles(panels), strict=True):
-        _draw(panel, axes, styles)
+        draw_panel(panel, axes, styles)
         if len(panels) > 1:
             axes.set_title(panel.title)
     # Labels that all panels share stand in the first column and below the last panel of each.
@@ -162,9 +162,8 @@ def svg(panel: Panel, prefix: str) -> str:
     with styled(), rc_context(_ON_PAGE):
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
-        _draw(panel, axes, curve_styles(panel.curves))
-        named = [line for line in axes.lines if line.get_gid() == "named"]
-        if named := [line for line in named if line.get_label()]:
+        draw_panel(panel, axes)
+        if named := [each for each in axes.lines if each.get_gid() == "named" and each.get_label()]:
             figure.legend(handles=named, loc="outside lower center", ncols=len(named))
         _finish(figure)
         if not panel.matrix:
@@ -220,14 +219,10 @@ def _wrap(text: Any, inches: float) -> None:
     text.set_text("\n".join(parts))
 
 
-def draw_panel(panel: Panel, axes: Axes) -> None:
+def draw_panel(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Draw a panel on axes: its curves, levels and marks and the trained loops, with labels and
-    scales."""
-    _draw(panel, axes, curve_styles(panel.curves))
-
-
-def _draw(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]]) -> None:
-    curves = panel.curves
+    scales; `styles` are those of the curves, where they are not the panel's own."""
+    curves, styles = panel.curves, styles or curve_styles(panel.curves)
     if panel.matrix:
         _matrix(panel, axes)
     bands = sum(_has_interval(curve) and not curve.points for curve in curves)

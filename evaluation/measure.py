@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from torch import Generator
@@ -21,13 +20,11 @@ from looplab.training.validation import evaluation_prompts
 
 from .baselines import (
     SLOW,
-    AnySolver,
     Solver,
-    TextSolver,
     answers,
-    any_solvers,
     optimal,
     solver_module,
+    solvers,
     try_solver,
 )
 from .bootstrap import Floats
@@ -112,7 +109,7 @@ class Measure:
             return SHIFTS[name].sample(self.task, generator, settings.prompts, points)
 
     def _solve(
-        self, name: str, label: str, solve: AnySolver, given: Prompts, asked: Prompts
+        self, name: str, label: str, solve: Solver, given: Prompts, asked: Prompts
     ) -> Floats:
         """A solver's errors [P, n] at the queries asked, from the pairs given before each."""
         content = {
@@ -159,10 +156,10 @@ def _sources(task: Task, *modules: str) -> dict[str, str]:
     return sources_of(*EVALUATED, plugins=[type(task).__module__, *modules])
 
 
-def named_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
+def named_solvers(name: str, task: Task) -> Mapping[str, Solver]:
     """The solvers of a name, by label; ConfigError if this task has none."""
     try:
-        return any_solvers(name, task)
+        return solvers(name, task)
     except ValueError as error:
         if is_users(type(task)) and name in task.baselines:
             raise Slip(type(task), f"cannot hold {name}: {error}", "baselines") from None
@@ -193,11 +190,10 @@ def shift_names(settings: EvaluationConfig) -> tuple[str, ...]:
     return tuple(SHIFTS) if "all" in settings.shifts else tuple(settings.shifts)
 
 
-def _errors_of(solve: AnySolver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
+def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) -> Floats:
     """A solver's errors [B, n] at each query, from the pairs before it; at each token of a text."""
     if task.is_text:
-        return cast(TextSolver, solve)(task, prompts)
-    solve = cast(Solver, solve)
+        return solve(task, prompts)
     xs, ys, query_xs, query_ys = (
         part.double().numpy() for part in (prompts.xs, prompts.ys, queries.xs, queries.ys)
     )

@@ -12,7 +12,6 @@ from .figures import curves, models, published_curve, run_labels, solvers
 from .panel import Curve
 from .results import NATS, Evaluation, of_loops, unit
 from .tables import Part, Table, document
-from .text.results import LanguageResult
 
 
 class Result(dict[str, Any]):
@@ -189,10 +188,11 @@ def _text(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def language_tables(result: LanguageResult, b: int) -> list[Part]:
-    """Bits per byte of each text by loop, and its perplexities at b loops."""
+def language_tables(result: Mapping[str, Any], b: int) -> list[Part]:
+    """Bits per byte of each text at a few loops, and its perplexities at b loops."""
     texts, size = result["texts"], result["size"]
-    loops = shown_loops(next(iter(texts.values()))["loop"], b)
+    loops = next(iter(texts.values()))["loop"]
+    loops = sorted({1, max(b // 2, 1), b, 2 * b, loops[-1]} & {*loops})
     running = any("running_perplexity" in text for text in texts.values())
     rows = []
     for name, text in texts.items():
@@ -214,11 +214,6 @@ def language_tables(result: LanguageResult, b: int) -> list[Part]:
         f"{size['flops']:.3g} FLOPs a token at the end of training, "
         f"{size['flops_of_one_loop']:.3g} where loops are not counted",
     ]
-
-
-def shown_loops(loops: Sequence[int], b: int) -> list[int]:
-    """A few of the loops: 1, half of b, b, twice b, and the last."""
-    return sorted({1, max(b // 2, 1), b, 2 * b, loops[-1]} & set(loops))
 
 
 def _at(curve: Band, loop: int) -> str:

@@ -59,10 +59,20 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def _load(self, features: int) -> LoadedModel:
-        """The checkpoint; ValueError if it reads fewer than `features` features."""
+        """The checkpoint, with a UserWarning for a damaged or altered file that has a replacement;
+        ValueError, one line, for a path without one, a model of another kind, and one that reads
+        fewer than `features` features."""
         path = SHIPPED / self._shipped if self.checkpoint is None else self.checkpoint
-        checkpoint = read_model(path, self._classes)
-        dims = checkpoint.model.spec.dims
+        try:
+            checkpoint = load_model(path, warnings.warn)
+        except RunError as error:
+            raise ConfigError("checkpoint", str(error)) from None
+        dims, classes = checkpoint.model.spec.dims, checkpoint.model.spec.classes
+        if classes != self._classes:
+            kind = _KINDS.get(classes, f"a classifier of {classes} classes")
+            needed = f"{path} is {kind}, and {_KINDS[self._classes]} is needed"
+            raise ConfigError("checkpoint", needed)
+        checkpoint.model.requires_grad_(False)
         if features > dims:
             raise ValueError(
                 f"X has {features} features, and the model of {checkpoint.path} reads at most "
@@ -271,21 +281,3 @@ def _count(name: str, value: Any, most: int | None = None) -> int:
         bounds = "at least 1" if most is None else f"from 1 to {most}"
         raise ConfigError(name, f"must be a whole number {bounds}, got {value!r}")
     return int(value)
-
-
-def read_model(path: str | PathLike[str], classes: int) -> LoadedModel:
-    """The model of a run folder's newest undamaged checkpoint; its task's data are not needed.
-
-    Issues a UserWarning for a damaged or altered file that has a replacement. Raises ConfigError,
-    one line, for another path, damaged checkpoints, and a model with another number of `classes`
-    (0: a regression).
-    """
-    try:
-        loaded = load_model(path, warnings.warn)
-    except RunError as error:
-        raise ConfigError("checkpoint", str(error)) from None
-    if (own := loaded.model.spec.classes) != classes:
-        kind = _KINDS.get(own, f"a classifier of {own} classes")
-        raise ConfigError("checkpoint", f"{path} is {kind}, and {_KINDS[classes]} is needed")
-    loaded.model.requires_grad_(False)
-    return loaded

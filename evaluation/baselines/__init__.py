@@ -6,10 +6,10 @@ classes, ys are -1 and 1, and the predicted class is 1 where the prediction is a
 a text is `solve(task, prompts)`: nats of each next token, [B, n].
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from math import comb
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from .network import network
 from .ngram import ngram
 from .trees import boosted_trees, greedy_tree
 
-Solver = Callable[[Floats, Floats, Floats], Floats]
-TextSolver = Callable[[Task, Prompts], Floats]
-AnySolver = Solver | TextSolver
+Solver = Callable[..., Floats]
 
 _SOLVERS: dict[str, dict[str, Solver]] = {
     "least_squares": {"least squares": least_squares},
@@ -51,7 +49,7 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "network": {"2-layer network, Adam": network},
     "majority": {"majority": majority},
 }
-_TEXT_SOLVERS: dict[str, dict[str, TextSolver]] = {
+_TEXT_SOLVERS: dict[str, dict[str, Solver]] = {
     f"ngram_{order}": {f"{order}-gram": partial(ngram, order=order)} for order in (1, 3, 5)
 }
 TRIED = 16  # prompts that a user's solver is tried on
@@ -59,19 +57,14 @@ _OWN = {*_SOLVERS, *_TEXT_SOLVERS, "bayes"}
 SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
 
 
-def any_solvers(name: str, task: Task) -> Mapping[str, AnySolver]:
-    """The solvers of a name, by label, for pairs or for a text as the task has them. Raises
-    ValueError where it has none of this name."""
-    if not task.is_text:
-        return solvers(name, task)
-    if name not in _TEXT_SOLVERS:
-        raise ValueError("it predicts pairs of numbers, and not a text")
-    return _TEXT_SOLVERS[name]
-
-
 def solvers(name: str, task: Task) -> dict[str, Solver]:
-    """The solvers of a name on a task of pairs, by label. If there are several, the name stands for
-    the one with the least error on this task. Raises ValueError where it has none of this name."""
+    """The solvers of a name, by label, for pairs or for a text as the task has them. If there are
+    several, the name stands for the one with the least error on this task. Raises ValueError where
+    it has none of this name."""
+    if task.is_text and name not in _TEXT_SOLVERS:
+        raise ValueError("it predicts pairs of numbers, and not a text")
+    if task.is_text:
+        return _TEXT_SOLVERS[name]
     if name in _TEXT_SOLVERS:
         raise ValueError("it predicts a text")
     if name == "bayes":
@@ -112,12 +105,11 @@ def answers(solve: Solver, xs: Floats, ys: Floats, queries: Floats) -> Floats:
     raise Slip(solve, f"must return predictions {problem}")
 
 
-def try_solver(solve: AnySolver, task: Task, prompts: Prompts) -> None:
+def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
     """Try a user's solver of pairs on the first of these prompts. Raises Slip for predictions that
     are not finite, differ each time or depend on later outputs, and for changed inputs."""
     if task.is_text or not is_users(solve):
         return
-    solve = cast(Solver, solve)
     xs, ys = (part[:TRIED].double().numpy() for part in (prompts.xs, prompts.ys))
     half, given = ys.shape[1] // 2, [each.copy() for each in (xs, ys, xs)]
     later = np.concatenate((ys[:, :half], (0 if task.classes else 1) - ys[:, half:]), axis=1)
@@ -139,7 +131,7 @@ def try_solver(solve: AnySolver, task: Task, prompts: Prompts) -> None:
         raise Slip(solve, problem)
 
 
-def solver_module(solve: AnySolver) -> str:
+def solver_module(solve: Solver) -> str:
     """The name of the module that defines a solver."""
     return str(getattr(solve, "func", solve).__module__)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,11 +22,10 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from ..baselines import TRIED, TextSolver, any_solvers, solver_module, try_solver
+from ..baselines import TRIED, solver_module, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
-from .results import LanguageResult, Size, TextResult
 from .scores import (
     bits_per_byte,
     blocks,
@@ -40,10 +39,10 @@ from .scores import (
 _MOST = 1 << 62  # tokens
 
 
-def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
-    """Score every text at 1 to `evaluation.max_loops` loops; with `held_out` [blocks, loops], the
-    bits per byte of the held-out text's blocks. Raises ConfigError for a file that cannot be
-    read."""
+def measure_language(measure: Measure) -> tuple[dict[str, Any], Arrays]:
+    """Score every text at 1 to `evaluation.max_loops` loops: the model's `size` and the `texts` by
+    name, the held-out part and the files of `task.eval`; with `held_out` [blocks, loops], the bits
+    per byte of the held-out text's blocks. Raises ConfigError for a file that cannot be read."""
     task = measure.task
     assert isinstance(task, Language)
     held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"])
@@ -53,11 +52,13 @@ def measure_language(measure: Measure) -> tuple[LanguageResult, Arrays]:
         most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
         tokens = tokens_of(documents, task.tokenizer, most)
         texts[path.name] = _Text(measure, path.name, tokens).result(True)
-    result: LanguageResult = {"size": _size(measure.run), "texts": texts}
-    return result, {"held_out": held_out.bits_per_byte()}
+    return {"size": _size(measure.run), "texts": texts}, {"held_out": held_out.bits_per_byte()}
 
 
-def _size(run: Run) -> Size:
+def _size(run: Run) -> dict[str, float]:
+    """A model's parameters without embedding and head, those of these, and the FLOPs of training on
+    one token of a whole sequence, with every loop of the last step counted and, as the code of
+    arXiv 2605.18797 estimates them, with one."""
     model, tokens = run.model, run.config.task.points
     backbone, last = model.backbone_parameters(), last_stage(run)
     costs = pass_costs(model, tokens)
@@ -91,9 +92,9 @@ class _Text:
         self.counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
-    def result(self, also_running: bool = False) -> TextResult:
+    def result(self, also_running: bool = False) -> dict[str, Any]:
         """Its bits per byte and perplexities, with `also_running` that of running blocks, and the
-        solvers' bits per byte."""
+        `solvers`' bits per byte of the same blocks, by label, one number each."""
         running = self._running() if also_running else None
         settings = self.measure.settings
         result = text_result(self.nats, self.prompts, self.tokenizer, settings, running)
@@ -103,7 +104,7 @@ class _Text:
 
     def _solver(self, name: str) -> tuple[str, Band]:
         """A solver's label, and its bits per byte of the same blocks."""
-        ((label, solve),) = any_solvers(name, self.task).items()
+        ((label, solve),) = solvers(name, self.task).items()
         arrays = self.measure.rows(
             f"text-{self.name}-{name}",
             {
@@ -111,9 +112,7 @@ class _Text:
                 "data": self.task.data.identity(),
             },
             len(self.prompts),
-            lambda rows: solver_nats(
-                cast(TextSolver, solve), self.task, self.prompts[rows], self.counted[rows]
-            ),
+            lambda rows: solver_nats(solve, self.task, self.prompts[rows], self.counted[rows]),
             ("looplab.evaluation.text.scores", solver_module(solve)),
         )
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)

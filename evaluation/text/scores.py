@@ -6,6 +6,7 @@ result = text_result(arrays, documents, settings)
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +20,9 @@ from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Tokenizer
 from looplab.training.objective import error
 
-from ..baselines import TextSolver
+from ..baselines import Solver
 from ..bootstrap import Floats, Interval, resampled_means
 from ..kept import Arrays
-from .results import TextResult
 
 _PERCENTILES = (5, 95)
 
@@ -75,7 +75,7 @@ def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tens
     return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
 
 
-def solver_nats(solve: TextSolver, task: Task, prompts: Prompts, counted: torch.Tensor) -> Arrays:
+def solver_nats(solve: Solver, task: Task, prompts: Prompts, counted: torch.Tensor) -> Arrays:
     """`nats` [B, 1], float64: of each block's counted tokens [B, n] together, by a solver."""
     nats = solve(task, prompts) * counted.numpy()
     return {"nats": nats.sum(1, keepdims=True)}
@@ -94,9 +94,13 @@ def text_result(
     tokenizer: Tokenizer,
     settings: EvaluationConfig,
     running: tuple[Floats, int] | None = None,
-) -> TextResult:
-    """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`;
-    `running` are those of its running blocks, with the tokens of each."""
+) -> dict[str, Any]:
+    """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`:
+    how much was read, and by loop, from 1, the bits per byte, the nats and the perplexity of a
+    token, and that of a word (the whole text's nats being those of its words and line ends, as
+    WikiText's perplexity is counted). Means with 90 % intervals over blocks; special tokens have no
+    bytes and no part in it, but in the `running_perplexity` of a token in running blocks, of which
+    `running` has the nats and the tokens of each."""
     ys = prompts.ys.numpy()
     lengths = tokenizer.lengths()[ys]  # bytes of each token
     tokens, size = (lengths > 0).sum(1), lengths.sum(1)
@@ -107,7 +111,7 @@ def text_result(
 
     by_token, by_word = per(tokens), per(words)
     bits = Interval(*(values / math.log(2) for values in per(size)))
-    result: TextResult = {
+    result: dict[str, Any] = {
         "tokens": int(tokens.sum()),
         "bytes": int(size.sum()),
         "words": int(words.sum()),

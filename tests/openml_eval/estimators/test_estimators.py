@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from looplab.evaluation import load_run
-from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor, read_model
+from looplab.evaluation.load import load_model
+from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard
 from tests.openml_eval.data import halves, table
@@ -41,7 +42,7 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     fitted = LoopedClassifier(run).fit(X, labels)
     order = order_of(fitted, X, left)
     assert sorted(order) == list(range(len(X)))
-    xs, model = standard(X, X)[order], read_model(run, classes=2).model
+    xs, model = standard(X, X)[order], load_model(run).model
     logits, swapped = (
         asked_alone(model, xs, np.array(tokens)[classes], standard(NEW, X), B, left)
         for classes in (labels[order], 1 - labels[order])
