@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from .panel import Curve, Panel
 
 _INCHES = {"column": 3.25, "page": 6.75}
-_POINTS = {None: 10.0, "column": 7.5, "page": 8.5}  # of letters
-_LINES = {None: 1.6, "column": 1.1, "page": 1.4}  # widths in points
-_MARKERS = {None: 6.0, "column": 3.5, "page": 4.5}
+# Of letters, lines and markers, in points.
+_SIZES = {None: (10.0, 1.6, 6.0), "column": (7.5, 1.1, 3.5), "page": (8.5, 1.4, 4.5)}
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -66,13 +65,9 @@ _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts t
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
     """The context in which every picture is drawn and saved."""
-    settings = settings or FigureSettings()
-    width = settings.width
-    sizes = {
-        "font.size": _POINTS[width],
-        "lines.linewidth": _LINES[width],
-        "lines.markersize": _MARKERS[width],
-    }
+    width = (settings or FigureSettings()).width
+    parts = ("font.size", "lines.linewidth", "lines.markersize")
+    sizes = dict(zip(parts, _SIZES[width], strict=True))
     narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
     return rc_context(_STYLE | sizes | ({} if width is None else narrow))
 

@@ -1,6 +1,6 @@
 """Errors of a run's model and of the solvers, prompt by prompt; each computation is cached."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 
@@ -72,7 +72,7 @@ class Measure:
             queries = None if asked is given else asked[rows]
             return model_errors(self.device_model, self.task, given[rows], reading, queries)
 
-        arrays = self.rows(name, content, len(given), compute, [])
+        arrays = self.rows(name, content, len(given), compute)
         arrays["model"] = arrays["halted" if halting else f"at_{settings.loops}"]
         arrays["model_at_b"] = arrays[f"at_{b}"]
         names = ("model", "model_at_b", "by_loop", "state_change", "prediction_change")
@@ -132,12 +132,11 @@ class Measure:
         content: Mapping[str, object],
         total: int,
         compute: Callable[[slice], Arrays],
-        modules: Sequence[str],
     ) -> Arrays:
         """Return what `compute` returns for rows of the model's inputs, stored under `content`, the
-        model's weights and the code of these modules."""
-        sources = _sources(self.task, *modules)
-        content = {**content, "sources": sources, "weights": weights_digest(self.run.model)}
+        model's weights and the code."""
+        weights = weights_digest(self.run.model)
+        content = {**content, "sources": _sources(self.task), "weights": weights}
         return self._cache.rows(name, content, total, self.settings.batch_size, compute)
 
 

@@ -28,8 +28,7 @@ def sparse_posterior(
     In addition to the noise, outputs are assumed to have float32's rounding error:
     sqrt(sparsity / d) |x| 2⁻²⁴, the standard deviation of y given x times the unit roundoff.
     Without noise it decides which supports agree with the examples: from sparsity + 1 examples on,
-    the true support leaves residuals of that size, any other far larger ones. xs, queries
-    [B, n, d], ys [B, n]; returns [B, n].
+    the true support leaves residuals of that size, any other far larger ones.
     """
     prompts, _, dims = xs.shape
     sparsity = min(sparsity, dims)
@@ -106,7 +105,7 @@ def discrete_posterior(
 ) -> Floats:
     """Posterior mean for y = w·x + N(0, noise_std²) where w is one of `weights` [N, d], each as
     likely (dMMSE, arXiv 2306.15063): the mean of their outputs, weighted by the likelihood of the
-    pairs before. `noise_std` is above 0. xs, queries [B, n, d], ys [B, n]; returns [B, n]."""
+    pairs before. `noise_std` is above 0."""
     prompts, points = ys.shape
     block = max(1, _NUMBERS // (points * len(weights)))
     predictions = np.empty_like(ys)

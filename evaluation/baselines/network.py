@@ -70,8 +70,7 @@ def network(
     replacement, or of all if there are fewer (the network of Garg et al. 2022, section 3.3, with
     the steps and minibatches of Yang et al.'s figures). Weights start as PyTorch's nn.Linear does.
     Each prefix has its own weights and minibatches; a minibatch is the same for all prompts. Random
-    numbers depend on the seed and on a prompt's index in xs. In float32. xs, queries [B, n, d],
-    ys [B, n]; returns [B, n].
+    numbers depend on the seed and on a prompt's index in xs. In float32.
     """
     generator = Generator().manual_seed(seed)
     inputs, query_inputs = (  # with a 1 appended to each point

@@ -58,7 +58,6 @@ def greedy_tree(
     example, one output or one input. Ties between splits go to the first coordinate, then to the
     lowest threshold; scikit-learn picks a random coordinate, the same in distribution if
     coordinates are exchangeable. With `signs`, inputs and queries are replaced by their signs.
-    xs, queries [B, n, d], ys [B, n]; returns [B, n].
 
     Only the nodes on a query's path are grown: no other affects its prediction.
     """
@@ -122,9 +121,8 @@ def boosted_trees(xs: Floats, ys: Floats, queries: Floats, *, signs: bool = Fals
     Scikit-learn's HistGradientBoostingRegressor with XGBoost's defaults otherwise: leaves of one
     example, an L2 penalty of 1 on their values, starting at the mean. Up to 255 examples its bins
     hold one value each, so that all splits are tried; only the position of a threshold between two
-    values differs from XGBoost. With `signs`, inputs and queries are replaced by their
-    signs. xs, queries [B, n, d], ys [B, n]; returns [B, n]. Slow: one fit for each prefix of each
-    prompt.
+    values differs from XGBoost. With `signs` as above. Slow: one fit for each prefix of
+    each prompt.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor  # a second and a half
 

@@ -22,19 +22,11 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from ..baselines import TRIED, solver_module, solvers, try_solver
+from ..baselines import TRIED, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
-from .scores import (
-    bits_per_byte,
-    blocks,
-    nats_by_loop,
-    running_blocks,
-    solver_nats,
-    text_result,
-    tokens_of,
-)
+from .scores import bits_per_byte, blocks, nats_by_loop, running_blocks, text_result, tokens_of
 
 _MOST = 1 << 62  # tokens
 
@@ -105,16 +97,15 @@ class _Text:
     def _solver(self, name: str) -> tuple[str, Band]:
         """A solver's label, and its bits per byte of the same blocks."""
         ((label, solve),) = solvers(name, self.task).items()
-        arrays = self.measure.rows(
-            f"text-{self.name}-{name}",
-            {
-                "prompts": digest(self.prompts.xs, self.prompts.ys),
-                "data": self.task.data.identity(),
-            },
-            len(self.prompts),
-            lambda rows: solver_nats(solve, self.task, self.prompts[rows], self.counted[rows]),
-            ("looplab.evaluation.text.scores", solver_module(solve)),
-        )
+        asked = digest(self.prompts.xs, self.prompts.ys)
+        content = {"prompts": asked, "data": self.task.data.identity()}
+
+        def compute(rows: slice) -> Arrays:
+            nats = solve(self.task, self.prompts[rows]) * self.counted[rows].numpy()
+            return {"nats": nats.sum(1, keepdims=True)}
+
+        name = f"text-{self.name}-{name}"
+        arrays = self.measure.rows(name, content, len(self.prompts), compute)
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
         return label, found["bits_per_byte"]
 
@@ -132,22 +123,14 @@ class _Text:
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
         """By block and loop, [blocks, loops]."""
-        measure = self.measure
-        arrays = measure.rows(
-            name,
-            {"prompts": digest(prompts.xs, prompts.ys), "loops": _loops(measure)},
-            len(prompts),
-            lambda rows: nats_by_loop(
-                measure.device_model, prompts[rows], _loops(measure), counted[rows]
-            ),
-            ("looplab.evaluation.text.scores",),
-        )
-        return arrays["nats"]
+        measure, loops = self.measure, self.measure.settings.max_loops
+        assert loops is not None
 
+        def compute(rows: slice) -> Arrays:
+            return nats_by_loop(measure.device_model, prompts[rows], loops, counted[rows])
 
-def _loops(measure: Measure) -> int:
-    assert measure.settings.max_loops is not None
-    return measure.settings.max_loops
+        content = {"prompts": digest(prompts.xs, prompts.ys), "loops": loops}
+        return measure.rows(name, content, len(prompts), compute)["nats"]
 
 
 def last_stage(run: Run) -> Stage:

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
-from looplab.tasks import Prompts, Task
+from looplab.tasks import Prompts
 from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Tokenizer
 from looplab.training.objective import error
 
-from ..baselines import Solver
 from ..bootstrap import Floats, Interval, resampled_means
 from ..kept import Arrays
-
-_PERCENTILES = (5, 95)
 
 
 def blocks(tokens: Tokens, start: int, length: int, most: int, name: str) -> Prompts:
@@ -75,12 +72,6 @@ def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tens
     return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
 
 
-def solver_nats(solve: Solver, task: Task, prompts: Prompts, counted: torch.Tensor) -> Arrays:
-    """`nats` [B, 1], float64: of each block's counted tokens [B, n] together, by a solver."""
-    nats = solve(task, prompts) * counted.numpy()
-    return {"nats": nats.sum(1, keepdims=True)}
-
-
 def bits_per_byte(nats: Floats, prompts: Prompts, tokenizer: Tokenizer) -> Floats:
     """Bits of each block by loop, [blocks, loops], over the mean bytes of a block, so that their
     mean is that of the text."""
@@ -105,26 +96,20 @@ def text_result(
     lengths = tokenizer.lengths()[ys]  # bytes of each token
     tokens, size = (lengths > 0).sum(1), lengths.sum(1)
     words = _words(ys, tokenizer)
-
-    def per(units: NDArray[np.int64]) -> Interval:
-        return _ratio(nats, units, settings)
-
-    by_token, by_word = per(tokens), per(words)
-    bits = Interval(*(values / math.log(2) for values in per(size)))
+    by_token, by_word, by_byte = (_ratio(nats, of, settings) for of in (tokens, words, size))
     result: dict[str, Any] = {
         "tokens": int(tokens.sum()),
         "bytes": int(size.sum()),
         "words": int(words.sum()),
         "loop": list(range(1, nats.shape[1] + 1)),
-        "bits_per_byte": bits.to_json(),
+        "bits_per_byte": Interval(*(part / math.log(2) for part in by_byte)).to_json(),
         "nats": by_token.to_json(),
         "perplexity": _exp(by_token).to_json(),
         "word_perplexity": _exp(by_word).to_json(),
     }
     if running is not None:
         running_nats, length = running
-        lengths_of = np.full(len(running_nats), length)
-        by_running = _ratio(running_nats, lengths_of, settings)
+        by_running = _ratio(running_nats, np.full(len(running_nats), length), settings)
         result["running_perplexity"] = _exp(by_running).to_json()
     return result
 
@@ -150,7 +135,7 @@ def _ratio(nats: Floats, units: NDArray[np.int64], settings: EvaluationConfig) -
     columns = np.column_stack((nats, units)).astype(np.float64)
     means = resampled_means(columns, settings.resamples, settings.seed)
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.percentile(means[:, :-1] / means[:, -1:], _PERCENTILES, axis=0)
+        low, high = np.percentile(means[:, :-1] / means[:, -1:], (5, 95), axis=0)
         return Interval(nats.sum(0) / units.sum(), low, high)
 
 

@@ -172,37 +172,32 @@ def products(function: Map, point: Tensor) -> tuple[Map, Map]:
     )
 
 
-def spectral_norm(
-    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-6, most: int = MOST
-) -> Estimate:
+def spectral_norm(function: Map, point: Tensor, generator: Generator) -> Estimate:
     """The largest singular value of the Jacobian J of `function` for each prompt of `point`
     [B, …]: the root of the largest eigenvalue of JᵀJ.
 
     A prompt's output must depend on its own input only. Stops when no value changes by more than
-    `tolerance`, or after `most` iterations.
+    1e-6, or after `MOST` iterations.
     """
     jvp, vjp = products(function, point)
     # A root changes half as much as its square.
-    limits = (2 * tolerance, most)
-    squares, change, count = _largest_eigenvalue(lambda v: vjp(jvp(v)), point, generator, *limits)
+    squares, change, count = _largest_eigenvalue(lambda v: vjp(jvp(v)), point, generator, 2e-6)
     return Estimate(squares.sqrt(), change / 2, count)
 
 
-def spectral_radius(
-    function: Map, point: Tensor, generator: Generator, tolerance: float = 1e-4, most: int = MOST
-) -> Estimate:
+def spectral_radius(function: Map, point: Tensor, generator: Generator) -> Estimate:
     """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `point`
-    [B, …], which may be one of a complex pair. Prompts and stopping as for `spectral_norm`.
+    [B, …], which may be one of a complex pair. As `spectral_norm`, but that it stops at 1e-4.
 
     If it is below 1 at a fixed point, repeating the function converges to it from nearby, and the
     distance shrinks by this factor per iteration in the long run.
     """
     jvp, _ = products(function, point)
-    return _largest_eigenvalue(jvp, point, generator, tolerance, most)
+    return _largest_eigenvalue(jvp, point, generator, 1e-4)
 
 
 def _largest_eigenvalue(
-    product: Map, like: Tensor, generator: Generator, tolerance: float, most: int
+    product: Map, like: Tensor, generator: Generator, tolerance: float
 ) -> Estimate:
     """The largest absolute eigenvalue of a linear map of each prompt [B, …], by power iteration.
 
@@ -212,17 +207,17 @@ def _largest_eigenvalue(
     """
     start = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)
     first = start.flatten(1)
-    basis = first.new_zeros(len(first), most + 1, first.shape[1])
+    basis = first.new_zeros(len(first), MOST + 1, first.shape[1])
     basis[:, 0] = first / torch.linalg.vector_norm(first, dim=1, keepdim=True)
-    projected = first.new_zeros(len(first), most + 1, most)
+    projected = first.new_zeros(len(first), MOST + 1, MOST)
     values = change = first.new_full((len(first),), torch.inf)
     count = 0
-    while count < most and not bool((change <= tolerance).all()):
+    while count < MOST and not bool((change <= tolerance).all()):
         image = product(basis[:, count].view_as(start)).flatten(1)
         count += 1
         coefficients, length, basis[:, count] = _decompose(image, basis[:, :count])
         projected[:, :count, count - 1], projected[:, count, count - 1] = coefficients, length
-        if count % _EVERY == 0 or count == most:
+        if count % _EVERY == 0 or count == MOST:
             previous = values
             small = projected[:, :count, :count].cpu()  # GPUs are slower
             values = torch.linalg.eigvals(small).abs().amax(1).to(projected.device)

@@ -5,13 +5,11 @@ import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from looplab.evaluation import evaluate
-from looplab.evaluation.kept import Arrays, Cache
 from looplab.main import main
 from looplab.training import Run
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
@@ -86,50 +84,3 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
             if trained
             else []
         )
-
-
-class Counting:
-    """Squares of the rows asked for; fails from a given row on."""
-
-    def __init__(self, fails_at: int = 1000) -> None:
-        self.fails_at, self.asked = fails_at, list[tuple[int, int]]()
-
-    def __call__(self, rows: slice) -> Arrays:
-        if rows.stop > self.fails_at:
-            raise KeyboardInterrupt
-        self.asked.append((rows.start, rows.stop))
-        values = np.arange(rows.start, rows.stop, dtype=np.float64)
-        return {"square": values**2, "pair": np.stack((values, -values), axis=1)}
-
-
-def check(arrays: Arrays, total: int) -> None:
-    np.testing.assert_array_equal(arrays["square"], np.arange(total) ** 2)
-    np.testing.assert_array_equal(arrays["pair"][:, 1], -np.arange(total))
-
-
-def test_other_content_is_something_else(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    cache.rows("a", {"seed": 1}, 4, 4, Counting())
-    for name, content in (("a", {"seed": 2}), ("b", {"seed": 1}), ("a", {"seed": 1, "k": 0})):
-        compute = Counting()
-        check(cache.rows(name, content, 4, 4, compute), 4)
-        assert compute.asked == [(0, 4)]
-
-
-def test_an_interrupted_computation_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache", between_writes=0.0)
-    with pytest.raises(KeyboardInterrupt):
-        cache.rows("a", {}, 10, 2, Counting(fails_at=7))
-    rest = Counting()
-    check(cache.rows("a", {}, 10, 2, rest), 10)
-    assert rest.asked == [(6, 8), (8, 10)]
-
-
-def test_a_damaged_file_is_computed_anew(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    cache.rows("a", {}, 6, 6, Counting())
-    (path,) = (tmp_path / "cache").iterdir()
-    path.write_bytes(path.read_bytes()[:-40])
-    compute = Counting()
-    check(cache.rows("a", {}, 6, 6, compute), 6)
-    assert compute.asked == [(0, 6)]

@@ -17,16 +17,6 @@ def test_it_is_the_percentile_interval_of_resampled_means() -> None:
     assert (np.abs(interval.high - high) < tolerance).all()
 
 
-def test_it_covers_a_known_mean_nine_times_in_ten() -> None:
-    rng, draws = np.random.default_rng(3), 400
-    inside = 0
-    for seed in range(draws):
-        interval = bootstrap(rng.normal(1.0, 2.0, size=(300, 1)), resamples=300, seed=seed)
-        inside += bool(interval.low[0] <= 1.0 <= interval.high[0])
-    # Binomial(400, 0.9) within four standard deviations.
-    assert abs(inside / draws - 0.9) < 4 * np.sqrt(0.09 / draws)
-
-
 def test_clusters_and_seeds_are_resampled_whole() -> None:
     random = np.random.default_rng(5)
     counts = np.array([2, 3, 4, 1, 3])

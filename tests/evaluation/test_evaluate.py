@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.evaluation import evaluate, load_run
+from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import measured
 from looplab.tasks import SHIFTS, Prompts
-from looplab.training import Run, RunError
+from looplab.training import Run
 from looplab.training.validation import evaluation_prompts
 from tests.conftest import batches_of
 
@@ -172,10 +172,3 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     saved = np.load(tiny_run.path / "evaluation.npz")
     means = saved["model"].mean(0, dtype=np.float64)
     np.testing.assert_allclose(numbers(first["by_examples"]["model"]["mean"]), means)
-
-
-def test_a_folder_without_a_checkpoint_is_refused(tiny_run: Run) -> None:
-    for path in (tiny_run.path / "checkpoints").iterdir():
-        path.unlink()
-    with pytest.raises(RunError, match="no checkpoint that can be read"):
-        load_run(tiny_run.path)

@@ -155,23 +155,3 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     by_group = FetchSettings((str(path),), str(folder), target="group")
     assert "classes a 30 (50.0%), b 30 (50.0%)" in fetch(by_group)
     assert "classes x" in fetch(settings)  # its last column again
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["action=fetsch"], "action cannot be 'fetsch'; did you mean 'fetch'?"),
-        (["action=fetch", "tables=[1.5]"], "tables holds '1.5', neither an OpenML id nor a .csv"),
-        (["action=fetch", "tables=[abalon]"], "a .csv file; did you mean 'abalone'?"),
-        (["action=fetch", "tables=[none.csv]"], "tables holds none.csv, and there is no such file"),
-        (["action=fetch", "cache_dir=tests"], "cache_dir is tests, which holds no folder org/"),
-    ],
-)
-def test_mistakes_are_one_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"openml_eval: {said}") or said in err
-    assert err.count("\n") == 1

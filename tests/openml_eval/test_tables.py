@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas
@@ -149,24 +149,3 @@ def test_damage_is_refused_with_the_path_and_what_to_do(
     assert str(refused.value).startswith(f"{tmp_path / 'small.npz'} is missing or altered")
     assert "action=fetch" in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_an_interrupted_write_leaves_the_table_that_was_there_or_one_that_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_table(tmp_path, small())
-
-    def half(file: IO[bytes], **_: Any) -> None:
-        file.write(b"PK")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", half)
-        with pytest.raises(KeyboardInterrupt):
-            write_table(tmp_path, small(rows=60))
-    assert len(read_table(tmp_path, 7).ys) == 50
-    before = path.read_bytes()
-    write_table(tmp_path, small(rows=60))
-    path.write_bytes(before)  # as an interruption between the two files leaves them
-    with pytest.raises(RunError, match="altered"):
-        read_table(tmp_path, 7)

@@ -28,11 +28,3 @@ def test_a_tasks_noise_stays(renormalize: bool) -> None:
     prompts, _ = control_prompts(task, generator(), batch=4000, points=8)
     scale = (5 / 9) ** 0.5 if renormalize else 1.0
     assert_mean((prompts.ys / scale - prompts.xs.sum(2)).square(), 4.0)
-
-
-def test_a_finite_set_of_prompts_has_no_part_in_it() -> None:
-    endless, finite = (
-        control_prompts(make_task("linear", 4, distinct), generator(), 6, 5)[0]
-        for distinct in (0, 1)
-    )
-    assert torch.equal(endless.xs, finite.xs)

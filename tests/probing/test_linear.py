@@ -81,15 +81,3 @@ def test_each_output_takes_the_reading_that_tells_more(penalty: float) -> None:
         assert torch.equal(both.selection[layer].argmax(0), errors.argmin(0))
         expected = torch.where(errors[0] < errors[1], each[0], each[1])
         torch.testing.assert_close(found, expected)
-
-
-def test_batches_are_one() -> None:
-    states, targets = batch()
-    parts = LinearProbes(LAYERS, LAST, WIDTH, OUTPUTS)
-    for some in (slice(0, 9), slice(9, 30), slice(30, PROMPTS)):
-        for layer in range(LAYERS):
-            parts.add(layer, states[layer, some], targets[some])
-    parts.solve(0.1)
-    found, expected = parts, solved(states, targets, LAST, 0.1)
-    torch.testing.assert_close(found.maps, expected.maps)
-    torch.testing.assert_close(found.intercepts, expected.intercepts)

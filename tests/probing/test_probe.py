@@ -31,19 +31,8 @@ def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
         target, errors = result["targets"][name], arrays[f"{name}/probes"]
         assert errors.shape == (layers, 2, lengths, 40)
         assert arrays[f"{name}/linear"].shape == (layers, lengths, 40)
-        assert target["lengths"] == list(range(1, 8))
         means = errors.mean((1, 2, 3), dtype=np.float64)
         np.testing.assert_allclose(numbers(target["error"]["mean"]), means)
-        spread = errors.mean((2, 3), dtype=np.float64).std(1, ddof=1)
-        np.testing.assert_allclose(numbers(target["seed_spread"]), spread)
-        ratio = errors.mean((1, 3), dtype=np.float64) / arrays[f"{name}/variance"]
-        np.testing.assert_allclose([numbers(row) for row in target["unexplained"]], ratio)
-        control = arrays[f"{name}/control"].mean((1, 2, 3), dtype=np.float64)
-        np.testing.assert_allclose(numbers(target["control"]["mean"]), control)
-        assert target["control_least"]["mean"] == pytest.approx(control.min())
-        gap = means - control.min()
-        np.testing.assert_allclose(numbers(target["minus_control"]["mean"]), gap, rtol=1e-5)
-        assert (np.array(target["error"]["low"]) <= target["error"]["mean"]).all()
     assert table(result).count("control (trained with w = 1)") == 2
 
 

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.probing.probe import published
 
@@ -26,18 +24,3 @@ def test_a_run_under_the_papers_settings_gets_its_models_curves() -> None:
     assert "2311.12424" in entry["source"]
     # What a standard model does not use has no part in the comparison.
     assert list(by_target(replace(STANDARD, loops=LoopsConfig(7, 3)))) == TARGETS
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(LOOPED, loops=LoopsConfig(21, 15)),
-        replace(LOOPED, model=ModelConfig(injection="multiply")),
-        replace(LOOPED, model=ModelConfig("tied", injection="none")),
-        replace(LOOPED, task=TaskConfig("linear", dims=10)),
-        replace(LOOPED, task=TaskConfig("noisy_linear")),
-    ],
-    ids=lambda config: f"{config.model.family}-{config.task.name}",
-)
-def test_another_task_or_model_gets_none(other: Config) -> None:
-    assert published(other, 21) == []

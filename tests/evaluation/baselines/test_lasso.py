@@ -56,18 +56,15 @@ def test_prefixes_that_leave_the_minimum_open(kind: str, alpha: float) -> None:
     assert_optimal(xs, ys, lasso_weights(xs, ys, alpha), alpha)
 
 
-@pytest.mark.parametrize("alpha", [0.01, 0.1])
-def test_predictions_are_scikit_learns(alpha: float) -> None:
+def test_predictions_are_scikit_learns() -> None:
     prompts = asked(4, 12, 5)
 
     def fit(xs: Floats, ys: Floats) -> Floats:
-        model = Lasso(alpha, fit_intercept=False, max_iter=1_000_000, tol=1e-14)
+        model = Lasso(0.01, fit_intercept=False, max_iter=1_000_000, tol=1e-14)
         return model.fit(xs, ys).coef_
 
     slow = one_by_one(prompts, fit)
-    np.testing.assert_allclose(lasso(*prompts, alpha), slow, rtol=1e-6, atol=1e-7)
-    if alpha == 0.01:
-        np.testing.assert_array_equal(lasso(*prompts), lasso(*prompts, alpha))
+    np.testing.assert_allclose(lasso(*prompts), slow, rtol=1e-6, atol=1e-7)
 
 
 def test_a_prefix_that_does_not_converge_is_told() -> None:

@@ -65,14 +65,13 @@ def test_a_singular_value_counts_from_the_cut_off_on(smallest: float) -> None:
         assert (np.abs(slow).max() > 100) == (smallest > 1)
 
 
-@pytest.mark.parametrize("neighbours", [1, 3, 5])
 @pytest.mark.parametrize("size", [(1, 9, 4), (5, 3, 4), (4, 12, 2), (2, 1, 3)], ids=str)
-def test_neighbours_of_every_prefix(size: tuple[int, int, int], neighbours: int) -> None:
+def test_neighbours_of_every_prefix(size: tuple[int, int, int]) -> None:
     xs, ys, queries = asked(*size)
     slow = np.zeros(ys.shape)
     for b, k in np.ndindex(ys.shape):
         if k:
-            model = KNeighborsRegressor(min(neighbours, k)).fit(xs[b, :k], ys[b, :k])
+            model = KNeighborsRegressor(min(3, k)).fit(xs[b, :k], ys[b, :k])
             slow[b, k] = model.predict(queries[b, k, None])[0]
-    predictions = nearest_neighbours(xs, ys, queries, neighbours)
+    predictions = nearest_neighbours(xs, ys, queries)
     np.testing.assert_allclose(predictions, slow, rtol=1e-12)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Generator
 
 from looplab.probing.dynamics import measure as dynamics_run
 from looplab.probing.dynamics.__main__ import main
 from looplab.probing.dynamics.measure import dynamics, summary
-from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on, spectral_norm
 from looplab.probing.settings import DynamicsSettings
 from looplab.training import Run
 from looplab.training.run_folder.checkpoint import newest_checkpoint, save_checkpoint
@@ -62,7 +63,12 @@ def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
     whole = summary(at_once, 3)
     for part in ("norm", "change", "cosines", "residual"):
         np.testing.assert_allclose(_flat(result[part]), _flat(whole[part]), rtol=1e-9)
-    *_, before, last = follow(model, batch, 6).states
+    followed = follow(model, batch, 6)
+    *_, before, last = followed.states
+    assert followed.one_loop is not None
+    norm = spectral_norm(followed.one_loop, last.stream, Generator().manual_seed(3)).values
+    found = result["contraction"]["spectral_norm"]["by_prompt"]
+    assert found == pytest.approx(norm.tolist(), rel=1e-4)
     moved = (last.stream - before.stream).norm(dim=-1)
     residual = result["residual"]
     assert residual["absolute"]["mean"][-2] == pytest.approx(moved.mean().item())
@@ -70,9 +76,9 @@ def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
     assert residual["relative"]["mean"][-2] == pytest.approx(ratios.mean().item())
     spread = [residual["over_prompts"][p][-2] for p in ("percentile_5", "median", "percentile_95")]
     assert spread == pytest.approx(np.quantile(ratios.numpy(), (0.05, 0.5, 0.95)))
-    norm = last.raw.norm(dim=-1).mean(1)
-    assert result["norm"]["raw"]["mean"][-1] == pytest.approx(norm.mean().item())
-    assert result["norm"]["raw"]["low"][-1] < norm.mean() < result["norm"]["raw"]["high"][-1]
+    raw = last.raw.norm(dim=-1).mean(1)
+    assert result["norm"]["raw"]["mean"][-1] == pytest.approx(raw.mean().item())
+    assert result["norm"]["raw"]["low"][-1] < raw.mean() < result["norm"]["raw"]["high"][-1]
     matrix = np.array(result["cosines"]["mean"])
     np.testing.assert_allclose(np.diagonal(matrix), 1)
     apart = matrix[~np.eye(6, dtype=bool)].mean()

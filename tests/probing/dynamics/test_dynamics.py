@@ -81,19 +81,6 @@ def test_increments_begin_where_the_loop_does_and_angles_end_where_asked() -> No
     np.testing.assert_allclose(found["cosines"][:, 0, 1], cosine)
 
 
-def test_batches_add_up() -> None:
-    centre, start = normal(6, 5, 4), normal(6, 5, 4, seed=1)
-    whole, parts = Movements(3), Movements(3)
-    last = whole.add(shrinking(0.5, centre, start))
-    ends = [
-        parts.add(shrinking(0.5, centre[rows], start[rows])) for rows in (slice(4), slice(4, 6))
-    ]
-    torch.testing.assert_close(torch.cat(ends), last)
-    arrays = parts.arrays()
-    for name, values in whole.arrays().items():
-        np.testing.assert_allclose(arrays[name], values)
-
-
 @pytest.mark.parametrize("injection", ["add", "multiply", "none", "standard"])
 def test_a_models_states_are_those_of_its_steps(injection: str) -> None:
     """From what its loop starts from, with the read-in at index 0, without the last y."""
