@@ -53,13 +53,8 @@ def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interv
 
 def resampled_means(errors: NDArray[np.floating], resamples: int, seed: int) -> Floats:
     """The means of errors [prompts, ...] over each of `resamples` resamples of the prompts,
-    [resamples, ...]. A resample is represented by its count of each prompt, so that all means are
-    one matrix product."""
-    prompts = len(errors)
-    uniform = np.full(prompts, 1 / prompts)
-    counts = np.random.default_rng(seed).multinomial(prompts, uniform, size=resamples)
-    means = counts @ errors.reshape(prompts, -1).astype(np.float64) / prompts
-    return means.reshape(resamples, *errors.shape[1:])
+    [resamples, ...]."""
+    return crossed_means([errors[None]], resamples, seed)[0]
 
 
 def clustered_bootstrap(
@@ -106,7 +101,8 @@ def _crossed_totals(
     resample_seeds: bool = True,
 ) -> tuple[list[Floats], list[NDArray[np.int64]]]:
     """The sums of groups [seeds, clusters, ...] over each resample of both, [resamples, ...] each,
-    and the counts of each group's clusters, [resamples, clusters] each."""
+    and the counts of each group's clusters, [resamples, clusters] each: by these all sums are one
+    matrix product."""
     lengths = dict.fromkeys(group.shape[1] for group in groups)
     by_length = {n: random.multinomial(n, np.full(n, 1 / n), size=resamples) for n in lengths}
     totals = []

@@ -1,5 +1,4 @@
-"""Evaluate a run and store the result in its folder: each evaluation in evaluations/, the one that
-was asked for last in evaluation.json, evaluation.npz and figures/."""
+"""Evaluate a run and store the result in its folder."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -98,13 +97,9 @@ def evaluate(
             errors = run.path / "evaluation.npz"
             write_arrays(errors, arrays)
             yield errors
-            panels = [
-                *evaluation_panels(result),
-                *panels_of_training(run),
-            ]
-            files = save_panels(
-                run.path / "figures", panels, figures, title(result), result["remarks"]
-            )
+            panels = [*evaluation_panels(result), *panels_of_training(run)]
+            above = title(result), result["remarks"]
+            files = save_panels(run.path / "figures", panels, figures, *above)
             yield from files
             _track(run, result, [file for file in files if file.suffix == ".png"])
 

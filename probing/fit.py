@@ -20,8 +20,6 @@ from looplab.conf.plugins import Slip, blamed
 from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
-from looplab.tasks.conditioned_linear import ConditionedLinear
-from looplab.tasks.linear import Linear, SparseLinear
 from looplab.tasks.random_source import FreshNumbers
 from looplab.training.assemble import step_generator
 from looplab.training.device import place_exactly
@@ -184,7 +182,7 @@ class Fit:
         linear_probes = self.linear_probes()
         for layer, rows, states in self.states(prompts):
             predictions = {
-                (name, kind): self.predict(kind, name, layer, states)
+                (name, kind): self.probes[kind][name].predict(layer, states) * self.sizes[name]
                 for kind in self.probes
                 for name in values
             }
@@ -200,10 +198,6 @@ class Fit:
                     arrays[key] = np.empty(shape, dtype=np.float32)
                 arrays[key][layer, ..., rows] = errors.cpu().numpy()
         return arrays
-
-    def predict(self, kind: str, name: str, layer: int, states: Tensor) -> Tensor:
-        """Predictions of a target from a layer's states: [seeds, lengths, B, outputs]."""
-        return self.probes[kind][name].predict(layer, states) * self.sizes[name]
 
     def linear_probes(self) -> dict[tuple[str, ...], LinearProbes]:
         """The linear probes of all targets, solved from prompts of their own: one for the outputs
@@ -275,11 +269,6 @@ class Fit:
         return checkpoint.step
 
 
-def has_control(task: Task) -> bool:
-    """Says whether a task is of dense linear functions, whose weights can all be 1."""
-    return isinstance(task, Linear) and not isinstance(task, SparseLinear | ConditionedLinear)
-
-
 def control_prompts(
     task: Task, generator: Generator, batch: int, points: int
 ) -> tuple[Prompts, Tensor]:
@@ -287,7 +276,7 @@ def control_prompts(
 
     Probes that are trained on them and tested on random w are the control (Yang et al. 2024,
     appendix F): what a probe computes itself instead of reading it off the states. Inputs and noise
-    are those that `task.draw` draws from the same generator; `distinct_prompts` is ignored.
+    are those that `task.draw` draws from the same generator without `distinct_prompts`.
     """
     draws = FreshNumbers(generator, batch)
     weights = torch.ones_like(task.parameters(draws, task.dims))

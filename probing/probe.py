@@ -26,10 +26,12 @@ from looplab.evaluation.published import matching
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Part, Table, document
+from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.tasks.linear import Linear, SparseLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run, RunError
 
-from .fit import RATES, Fit, has_control
+from .fit import RATES, Fit
 from .results import FOLDERS, Probing, Result, kept_and_shown, request_of
 from .settings import ProbingSettings
 from .targets import find_target
@@ -42,10 +44,9 @@ _PUBLISHED = Path(__file__).with_name("published.json")
 def probe(run: Run, settings: ProbingSettings) -> Probing:
     """Train probes on every layer (or loop) and context length of a run, and test them.
 
-    Every result is stored in the run folder, and read from there for the same weights, settings and
-    code; probing.json and probing/figures/ show the last one requested. An interrupted training
-    resumes from its last save. In the result, `targets` has what `summary` returns of each target,
-    and the `published` curve, if any. Raises ConfigError for targets that the run's task does not
+    It is kept as by `kept_and_shown`; an interrupted training resumes from its last save. In the
+    result, `targets` has what `summary` returns of each target, and the `published` curve, if any.
+    Raises ConfigError for targets that the run's task does not
     have, RunError for a run that another process is probing, or whose probes' errors are not
     finite.
     """
@@ -83,15 +84,15 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
     all that the result depends on."""
     modules = set()
     for name in settings.targets:
-        try:
-            target = find_target(name)
-        except ValueError as error:
-            raise ConfigError("targets", f"cannot hold {name}: {error}") from None
+        target = find_target(name)
         modules.add(type(target).__module__)
         if target.of is not None and not isinstance(run.task, target.of):
             problem = f"it is one of {target.of.name} tasks, which {run.task.name} is not"
             raise ConfigError("targets", f"cannot hold {name}: {problem}")
-    control = settings.control and has_control(run.task)
+    # Of dense linear functions all weights can be 1.
+    has_control = isinstance(run.task, Linear)
+    has_control &= not isinstance(run.task, SparseLinear | ConditionedLinear)
+    control = settings.control and has_control
     if settings.control and not control:
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
     rate = settings.learning_rate or RATES[settings.protocol]

@@ -58,8 +58,9 @@ def kept_and_shown(
     """The result of a request: the one in the run folder, or what `compute` returns after the facts
     of the run (of a standard model `b` are its layers, `style` is the kind of its curves).
 
-    <kind>.json, its arrays in <kind>.npz and the pictures of its panels show the last one that was
-    requested. Raises RunError where another process is measuring.
+    It is found again for the same weights, settings and code. <kind>.json, its arrays in <kind>.npz
+    and the pictures of its panels show the last one that was requested. Raises RunError where
+    another process is measuring.
     """
 
     def compute_alone() -> tuple[Result, Arrays | None]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from looplab.conf.mistakes import nearest
+from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.plugins import check_class, is_users, registering
 from looplab.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
 from looplab.evaluation.bootstrap import Floats
@@ -68,9 +68,10 @@ def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
 
 
 def find_target(name: str) -> Target:
-    """The target registered under `name`; ValueError with the nearest name if there is none."""
+    """The target registered under `name`; ConfigError with the nearest name if there is none."""
     if name not in TARGETS:
-        raise ValueError(f"unknown target {name!r}{nearest(name, TARGETS)}")
+        problem = f"cannot hold {name}: unknown target {name!r}{nearest(name, TARGETS)}"
+        raise ConfigError("targets", problem)
     return TARGETS[name]
 
 

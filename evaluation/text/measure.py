@@ -87,8 +87,11 @@ class _Text:
     def result(self, also_running: bool = False) -> dict[str, Any]:
         """Its bits per byte and perplexities, with `also_running` that of running blocks, and the
         `solvers`' bits per byte of the same blocks, by label, one number each."""
-        running = self._running() if also_running else None
-        settings = self.measure.settings
+        running, settings = None, self.measure.settings
+        prompts = running_blocks(self.tokens, self.length, self.most)
+        if also_running and len(prompts):
+            everything = torch.ones_like(prompts.ys, dtype=torch.bool)
+            running = self._nats(f"running-{self.name}", prompts, everything), self.length
         result = text_result(self.nats, self.prompts, self.tokenizer, settings, running)
         if names := baseline_names(self.task, settings):
             result["solvers"] = dict(map(self._solver, names))
@@ -108,14 +111,6 @@ class _Text:
         arrays = self.measure.rows(name, content, len(self.prompts), compute)
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
         return label, found["bits_per_byte"]
-
-    def _running(self) -> tuple[Floats, int] | None:
-        """The nats of its running blocks and the tokens of each; None where it fills none."""
-        prompts = running_blocks(self.tokens, self.length, self.most)
-        if not len(prompts):
-            return None
-        everything = torch.ones_like(prompts.ys, dtype=torch.bool)
-        return self._nats(f"running-{self.name}", prompts, everything), self.length
 
     def bits_per_byte(self) -> Floats:
         """Bits per byte of each block by loop, [blocks, loops]."""

@@ -48,12 +48,10 @@ _CONVERGED = 1e-6  # of the state's norm: a smaller fixed-point residual
 
 def dynamics(settings: DynamicsSettings) -> Result:
     """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values: what
-    `summary` returns and, where all loops are the same, `contraction`.
+    `summary` returns and, where all loops are the same, `contraction`; kept as by `kept_and_shown`.
 
-    Every result is stored in the run folder, and read from there for the same weights, settings and
-    code; dynamics.json and the pictures show the last one requested. Raises ConfigError for
-    settings that do not suit this run, RunError for a run without an undamaged checkpoint, with
-    states that are not finite, or that another process is measuring.
+    Raises ConfigError for settings that do not suit this run, RunError for a run without an
+    undamaged checkpoint, with states that are not finite, or that another process is measuring.
     """
     settings.check()
     placement = place_exactly(settings.device)
