@@ -14,6 +14,7 @@ from looplab.conf.schema import Config
 from looplab.training.assemble import build_task
 
 _PATH = Path(__file__).with_suffix(".json")
+_PROTOCOL = ("steps", "prompts", "training_steps")  # what is said of how a curve was measured
 
 
 def published(config: Config) -> list[dict[str, Any]]:
@@ -30,23 +31,19 @@ def published(config: Config) -> list[dict[str, Any]]:
     is printed. `in_paper` holds the values in the paper's text, by k; `rounding` says how many
     digits are printed.
     """
+    return matching(_PATH, config)
+
+
+def matching(path: Path, config: Config) -> list[dict[str, Any]]:
+    """The curves comparable with a run in a file of published numbers, each with its source and
+    protocol: those of the run's task and, if they name a model, of its model."""
+    settings = asdict(config.model) | asdict(config.loops)
     return [
         {
             **curve,
             "source": result["source"],
-            "prompts": result["protocol"]["prompts"],
-            "training_steps": result["protocol"]["training_steps"],
+            **{key: value for key, value in result["protocol"].items() if key in _PROTOCOL},
         }
-        for curve, result in matching(_PATH, config)
-    ]
-
-
-def matching(path: Path, config: Config) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The curves comparable with a run in a file of published numbers, each with the result it is
-    part of: those of the run's task and, if they name a model, of its model."""
-    settings = asdict(config.model) | asdict(config.loops)
-    return [
-        (curve, result)
         for result in json.loads(path.read_text(encoding="utf-8"))["results"]
         if _same_task(config, result["task"])
         for curve in result["curves"]

@@ -153,15 +153,8 @@ def published(config: Config, layers: int) -> list[dict[str, Any]]:
     loops) as the reference protocol has them, None beyond the last one printed. `steps` are those
     of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
     return [
-        {
-            "target": curve["target"],
-            "label": curve["label"],
-            "mean": padded([v / config.task.dims for v in curve["mean"][:layers]], layers),
-            **{key: result["protocol"][key] for key in ("steps", "prompts", "training_steps")},
-            "rounding": curve["rounding"],
-            "source": result["source"],
-        }
-        for curve, result in matching(_PUBLISHED, config)
+        {**each, "mean": padded([v / config.task.dims for v in each["mean"][:layers]], layers)}
+        for each in matching(_PUBLISHED, config)
     ]
 
 

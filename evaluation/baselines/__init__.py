@@ -9,7 +9,6 @@ a text is `solve(task, prompts)`: nats of each next token, [B, n].
 from collections.abc import Callable
 from functools import partial
 from math import comb
-from typing import TypeVar
 
 import numpy as np
 
@@ -74,10 +73,7 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
     return _SOLVERS[name]
 
 
-_Registered = TypeVar("_Registered", bound=Solver)
-
-
-def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Registered]:
+def register_baseline(name: str, label: str = "") -> Callable[[Solver], Solver]:
     """Function decorator: register a solver under a name for `evaluation.baselines`; its label in
     tables and pictures is the name unless `label` is given.
 
@@ -89,7 +85,7 @@ def register_baseline(name: str, label: str = "") -> Callable[[_Registered], _Re
     ...     return 0 * ys
     """
 
-    def add(solve: _Registered) -> None:
+    def add(solve: Solver) -> None:
         _SOLVERS[name] = {label or name.replace("_", " "): solve}
 
     return registering("evaluation.baselines", name, name in _OWN, add)
