@@ -173,13 +173,9 @@ def _check(runs: Sequence[Run]) -> None:
     first, *others = map(_task_settings, runs)
     for name, other in zip(names[1:], others, strict=True):
         for key in first | other:
-            value, other_value = first.get(key), other.get(key)
-            if value != other_value:
-                raise ConfigError(
-                    "runs",
-                    f"cannot be compared: {key} is {value} in {names[0]} and {other_value} in "
-                    f"{name}",
-                )
+            if (value := first.get(key)) != (its := other.get(key)):
+                problem = f"{key} is {value} in {names[0]} and {its} in {name}"
+                raise ConfigError("runs", f"cannot be compared: {problem}")
 
 
 def _name(run: Run) -> str:

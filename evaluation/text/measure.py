@@ -44,7 +44,8 @@ def measure_language(measure: Measure) -> tuple[dict[str, Any], Arrays]:
         most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
         tokens = tokens_of(documents, task.tokenizer, most)
         texts[path.name] = _Text(measure, path.name, tokens).result(True)
-    return {"size": _size(measure.run), "texts": texts}, {"held_out": held_out.bits_per_byte()}
+    bits = bits_per_byte(held_out.nats, held_out.prompts, task.tokenizer)
+    return {"size": _size(measure.run), "texts": texts}, {"held_out": bits}
 
 
 def _size(run: Run) -> dict[str, float]:
@@ -111,10 +112,6 @@ class _Text:
         arrays = self.measure.rows(name, content, len(self.prompts), compute)
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
         return label, found["bits_per_byte"]
-
-    def bits_per_byte(self) -> Floats:
-        """Bits per byte of each block by loop, [blocks, loops]."""
-        return bits_per_byte(self.nats, self.prompts, self.tokenizer)
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
         """By block and loop, [blocks, loops]."""
