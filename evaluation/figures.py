@@ -148,14 +148,8 @@ def _changes(result: Evaluation) -> Panel:
 def _early_exit(result: Evaluation) -> Panel:
     by_loop, halting, name = result["by_loop"], result["halting"], unit(result["family"])
     first, last = (halting["tolerance"][end] for end in (0, -1))
-    drawn = [
-        Curve.of(
-            "the same loops for all prompts".replace("loops", f"{name}s"),
-            result["style"],
-            by_loop["model"],
-            name="all",
-        )
-    ]
+    same = f"the same {name}s for all prompts"
+    drawn = [Curve.of(same, result["style"], by_loop["model"], name="all")]
     for on in _CHANGES:
         label, loops = f"early exit on the {on}'s change", halting[on]["loops"]["mean"]
         drawn.append(Curve.of(label, on, halting[on]["error"], name=on, x=loops))
@@ -279,10 +273,8 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     ]  # fmt: skip
     if isinstance(loops, SampledLoops):
         mean, low, high = ([end] * len(x) for end in (loops.b, loops.least, loops.end))
-        sampled = Curve(
-            label="loops, drawn", kind="loops", mean=mean, low=low, high=high, name="loops"
-        )
-        curves.insert(0, sampled)
+        band: dict[str, Any] = {"mean": mean, "low": low, "high": high}
+        curves.insert(0, Curve(label="loops, drawn", kind="loops", name="loops", **band))
     title = "The curriculum"
     panel = Panel("curriculum", title, "step", "number", x, curves, picture="training")
     return [panel] if curves else []
@@ -293,11 +285,8 @@ def without_far(panel: Panel, named: bool) -> Panel:
     and of every model, which stay in its table; with them where they were `named`."""
     models = [value for each in panel.curves if not each.solver for value in each.mean if value]
     most = _FAR * max([*panel.levels.values(), *models], default=math.inf)
-    far = [
-        each
-        for each in panel.curves
-        if each.solver and not named and max(value or 0 for value in each.mean) > most
-    ]
+    solvers = [each for each in panel.curves if each.solver and not named]
+    far = [each for each in solvers if max(value or 0 for value in each.mean) > most]
     left = [each for each in panel.curves if each not in far]
     return replace(panel, curves=left, undrawn=far)
 

@@ -75,10 +75,7 @@ def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
 
 
 def shown(
-    path: Path,
-    kind: str,
-    content: Mapping[str, object],
-    make: Callable[[], Iterable[Path]],
+    path: Path, kind: str, content: Mapping[str, object], make: Callable[[], Iterable[Path]]
 ) -> list[Path]:
     """Write what is shown at `path`, with the sha256 of the files that `make` writes in or below
     its folder, unless all of it is there unaltered; returns these files. There is nothing at `path`

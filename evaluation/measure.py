@@ -18,15 +18,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 from looplab.training.validation import evaluation_prompts
 
-from .baselines import (
-    SLOW,
-    Solver,
-    answers,
-    optimal,
-    solver_module,
-    solvers,
-    try_solver,
-)
+from .baselines import SLOW, Solver, answers, optimal, solver_module, solvers, try_solver
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def plot(
-    run: Run | str | PathLike[str] | Result,
-    what: str = "error_by_examples",
-    ax: Axes | None = None,
+    run: Run | str | PathLike[str] | Result, what: str = "error_by_examples", ax: Axes | None = None
 ) -> Axes:
     """Draw one picture, with labels, scales and a legend.
 

@@ -83,12 +83,8 @@ class Fit:
             if kind == "probes" or settings.control
         }
         rate = settings.learning_rate or RATES[settings.protocol]
-        parameters = [
-            parameter
-            for by_target in self.probes.values()
-            for probes in by_target.values()
-            for parameter in probes.parameters()
-        ]
+        modules = [probes for by_target in self.probes.values() for probes in by_target.values()]
+        parameters = [parameter for probes in modules for parameter in probes.parameters()]
         self.optimizer = Adam(parameters, lr=rate, fused=True)
         for parameter in parameters:  # as Adam does at its first step: `_resume` fills them
             state = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}

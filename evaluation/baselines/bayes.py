@@ -36,14 +36,11 @@ def sparse_posterior(
     rounding = _ROUNDING * np.sqrt(sparsity / dims * np.square(xs).sum(-1))
     scale = np.hypot(noise_std, rounding)
     scale[scale == 0] = 1.0  # an input of zeros carries no information, at any scale
-    white_xs, white_ys = xs / scale[:, :, None], ys / scale
+    xs, ys = xs / scale[:, :, None], ys / scale
     block = max(1, _CANDIDATES // supports.shape[1])
-    return np.concatenate(
-        [
-            _posterior(white_xs[rows], white_ys[rows], queries[rows], supports)
-            for rows in (slice(first, first + block) for first in range(0, prompts, block))
-        ]
-    )
+    parts = [slice(first, first + block) for first in range(0, prompts, block)]
+    found = [_posterior(xs[rows], ys[rows], queries[rows], supports) for rows in parts]
+    return np.concatenate(found)
 
 
 def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.intp]) -> Floats:

@@ -93,15 +93,9 @@ def newton(equations: Equations) -> Iterator[Floats]:
 def predictions(queries: Floats, weights: Iterator[Floats], steps: Collection[int]) -> Floats:
     """The predictions for queries [B, n, d] of the iterates of these rising numbers, [steps, B,
     n]."""
-    last = max(steps)
+    wanted = (w for step, w in enumerate(islice(weights, max(steps) + 1)) if step in steps)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.stack(
-            [
-                (queries * w).sum(-1)
-                for step, w in enumerate(islice(weights, last + 1))
-                if step in steps
-            ]
-        )
+        return np.stack([(queries * w).sum(-1) for w in wanted])
 
 
 def best_rate(equations: Equations, queries: Floats, ys: Floats, steps: int) -> float:

@@ -65,12 +65,8 @@ def greedy_tree(
         xs, queries = np.sign(xs), np.sign(queries)
     (prompts, points), dims = ys.shape, xs.shape[2]
     block = max(1, _IN_CACHE // (points * dims))
-    return np.concatenate(
-        [
-            _greedy(xs[rows], ys[rows], queries[rows], depth)
-            for rows in (slice(first, first + block) for first in range(0, prompts, block))
-        ]
-    )
+    parts = [slice(first, first + block) for first in range(0, prompts, block)]
+    return np.concatenate([_greedy(xs[rows], ys[rows], queries[rows], depth) for rows in parts])
 
 
 def _greedy(xs: Floats, ys: Floats, queries: Floats, depth: int) -> Floats:

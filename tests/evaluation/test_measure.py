@@ -13,12 +13,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import compare, evaluate
 from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.errors import (
-    ErrorSettings,
-    Halting,
-    halted_at,
-    model_errors,
-)
+from looplab.evaluation.errors import ErrorSettings, Halting, halted_at, model_errors
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.measure import Measure
 from looplab.tasks import SHIFTS, Prompts

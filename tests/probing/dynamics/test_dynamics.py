@@ -8,11 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from looplab.models.loops.loop import LoopState
-from looplab.probing.dynamics.trajectory import (
-    Movements,
-    Trajectory,
-    follow,
-)
+from looplab.probing.dynamics.trajectory import Movements, Trajectory, follow
 from tests.models.small import as_double, draw_prompts, make_model
 
 LOOPS = 9
