@@ -249,9 +249,8 @@ def training_panels(
             title = f"{what.capitalize()} on the prompts of evaluation"
             means = [row[name] for row in measured]
             curve = Curve(label=what, kind=kind, name=name, mean=means)
-            panels.append(
-                Panel(name, title, "step", what, at, [curve], log="y", picture="training")
-            )
+            more: dict[str, Any] = {"log": "y", "picture": "training"}
+            panels.append(Panel(name, title, "step", what, at, [curve], **more))
     return [*panels, *_schedule(curriculum, steps, text)]
 
 

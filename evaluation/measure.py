@@ -34,9 +34,8 @@ class Measure:
     def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
         self.run, self.settings, self.task = run, settings, run.task
         self._cache, self._device = Cache(run.path / "cache"), device
-        self.prompts = evaluation_prompts(
-            self.task, settings.prompts, run.config.task.points, settings.seed
-        )
+        points = run.config.task.points
+        self.prompts = evaluation_prompts(self.task, settings.prompts, points, settings.seed)
 
     @cached_property
     def device_model(self) -> Model:

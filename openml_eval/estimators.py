@@ -206,9 +206,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
+            only = "Only binary classification is supported."
+            raise ValueError(f"{only} The type of the target is {kind}.")
         self.classes_, labels = np.unique(y, return_inverse=True)
         checkpoint, task = self._load(rows.shape[1])
         self._set_contexts(checkpoint, task, rows, np.array(task.labels)[labels], labels)

@@ -37,10 +37,8 @@ def report(result: Result, form: TableFormat = "text") -> str:
     for family in dict.fromkeys(family for _, family, _ in models):
         beats = [each["beats_majority"] for _, name, each in models if name == family]
         if None not in beats:
-            lines.append(
-                f"{family} beats the larger class on {sum(beats)} of {len(beats)} tables beyond "
-                "its interval"
-            )
+            count = f"{sum(beats)} of {len(beats)} tables"
+            lines.append(f"{family} beats the larger class on {count} beyond its interval")
     remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
     return document([*lines, *remarks, *(f"failed: {line}" for line in result["failed"])], form)
 

@@ -126,10 +126,8 @@ def reference_answers(run: Run, table: Table, points: int, seed: int) -> Counts:
     dims, device = run.model.spec.dims, next(run.model.parameters()).device
     _, split = reference_split(len(table.ys))
     if len(split) < points:
-        raise RunError(
-            f"{table.name}: 5 % of {len(table.ys)} rows are {len(split)}, and a prompt takes "
-            f"{points}; protocol=corrected asks about all rows"
-        )
+        problem = f"5 % of {len(table.ys)} rows are {len(split)}, and a prompt takes {points}"
+        raise RunError(f"{table.name}: {problem}; protocol=corrected asks about all rows")
     # Column by column, so that a large table is not in memory twice.
     scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
     xs = torch.from_numpy(model_inputs(scaled, dims, run.task.left_padded)).float()

@@ -109,10 +109,8 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
     labels = pandas.Categorical(column).remove_unused_categories()
     missing = int((labels.codes < 0).sum())
     if missing:
-        raise RunError(
-            f"{name}: {missing} of {len(column)} rows have no class (column {column.name!r}); "
-            "leave those rows out"
-        )
+        problem = f"{missing} of {len(column)} rows have no class (column {column.name!r})"
+        raise RunError(f"{name}: {problem}; leave those rows out")
     if len(labels.categories) != 2:
         raise RunError(
             f"{name}: column {column.name!r} has {len(labels.categories)} different values "

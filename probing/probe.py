@@ -58,9 +58,8 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
         fit.train()
         arrays = fit.errors()
         if not all(np.isfinite(values).all() for values in arrays.values()):
-            raise RunError(
-                f"probes of {run.path} have errors that are not finite; a lower rate helps"
-            )
+            problem = "have errors that are not finite; a lower rate helps"
+            raise RunError(f"probes of {run.path} {problem}")
         targets = {name: summary(fit, name, arrays) for name in fit.targets}
         for entry in published(run.config, fit.layers) if fit.reference else ():
             if entry["target"] in targets:
@@ -201,10 +200,8 @@ def _target_table(result: Probing, name: str) -> list[Part]:
     if not remainder:
         fall = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
         advice = "; more steps would tell more" if fall > _SETTLED else ""
-        steps = f"{target['learning']['until_step'][-1]:,}"
-        lines.append(
-            f"in the last quarter of {steps} steps the error in training fell by {fall:.1%}{advice}"
-        )
+        part = f"in the last quarter of {target['learning']['until_step'][-1]:,} steps"
+        lines.append(f"{part} the error in training fell by {fall:.1%}{advice}")
     if entry:
         lines.append(
             f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
@@ -242,11 +239,9 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         errors = _over_runs([target["error"] for target in targets], length)
         curves.append(Curve.of(label, results[0]["style"], errors, b=b))
         if "published" in targets[0]:
-            printed = f"published: {targets[0]['published']['label']}"
-            mean = padded(targets[0]["published"]["mean"], length)
-            curves.append(
-                Curve(label=printed, kind="published", mean=mean, name=file_name(printed))
-            )
+            entry = targets[0]["published"]
+            own, mean = f"published: {entry['label']}", padded(entry["mean"], length)
+            curves.append(Curve(label=own, kind="published", mean=mean, name=file_name(own)))
         least = [
             {part: [target["control_least"][part]] * length for part in Interval._fields}
             for target in targets

@@ -104,9 +104,8 @@ def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
     basis, factor = torch.linalg.qr(xs.mT)
     unit = torch.eye(xs.shape[1], dtype=xs.dtype)
     inverse = torch.linalg.solve_triangular(factor, unit, upper=True)
-    regular = _surely_regular(
-        xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1), xs.shape[2]
-    )
+    norms, inverse_norms = xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1)
+    regular = _surely_regular(norms, inverse_norms, xs.shape[2])
     coefficients = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)
     # The terms of a singular pair may be infinite, and affect only prefixes that are not regular.
     return (basis.mT * coefficients).cumsum(1), regular

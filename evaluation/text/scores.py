@@ -31,9 +31,8 @@ def blocks(tokens: Tokens, start: int, length: int, most: int, name: str) -> Pro
     ConfigError for a text that is shorter than a block."""
     count = min(len(tokens), max(most, length)) // length
     if not count:
-        raise ConfigError(
-            "task.points", f"is {length}, but the text {name} has only {len(tokens)} tokens"
-        )
+        problem = f"is {length}, but the text {name} has only {len(tokens)} tokens"
+        raise ConfigError("task.points", problem)
     ys = torch.from_numpy(tokens[: count * length].reshape(count, length).astype(np.int64))
     starts = torch.full_like(ys[:, :1], start)
     return Prompts(torch.cat((starts, ys[:, :-1]), dim=1), ys)
