@@ -22,14 +22,10 @@ from looplab.tasks.language.tokens import Tokenizer
 from .looped_lm import begin_token
 
 _RENAMED = {
-    **{
-        "block_size": "model.n_positions",
-        "n_heads": "model.n_head",
-        "rope_base": "model.rope_base",
-    },
-    **{"intermediate_size": "model.n_hidden", "mean_recurrence": "loops.b"},
-    **{"n_layers_in_prelude": "model.prelude", "n_layers_in_coda": "model.coda"},
-}
+    "block_size": "model.n_positions", "n_heads": "model.n_head", "rope_base": "model.rope_base",
+    "intermediate_size": "model.n_hidden", "mean_recurrence": "loops.b",
+    "n_layers_in_prelude": "model.prelude", "n_layers_in_coda": "model.coda",
+}  # fmt: skip
 
 
 def huginn_settings(checkpoint: Path) -> dict[str, Any]:

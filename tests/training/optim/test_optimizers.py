@@ -28,7 +28,7 @@ from looplab.training.optim.optimizers import (
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
-from tests.training.tiny import assert_same_bits, copied, interrupted, make_trainer, spoil_ys, tiny
+from tests.training.tiny import assert_same_bits, copied, make_trainer, spoil_ys, tiny
 
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
@@ -294,17 +294,6 @@ def test_a_run_is_measured_by_the_average_and_goes_on_from_the_weights(tmp_path:
     plain = train(tiny(tmp_path)).model.state_dict()
     for name, tensor in plain.items():
         torch.testing.assert_close(tensor, last[name], rtol=0, atol=0)
-
-
-def test_a_training_in_parts_is_the_whole(tmp_path: Path) -> None:
-    whole = train(tiny(tmp_path / "whole", ema_decay=0.9))
-    config = tiny(tmp_path / "parts", ema_decay=0.9)
-    for step in (7, 8, 58):
-        interrupted(config, step)
-        status = run_folder(config).status()
-        assert (status["state"], status["step"]) == ("interrupted", step + 1)
-    for name, tensor in train(config).model.state_dict().items():
-        assert torch.equal(tensor, whole.model.state_dict()[name])
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
