@@ -309,8 +309,12 @@ def _training_values(config: Config) -> dict[str, Any]:
 
 
 def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
-    """Versions, machine, command and code, for environment.json."""
-    return {**versions(), "backend": backend, "sources": training_sources(config, backend)}
+    """Versions, machine and command, for environment.json, and the source files that the weights of
+    a run depend on, with their digests."""
+    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
+    modules = [cls.__module__ for cls in _classes(config).values()]
+    sources = sources_of(*rooms, plugins=modules, for_training=True)
+    return {**versions(), "backend": backend, "sources": sources}
 
 
 def versions() -> dict[str, Any]:
@@ -324,13 +328,6 @@ def versions() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
-
-
-def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
-    """The source files that the weights of a run depend on, with their digests."""
-    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
-    modules = [cls.__module__ for cls in _classes(config).values()]
-    return sources_of(*rooms, plugins=modules, for_training=True)
 
 
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:

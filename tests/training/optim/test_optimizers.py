@@ -159,10 +159,10 @@ def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
 
 def test_warm_up_and_decay_may_overlap() -> None:
     """The rate is then the product of both."""
-    training = TrainingConfig(steps=10, learning_rate=1.0, warmup=10, decay=1.0)
+    training = TrainingConfig(steps=10, warmup=10, decay=1.0)
     for step in range(10):
         wanted = (step + 1) / 10 * (10 - step) / 10
-        assert math.isclose(learning_rate(training, step), wanted)
+        assert math.isclose(learning_rate(training, step, 1.0), wanted)
 
 
 # The three papers' settings: what differs from the defaults, and the fraction of the peak at steps
@@ -182,8 +182,8 @@ _NAMED = [
 
 def test_the_papers_schedules() -> None:
     for settings, step, fraction in _NAMED:
-        training = TrainingConfig(learning_rate=0.3, **settings)  # type: ignore[arg-type]
-        assert learning_rate(training, step) == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
+        rate = learning_rate(TrainingConfig(**settings), step, 0.3)  # type: ignore[arg-type]
+        assert rate == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
 
 
 def test_factored_stacks_take_the_root_of_their_depth() -> None:

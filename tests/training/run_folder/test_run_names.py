@@ -18,7 +18,7 @@ from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.tasks.tables import TEN
 from looplab.training import train
-from looplab.training.run_folder.run import run_folder, training_sources
+from looplab.training.run_folder.run import environment, run_folder
 from looplab.training.run_folder.sources import sources_of
 from tests.conftest import times_of
 from tests.training.tiny import crashed, saved_tensors, tiny
@@ -125,8 +125,8 @@ def test_all_files_of_a_room_count_and_kernels_for_triton_alone() -> None:
     assert {"models/model.py", "models/loops/loop.py", "models/blocks/attention.py"} <= set(found)
     assert not any(path.startswith(("models/kernels", "tasks", "training")) for path in found)
     config = Config(task=TaskConfig("linear"))
-    assert "models/kernels/mlp.py" in training_sources(config, "triton")
-    assert "models/kernels/mlp.py" not in training_sources(config)
+    assert "models/kernels/mlp.py" in environment(config, "triton")["sources"]
+    assert "models/kernels/mlp.py" not in environment(config)["sources"]
 
 
 def test_what_was_trained_by_two_codes_stays_marked(
