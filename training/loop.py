@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -98,7 +97,7 @@ def _make_steps(session: Session) -> None:
     trainer, training = session.trainer, session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.clock.start()
-    with deferred_signals() as signals, screen, memory_errors(session.folder.path):
+    with deferred_signals() as signals, screen:
         while session.step < training.steps and not session.stopped:
             trainer.update(session.step)
             session.step += 1
@@ -311,8 +310,8 @@ class Session:
 @contextmanager
 def held(session: Session, again: bool) -> Iterator[None]:
     """Within this context the folder of the run is locked, and the run at its newest checkpoint.
-    With `again` a finished run is set aside before. Raises RunError for what the operating system
-    refuses, as where the disk is full."""
+    With `again` a finished run is set aside before. What the operating system refuses, as where the
+    disk is full, and an error that says that memory ran out, is a RunError."""
     path = session.folder.path
     with ExitStack() as stack:
         if session.writes:
@@ -326,18 +325,12 @@ def held(session: Session, again: bool) -> Iterator[None]:
         except OSError as error:
             check_there(path)
             raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
-
-
-@contextmanager
-def memory_errors(path: Path) -> Iterator[None]:
-    """Within this context an error that says that memory ran out is a RunError of one line."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
-            raise
-        check_there(path)
-        raise RunError(
-            f"{path}: out of memory in a step; training.shards=2 or more, training.recompute=true, "
-            "a smaller training.batch_size or loops.T need less; the last checkpoint is intact"
-        ) from None
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            check_there(path)
+            raise RunError(
+                f"{path}: out of memory in a step; training.shards=2 or more, "
+                "training.recompute=true, a smaller training.batch_size or loops.T need less; the "
+                "last checkpoint is intact"
+            ) from None

@@ -33,9 +33,8 @@ from ..run_folder.checkpoint import save_checkpoint
 from ..run_folder.data import keep_data
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
-from .huginn import huginn_settings, huginn_weights
-from .looped_lm import looped_lm_settings, looped_lm_weights
 from .settings import fixed_settings, reference_settings
+from .texts import huginn_settings, huginn_weights, looped_lm_settings, looped_lm_weights
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
 _CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net")
