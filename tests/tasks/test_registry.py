@@ -35,34 +35,16 @@ def test_a_task_says_how_it_is_judged(any_name: str) -> None:
     assert set(task.baselines) <= KNOWN_BASELINES
 
 
-def test_settings_reach_the_task() -> None:
-    task = make_task("sparse_linear", 9, distinct_prompts=4, settings={"sparsity": 2})
-    finite = {"distinct_prompts": 4, "distinct_functions": 0}
-    assert vars(task) == {"dims": 9, **finite, "sparsity": 2}
-    endless = {"distinct_prompts": 0, "distinct_functions": 0}
-    assert vars(make_task("sparse_linear", 9)) == {"dims": 9, **endless, "sparsity": 3}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [("sparse_liner", "sparse_linear"), ("tree_decision", "decision_tree"), ("zzz", "one of")],
-)
-def test_an_unknown_task_is_answered_with_the_nearest(wrong: str, right: str) -> None:
-    for call in (lambda: task_class(wrong), lambda: make_task(wrong, dims=5)):
-        with pytest.raises(ValueError, match=rf"unknown task '{wrong}'.*{right}"):
-            call()
+def test_an_unknown_task_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"unknown task 'sparse_liner'.*'sparse_linear'"):
+        make_task("sparse_liner", dims=5)
 
 
 @pytest.mark.parametrize(
     ("task", "setting", "value"),
     [
         ("sparse_linear", "sparsity", 0),
-        ("decision_tree", "depth", 0),
-        ("relu_network", "hidden", 0),
-        ("noisy_linear", "noise_std", -0.1),
         ("noisy_linear", "noise_std", float("nan")),
-        ("noisy_linear", "noise_std", float("inf")),
-        ("linear", "dims", 0),
         ("linear", "distinct_prompts", -1),
     ],
 )

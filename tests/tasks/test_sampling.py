@@ -1,15 +1,10 @@
 """What holds for samples of every task: shapes, numbers that come from the generator alone, the
 functions behind them, and dimensions that are not visible."""
 
-from typing import ClassVar
-
 import pytest
 import torch
-from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError
 from looplab.tasks import Prompts, Task, make_task
-from looplab.tasks.linear import Linear
 from tests.tasks.statistics import generator
 
 
@@ -117,16 +112,3 @@ def test_hidden_inputs_are_zero_and_visible_ones_are_not(name: str) -> None:
     assert torch.all(by_default.xs != 0)
     assert torch.equal(by_default.xs, all_dims.xs)
     assert torch.equal(by_default.ys, all_dims.ys)
-
-
-def test_outputs_of_another_shape_or_type_are_refused() -> None:
-    class Wrong(Linear):
-        name: ClassVar[str] = "wrong"
-
-        def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
-            right = super().outputs(xs, parameters)
-            return right.double() if self.dims == 2 else right[:, :1]
-
-    for dims in (2, 3):
-        with pytest.raises(ConfigError, match=r", line \d+: Wrong\.outputs"):
-            Wrong(dims).sample(generator(), batch=2, points=4)
