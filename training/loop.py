@@ -123,9 +123,9 @@ class Session:
     def __init__(
         self,
         config: Config,
-        processes: Processes | None = None,
-        again: bool = False,
-        callbacks: Sequence[Callback] = (),
+        processes: Processes | None,
+        again: bool,
+        callbacks: Sequence[Callback],
     ) -> None:
         check_config(config)
         self.callbacks, self.stopped = callbacks, False
