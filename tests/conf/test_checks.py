@@ -123,12 +123,9 @@ def test_the_command_line_takes_what_goes_together() -> None:
     assert rules == ["window", "half", "all", 9]
 
 
-_WORDS = ("task=linear", "model=linear_attention")
-
-
 def test_its_width_is_that_of_the_inputs_at_every_scale() -> None:
     for scale in ("small", "paper"):
-        config = Config.of(*_WORDS, f"scale={scale}")
+        config = Config.of("task=linear", "model=linear_attention", f"scale={scale}")
         assert config.model.n_embd == config.task.dims
         assert config.loops.T == 1
 
