@@ -15,10 +15,8 @@ from .setting import convert_scalar as convert_scalar
 
 _T = TypeVar("_T")
 
-# Settings of earlier versions, in the config.yaml of old runs, with the only value there is now, or
-# where any will do with none.
-_REMOVED: dict[tuple[str, str], Any] = {("training", "on_divergence"): "stop"}
-_REMOVED |= {("evaluation", "questions"): None, ("evaluation", "shots"): None}
+# Settings of earlier versions, in the config.yaml of old runs.
+_REMOVED = {"training": ("on_divergence",), "evaluation": ("questions", "shots")}
 
 
 def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
@@ -33,13 +31,10 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
         raise ConfigError(
             "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
         )
-    for (group, name), only in _REMOVED.items():
-        if name in (settings := values.get(group) or {}):
-            if only is not None and settings[name] != only:
-                raise ConfigError(f"{group}.{name}", f"is not supported any more, only {only}")
-            values[group] = {key: value for key, value in settings.items() if key != name}
-    plugins = values.get("plugins", ())
-    load_plugins(_convert(tuple[str, ...], plugins, "plugins"))
+    for group, names in _REMOVED.items():
+        if isinstance(settings := values.get(group), Mapping):
+            values[group] = {key: value for key, value in settings.items() if key not in names}
+    load_plugins(_convert(tuple[str, ...], values.get("plugins", ()), "plugins"))
     config = build(Config, values)
     settings = typed_settings(config.task.name, config.task.settings)
     config = replace(config, task=replace(config.task, settings=settings))

@@ -66,10 +66,9 @@ def answered(
     name: str, do: Callable[[], int], when_stopped: str, in_processes: bool = False
 ) -> int:
     """The exit code of `do`: its own; 2 for a mistake and 1 for an error, each printed in a line
-    that begins with `name`, as it
-    was called; 130 or 143, and `when_stopped` printed, for Ctrl-C or SIGTERM, here or
-    in a child process. Under torchrun it is a mistake, unless `do` works `in_processes`; of several
-    processes the first prints a mistake."""
+    that begins with `name`, as it was called; 130 or 143, and `when_stopped` printed, for Ctrl-C or
+    SIGTERM, here or in a child process. Under torchrun it is a mistake, unless `do` works
+    `in_processes`; of several processes the first prints a mistake."""
     # Waiting threads spin only briefly. On cores that other processes use too, long spinning makes
     # a small model's step a hundred times slower; no spinning at all, half as fast. torch reads
     # this when it is loaded.

@@ -26,12 +26,7 @@ from .words import alternatives, check_words, nested, read_value
 
 GROUPS = ("task", "model", "scale", "recipe")
 _TOKENS = "model.tokens"
-_DEFAULTS = {
-    "task": "sparse_linear",
-    "model": "looped",
-    "scale": "small",
-    _TOKENS: "interleaved",
-}
+_DEFAULTS = {"task": "sparse_linear", "model": "looped", "scale": "small", _TOKENS: "interleaved"}
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
 _HIDDEN = ("schema_version", "task.name", "model.family")

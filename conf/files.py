@@ -50,7 +50,7 @@ def choices(group: str) -> list[str]:
 def own_settings(name: str) -> dict[str, Any] | None:
     """A task's own settings with their defaults: from its file, or from its class where it was
     registered outside the project; None for an unknown task."""
-    values = read_values(f"task/{name}")
-    if not values:
-        return deepcopy(added_tasks().get(name))
+    values = read_values(f"task/{name}") or added_tasks().get(name)
+    if values is None:
+        return None
     return deepcopy({key: default for key, default in values.items() if key != "name"})

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
@@ -175,12 +175,7 @@ def _load(path: Path) -> None:
     name = PREFIX + path.stem
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
-        copies = [*Path("runs").glob(f"*/{COPIES}/{path.name}")]
-        hint = f"; plugins={copies[0]} is the copy of a run" if copies else ""
-        raise ConfigError("plugins", f"names {path}, which {problem}{hint}")
-    if _is_another(path):
-        remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
-        print(remark, file=sys.stderr, flush=True)
+        raise ConfigError("plugins", f"names {path}, which {problem}")
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -198,15 +193,6 @@ def _load(path: Path) -> None:
             raise
         problem = f"names {path}, which fails: {_with_kind(error)}"
         raise ConfigError("plugins", f"{problem} ({place})" if place else problem) from error
-
-
-def _is_another(path: Path) -> bool:
-    """Says whether an import of a file's name would get another module."""
-    try:
-        spec = find_spec(path.stem)
-    except (ImportError, ValueError):  # a part of no package, the module of a shell
-        return path.stem in sys.modules
-    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
 
 
 def _with_kind(error: BaseException) -> str:

@@ -20,7 +20,6 @@ from .setting import all_settings
 
 _T = TypeVar("_T")
 
-
 _ITEM = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\}|[^,])*?)\s*(?:,|$)""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 

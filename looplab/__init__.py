@@ -71,5 +71,4 @@ __all__ = [
     "register_task", "runs_table", "snapshots_of", "train",
 ]  # fmt: skip
 
-
 __getattr__, __dir__ = importer(__name__, _MODULES)

@@ -32,14 +32,10 @@ def main(words: list[str]) -> int:
         return runs_table.main(words)
     if words[:1] == ["lm_eval"]:
         return text.lm_eval(words)
-    if "action=generate" in words:
-        return text.generate(words)
-    if "action=core" in words:
-        return text.core(words)
-    if "action=export" in words:
-        return export.main(words)
-    if "action=report" in words:
-        return experiments.report(words)
+    starts = {"generate": text.generate, "core": text.core, "export": export.main}
+    for action, start in (starts | {"report": experiments.report}).items():
+        if f"action={action}" in words:
+            return start(words)
     if any(word.startswith("experiment=") or word == "action=figure" for word in words):
         return experiments.main(words)
     if experiments.MULTIRUN & set(words):

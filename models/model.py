@@ -358,9 +358,9 @@ def initialise(
     loop: Loop, read_in: nn.Module, read_out: nn.Module, generator: Generator, spec: ModelSpec
 ) -> None:
     """Initialise the loop's weights, then read-in and read-out, if the model has these. Of pairs:
-    PyTorch's default for linear layers, uniform within ±1 / sqrt(fan-in); a halting
-    logit's bias gives each loop about as large a share. Of a text: normal, with
-    the spec's standard deviations; a tied head is the embedding."""
+    PyTorch's default for linear layers, uniform within ±1 / sqrt(fan-in); a halting logit's bias
+    gives each loop about as large a share. Of a text: normal, with the spec's standard deviations;
+    a tied head is the embedding."""
     initialise_loop(loop, generator, spec.position_std)
     if spec.vocabulary:
         for layer, std in ((read_in, spec.embedding_std), (read_out, spec.head_std)):

@@ -3,6 +3,7 @@
 A task samples through this interface alone, so that `distinct_prompts` works for every task.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -26,16 +27,14 @@ class FreshNumbers:
         self.generator, self.batch = generator, batch
 
     def normal(self, *shape: int) -> Tensor:
-        size = (self.batch, *shape)
-        return torch.randn(
-            size, generator=self.generator, device=self.generator.device, dtype=torch.float32
-        )
+        return self._draw(torch.randn, shape)
 
     def uniform(self, *shape: int) -> Tensor:
-        size = (self.batch, *shape)
-        return torch.rand(
-            size, generator=self.generator, device=self.generator.device, dtype=torch.float32
-        )
+        return self._draw(torch.rand, shape)
+
+    def _draw(self, sample: Callable[..., Tensor], shape: tuple[int, ...]) -> Tensor:
+        place, size = self.generator.device, (self.batch, *shape)
+        return sample(size, generator=self.generator, device=place, dtype=torch.float32)
 
 
 class NumberedPrompts:

@@ -72,8 +72,7 @@ def model_from(
     config: Config, classes: int, weights: Mapping[str, Tensor], vocabulary: int = 0
 ) -> Model:
     """A trained model, on the CPU and in eval mode, for a task of so many classes or a text of so
-    many tokens. Raises CheckpointError, one line, for weights
-    of another model, or that are not finite."""
+    many tokens. Raises CheckpointError for weights of another model, or that are not finite."""
     model = model_of(config, classes, vocabulary)
     try:
         model.load_state_dict(dict(weights))

@@ -77,37 +77,31 @@ def check_trackers(config: Config) -> None:
         optional("tensorboard", "tensorboard", "__version__", "tensorboard")
 
 
-def _start_wandb(config: Config, folder: Path) -> Any:
-    """The run of wandb, which goes on with that of the same folder; None where it is disabled.
-    Raises RunError where it cannot be reached."""
-    if config.wandb == "disabled":
-        return None
-    import wandb
-
-    try:
-        return wandb.init(
-            project="looplab",
-            name=folder.name,
-            id=folder.name,
-            resume="allow",
-            mode=config.wandb,
-            dir=folder,
-            config=config_to_mapping(config),
-        )
-    except wandb.errors.Error as error:
-        raise RunError(
-            f"wandb cannot be reached ({error}); wandb=offline needs no network"
-        ) from None
-
-
 class Trackers:
     """The programs that show a run's metrics, if its configuration asks for them: Weights & Biases,
     and TensorBoard (`tensorboard --logdir runs`). They begin at `step`: what a training that was
-    killed wrote of later steps is dropped."""
+    killed wrote of later steps is dropped; wandb goes on with the run of the same folder. Raises
+    RunError where it cannot be reached."""
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
-        self._wandb: Any = _start_wandb(config, folder)
+        self._wandb: Any = None
         self._board: Any = None
+        if config.wandb != "disabled":
+            import wandb
+
+            try:
+                self._wandb = wandb.init(
+                    project="looplab",
+                    name=folder.name,
+                    id=folder.name,
+                    resume="allow",
+                    mode=config.wandb,
+                    dir=folder,
+                    config=config_to_mapping(config),
+                )
+            except wandb.errors.Error as error:
+                problem = f"wandb cannot be reached ({error}); wandb=offline needs no network"
+                raise RunError(problem) from None
         if config.tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -140,13 +134,13 @@ class Trackers:
             self._board.close()
 
 
-class RunLog:
+class RunLog(Trackers):
     """Writes one record per log interval to metrics.jsonl and the trackers, from `step` on."""
 
     def __init__(self, config: Config, folder: Path, step: int) -> None:
         self.metrics = Metrics(folder / "metrics.jsonl")
         self.metrics.keep_until(step)
-        self._trackers = Trackers(config, folder, step)
+        super().__init__(config, folder, step)
         self.last = time.monotonic(), step
 
     def write(self, step: int, totals: Totals, stage: Stage, cpu_seconds: float) -> dict[str, Any]:
@@ -159,19 +153,15 @@ class RunLog:
         values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
         values["cpu_seconds"] = cpu_seconds
         self.metrics.add(values)
-        self._trackers.log(step, values)
+        self.log(step, values)
         return values
-
-    def close(self) -> None:
-        """End the logs of trackers."""
-        self._trackers.close()
 
 
 class Screen:
     """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
     def __init__(self, steps: int, step: int, curriculum: Curriculum, shown: bool) -> None:
-        self.steps, self.work, self.shown = steps, Work(curriculum, steps), shown
+        self.steps, self.work = steps, Work(curriculum, steps)
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
@@ -181,7 +171,7 @@ class Screen:
             unit="step",
             bar_format=_BAR,
         )
-        self.start = self.last = time.monotonic(), step
+        self.start = time.monotonic(), step
 
     def __enter__(self) -> Screen:
         return self
@@ -193,29 +183,19 @@ class Screen:
         """Count one step (the device may still compute it)."""
         self.bar.update()
 
-    def write(self, step: int, stage: Stage, totals: Totals) -> None:
-        """Show the loss since the last call, and the error where it was measured, from the totals
-        at `step` of this stage."""
-        if not self.shown:
-            return
-        (last_time, last_step), self.last = self.last, (time.monotonic(), step)
-        rate = (step - last_step) / max(self.last[0] - last_time, 1e-9)
-        measured = [name for name in ("error", "bits_per_byte") if name in totals.others]
-        values = {"loss": totals.loss} | {name: totals.others[name] for name in measured}
-        shown = {name.replace("_", " "): f"{value:.4g}" for name, value in values.items()}
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Show the loss of a record of the log, the error where it was measured, and the sizes."""
+        step, names = record["step"], ("loss", "error", "bits_per_byte")
+        numbers = [f"{x.replace('_', ' ')} {record[x]:.4g}" for x in names if x in record]
+        numbers += [f"{name} {record[name]}" for name in ("loops", "dims", "points")]
         done = self.work(step) - self.work(self.start[1])
-        seconds = (self.last[0] - self.start[0]) * (1 - self.work(step)) / max(done, 1e-9)
-        left = tqdm.format_interval(int(seconds))
+        passed = time.monotonic() - self.start[0]
+        left = tqdm.format_interval(int(passed * (1 - self.work(step)) / max(done, 1e-9)))
         if self.terminal:
-            sizes = {"loops": stage.loops, "dims": stage.dims, "points": stage.points}
-            known = [f"{left} left", *(f"{name} {x}" for name, x in {**shown, **sizes}.items())]
+            known = [f"{left} left", *numbers]
             while len(", ".join(known)) > shutil.get_terminal_size().columns - _BESIDE:
                 known.pop()
             self.bar.set_postfix_str(", ".join(known))
             return
-        numbers = "  ".join(f"{name} {text}" for name, text in shown.items())
-        print(
-            f"step {step}/{self.steps}  {numbers}  loops {stage.loops}  dims {stage.dims}  "
-            f"points {stage.points}  {rate:.1f} steps/s  {left} left",
-            flush=True,
-        )
+        rate = f"{record['steps_per_second']:.1f} steps/s"
+        print("  ".join([f"step {step}/{self.steps}", *numbers, rate, f"{left} left"]), flush=True)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -98,7 +97,7 @@ def _make_steps(session: Session) -> None:
     trainer, training = session.trainer, session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.clock.start()
-    with deferred_signals() as signals, screen, memory_errors(session.folder.path):
+    with deferred_signals() as signals, screen:
         while session.step < training.steps and not session.stopped:
             trainer.update(session.step)
             session.step += 1
@@ -107,8 +106,9 @@ def _make_steps(session: Session) -> None:
             pause = signal != 0 or session.step == training.steps
             save = pause or session.step % training.checkpoint_every == 0
             if save or session.logs_now():
-                totals = session.record(save, pause)
-                screen.write(session.step, trainer.curriculum(session.step - 1), totals)
+                record = session.record(save, pause)
+                if session.writes:
+                    screen.write(record)
             if signal:
                 raise Interrupted(signal, session.step)
 
@@ -123,9 +123,9 @@ class Session:
     def __init__(
         self,
         config: Config,
-        processes: Processes | None = None,
-        again: bool = False,
-        callbacks: Sequence[Callback] = (),
+        processes: Processes | None,
+        again: bool,
+        callbacks: Sequence[Callback],
     ) -> None:
         check_config(config)
         self.callbacks, self.stopped = callbacks, False
@@ -208,32 +208,31 @@ class Session:
         every = self.config.evaluation.every
         return every is not None and self.step % every == 0
 
-    def record(self, save: bool, pause: bool) -> Totals:
+    def record(self, save: bool, pause: bool) -> dict[str, Any]:
         """Log and return the totals since the last record, with the error on the evaluation's
-        prompts if it is due; keep a snapshot if one is asked for, and `save` a checkpoint, also
-        where a callback ends the training. `pause`: it ends here, for now. Raises Diverged where a
-        loss or gradient was not finite."""
+        prompts if it is due (nothing where another process writes); keep a snapshot if one is asked
+        for, and `save` a checkpoint, also where a callback ends the training. `pause`: it ends
+        here, for now. Raises Diverged where a loss or gradient was not finite."""
         totals, done = self.trainer.fetch(), self.step == self.config.training.steps
         if totals.bad_step is not None:
             raise self._diverged(totals.bad_step)
-        if self.log is not None:  # else another process writes
-            self._log(self.log, totals)
+        record = self._log(self.log, totals) if self.log is not None else {}
         self.stopped = not done and self._validates_now() and self._stops()
         is_snapshot = self.step in self.config.training.snapshots
         save = save or self.stopped
         state = self.trainer.state() if save or is_snapshot else {}
         if self.log is None:
-            return totals
+            return record
         if is_snapshot:
             keep_snapshot(self.folder.path, self.step, state)
         if save:
             save_checkpoint(self.folder.checkpoints, self.step, state)
             paused = STOPPED_EARLY if self.stopped else "interrupted" if pause else "running"
             self._write_status("finished" if done else paused)
-        return totals
+        return record
 
-    def _log(self, log: RunLog, totals: Totals) -> None:
-        """Write a record, with the error if it is due, and show it to the callbacks."""
+    def _log(self, log: RunLog, totals: Totals) -> dict[str, Any]:
+        """Write and return a record, with the error if it is due, and show it to the callbacks."""
         stage, errors = self.trainer.curriculum(self.step - 1), dict[str, float]()
         if self._validates_now():
             drawn = self.config.loops.sampling != "none"  # else errors would follow the draws
@@ -245,6 +244,7 @@ class Session:
             callback.on_log(self.step, {**record})
             if errors:
                 callback.on_evaluate(self.step, {**errors})
+        return record
 
     def _stops(self) -> bool:
         """Says whether a callback ends the training here, by the errors of the log so far; the
@@ -310,8 +310,8 @@ class Session:
 @contextmanager
 def held(session: Session, again: bool) -> Iterator[None]:
     """Within this context the folder of the run is locked, and the run at its newest checkpoint.
-    With `again` a finished run is set aside before. Raises RunError for what the operating system
-    refuses, as where the disk is full."""
+    With `again` a finished run is set aside before. What the operating system refuses, as where the
+    disk is full, and an error that says that memory ran out, is a RunError."""
     path = session.folder.path
     with ExitStack() as stack:
         if session.writes:
@@ -325,18 +325,12 @@ def held(session: Session, again: bool) -> Iterator[None]:
         except OSError as error:
             check_there(path)
             raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
-
-
-@contextmanager
-def memory_errors(path: Path) -> Iterator[None]:
-    """Within this context an error that says that memory ran out is a RunError of one line."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
-            raise
-        check_there(path)
-        raise RunError(
-            f"{path}: out of memory in a step; training.shards=2 or more, training.recompute=true, "
-            "a smaller training.batch_size or loops.T need less; the last checkpoint is intact"
-        ) from None
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            check_there(path)
+            raise RunError(
+                f"{path}: out of memory in a step; training.shards=2 or more, "
+                "training.recompute=true, a smaller training.batch_size or loops.T need less; the "
+                "last checkpoint is intact"
+            ) from None

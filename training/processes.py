@@ -5,8 +5,9 @@ folder, and prints. The weights are those of one process up to the order of sums
 torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import safetensors.torch
 import torch
@@ -38,11 +39,7 @@ class Processes:
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its sum over all processes."""
-        flat = torch.cat([tensor.flatten() for tensor in tensors])
-        dist.all_reduce(flat, group=self._of_gradients)
-        parts = flat.split([tensor.numel() for tensor in tensors])
-        for tensor, part in zip(tensors, parts, strict=True):
-            tensor.copy_(part.view_as(tensor))
+        _as_one(tensors, partial(dist.all_reduce, group=self._of_gradients))
 
     def shares(self, weights: Sequence[Tensor]) -> list[list[Tensor]]:
         """The weights in a share for each process, of nearly as many numbers each; the same in
@@ -60,11 +57,7 @@ class Processes:
         """Replace the weights of each share by those of its process."""
         for rank, weights in enumerate(shares):
             if weights:
-                flat = torch.cat([weight.flatten() for weight in weights])
-                dist.broadcast(flat, rank, group=self._of_gradients)
-                parts = flat.split([weight.numel() for weight in weights])
-                for weight, part in zip(weights, parts, strict=True):
-                    weight.copy_(part.view_as(weight))
+                _as_one(weights, partial(dist.broadcast, src=rank, group=self._of_gradients))
 
     def agree_on(self, signal: int) -> int:
         """The largest number of a signal that any process has got; 0 where none has."""
@@ -98,6 +91,15 @@ class Processes:
         content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
         dist.broadcast(content, rank)
         return safetensors.torch.load(content.numpy().tobytes())
+
+
+def _as_one(tensors: Sequence[Tensor], send: Callable[[Tensor], object]) -> None:
+    """Replace tensors by what `send` makes of all their numbers, which it has at once."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    send(flat)
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
 
 
 @contextmanager

@@ -51,17 +51,12 @@ class Progress(tqdm):  # type: ignore[type-arg]
 def how_far(folder: Path, steps: int) -> str:
     """Step, loss and time left of a run that trains in another process, by the last line of its
     metrics.jsonl; empty before the first."""
-    record = last_record(folder)
-    if not record:
+    if not (record := last_record(folder)):
         return ""
-    loss, seconds = record.get("loss"), seconds_left(record, steps)
-    return ", ".join(
-        [
-            f"step {record['step']:,}/{steps:,}",
-            *([f"loss {loss:.4g}"] if loss is not None else []),
-            *([f"{tqdm.format_interval(int(seconds))} left"] if seconds is not None else []),
-        ]
-    )
+    said = f"step {record['step']:,}/{steps:,}, loss {record['loss']:.4g}"
+    if (seconds := seconds_left(record, steps)) is None:
+        return said
+    return f"{said}, {tqdm.format_interval(int(seconds))} left"
 
 
 class Work:

@@ -18,8 +18,8 @@ from looplab.conf.mistakes import ConfigError, one_line
 
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
 _PARQUET = ".parquet"
-SUFFIXES = (".txt", ".txt.gz", _PARQUET)  # of files that are read
-JSON_LINES = (".jsonl", ".jsonl.gz")
+_JSON_LINES = (".jsonl", ".jsonl.gz")
+_SUFFIXES = (".txt", ".txt.gz", _PARQUET, *_JSON_LINES)  # of files that are read
 TOKENS = ".bin"  # of a file of tokens
 _BLOCK = 2**20  # bytes of lines that are read at once
 _ROWS = 256  # of Parquet that are read at once
@@ -71,7 +71,7 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
     several kinds."""
     root = Path(path)
     if root.is_dir():
-        found = _in_folder(root, (*SUFFIXES, *JSON_LINES), "**/*")
+        found = _in_folder(root, "**/*")
         if not found:
             raise ConfigError(setting, f"has no .txt, .txt.gz, .jsonl or .parquet file: {path}")
     else:
@@ -80,7 +80,7 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
         if not found:
             raise ConfigError(setting, f"is no file and no folder: {path}")
     kinds = {
-        "JSON lines" if file.name.endswith(JSON_LINES)
+        "JSON lines" if file.name.endswith(_JSON_LINES)
         else "Parquet" if file.name.endswith(_PARQUET) else "plain text"
         for file in found
     }  # fmt: skip
@@ -98,15 +98,14 @@ def eval_files(folder: str) -> list[Path]:
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
-    suffixes = (*SUFFIXES, *JSON_LINES)
-    if not (found := _in_folder(path, suffixes, "*")):
-        raise ConfigError("task.eval", f"has no {', '.join(suffixes)} file: {folder}")
+    if not (found := _in_folder(path, "*")):
+        raise ConfigError("task.eval", f"has no {', '.join(_SUFFIXES)} file: {folder}")
     return found
 
 
-def _in_folder(folder: Path, suffixes: tuple[str, ...], pattern: str) -> list[Path]:
-    """The files with these endings in a folder that are not hidden, in the order of their paths."""
-    found = (path for path in folder.glob(pattern) if path.name.endswith(suffixes))
+def _in_folder(folder: Path, pattern: str) -> list[Path]:
+    """The texts in a folder that are not hidden, in the order of their paths."""
+    found = (path for path in folder.glob(pattern) if path.name.endswith(_SUFFIXES))
     return sorted(path for path in found if path.is_file() and not is_hidden(path, folder))
 
 
@@ -130,7 +129,7 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
 def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
     if path.name.endswith(TOKENS):
         raise ConfigError(setting, f"holds tokens, not text: {path}")
-    if path.name.endswith((_PARQUET, *JSON_LINES)):
+    if path.name.endswith((_PARQUET, *_JSON_LINES)):
         read = _parquet if path.name.endswith(_PARQUET) else _json_lines
         for value in read(path, column, setting):
             if value is not None and not isinstance(value, str):

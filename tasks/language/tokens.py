@@ -66,9 +66,19 @@ class Tokenizer(ABC):
         apart = np.concatenate(self.encode_all(["a", " b\n", "c"]))
         return SHORT if np.array_equal(self.encode("a b\nc"), apart) else 2**24
 
-    @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens; a start token is a line `<|endoftext|>`."""
+        parts: list[list[int]] = [[]]
+        for token in tokens:
+            if token == self.start:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        return "\n<|endoftext|>\n".join(map(self._decode, parts))
+
+    @abstractmethod
+    def _decode(self, tokens: list[int]) -> str:
+        """The text of tokens without start tokens."""
 
     @abstractmethod
     def lengths(self) -> NDArray[np.int64]:
@@ -92,15 +102,8 @@ class Bytes(Tokenizer):
     def encode(self, text: str) -> NDArray[np.int64]:
         return np.frombuffer(text.encode("utf-8", "replace"), np.uint8).astype(np.int64)
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        parts, part = [], bytearray()
-        for token in tokens:
-            if token == self.start:
-                parts.append(part)
-                part = bytearray()
-            else:
-                part.append(token)
-        return _joined(each.decode("utf-8", "replace") for each in [*parts, part])
+    def _decode(self, tokens: list[int]) -> str:
+        return bytes(tokens).decode("utf-8", "replace")
 
     def lengths(self) -> NDArray[np.int64]:
         return np.append(np.ones(_BYTES, np.int64), 0)
@@ -167,14 +170,8 @@ class BytePairs(Tokenizer):
         found = self._tokenizer.encode_batch_fast(valid, add_special_tokens=False)
         return [np.asarray(each.ids, dtype=np.int64) for each in found]
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        parts: list[list[int]] = [[]]
-        for token in tokens:
-            if token == self.start:
-                parts.append([])
-            else:
-                parts[-1].append(token)
-        return _joined(self._tokenizer.decode(each, skip_special_tokens=False) for each in parts)
+    def _decode(self, tokens: list[int]) -> str:
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
     def lengths(self) -> NDArray[np.int64]:
         """The lengths of each token within a text: a space that the tokeniser puts before each
@@ -236,10 +233,6 @@ def make_tokenizer(
             f"must be bytes, bpe or a tokenizer.json, got {tokens!r} ({one_line(error)})",
         ) from None
     return BytePairs.of(content, tokens)
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return "\n<|endoftext|>\n".join(texts)
 
 
 def _package() -> Any:

@@ -118,20 +118,14 @@ def test_what_concerns_loops_without_gradients_needs_some() -> None:
 
 
 def test_the_command_line_takes_what_goes_together() -> None:
-    words = ["loops.sampling=poisson_lognormal", "loops.grad_loops=6", "loops.T=6"]
-    (command,) = commands(["task=tables", "curriculum.loops.start=null", *words])
-    assert command.config.loops == LoopsConfig(6, 6, 6, "poisson_lognormal")
     grid = commands(["task=linear", "loops.grad_loops=window,half,all,9"], multirun=True)
     rules = [command.config.loops.grad_loops for command in grid]
     assert rules == ["window", "half", "all", 9]
 
 
-_WORDS = ("task=linear", "model=linear_attention")
-
-
 def test_its_width_is_that_of_the_inputs_at_every_scale() -> None:
     for scale in ("small", "paper"):
-        config = Config.of(*_WORDS, f"scale={scale}")
+        config = Config.of("task=linear", "model=linear_attention", f"scale={scale}")
         assert config.model.n_embd == config.task.dims
         assert config.loops.T == 1
 

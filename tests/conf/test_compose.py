@@ -1,13 +1,9 @@
-"""What the words compose to: scales, precedence, grids, and curricula in proportion to the steps; a
-Config to plain values and back."""
+"""What the words compose to: scales, precedence, grids, curricula in proportion to the steps."""
 
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
-import yaml
 
-from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.conf.compose import commands
 from looplab.conf.files import choices
 from looplab.conf.mistakes import ConfigError
@@ -167,22 +163,6 @@ def test_an_import_has_the_given_values_and_no_scale_s(name: str, tmp_path: Path
         **{"task": "noisy_linear", "task.noise_std": 0.5, "task.renormalize": False},
         **{"model": "tied", "loops.b": 5},
     }
-
-
-def test_a_config_survives_yaml_and_is_frozen() -> None:
-    composed = config("task=decision_tree", "task.depth=3", "seed=5")
-    text = yaml.safe_dump(config_to_mapping(composed))
-    assert config_from_mapping(yaml.safe_load(text)) == composed
-    with pytest.raises(FrozenInstanceError):
-        composed.seed = 1  # type: ignore[misc]
-
-
-def test_keys_that_an_old_file_lacks_take_their_default_and_unknown_ones_are_refused() -> None:
-    assert config_from_mapping({"seed": 3}) == Config(seed=3)
-    with pytest.raises(ConfigError, match=r"training\.momentum is not a setting"):
-        config_from_mapping({"training": {"momentum": 1}})
-    with pytest.raises(ConfigError, match="schema_version"):
-        config_from_mapping({"schema_version": 99})
 
 
 @pytest.mark.parametrize("scale", choices("scale"))

@@ -13,15 +13,9 @@ import pytest
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError
 from tests.conftest import HOME, python
+from tests.training.tiny import WORDS
 
 RUN = str(HOME / "run.py")
-TINY = [
-    *("task=linear", "task.dims=2", "task.points=4", "model=standard", "model.n_layer=1"),
-    *("model.n_embd=8", "model.n_head=1", "training.steps=20", "training.batch_size=2"),
-    *("training.log_every=1", "training.warmup=0", "evaluation.prompts=4"),
-    *("evaluation.resamples=2", "evaluation.baselines=averaging"),
-    *("curriculum.dims.start=null", "curriculum.points.start=null"),
-]
 
 
 def shell(command: str, folder: Path, **extra: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +37,7 @@ def state(folder: Path) -> str:
 
 
 def test_a_training_goes_on_when_nobody_reads_it(tmp_path: Path) -> None:
-    done = shell(f'"$@" {RUN} {" ".join(TINY)} | head -1', tmp_path)
+    done = shell(f'"$@" {RUN} {" ".join(WORDS)} | head -1', tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert state(tmp_path) == "finished"

@@ -7,22 +7,14 @@ import pytest
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError
 from tests.conftest import HOME, printed
+from tests.training.tiny import WORDS
 
-WORDS = [
-    *("task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1", "loops.b=2", "loops.T=2"),
-    *("training.steps=1", "training.batch_size=2", "evaluation.prompts=3"),
-    "evaluation.resamples=2",
-]
 MISTAKES = {
-    "plugins=broken.py": "names broken.py, which fails: ZeroDivisionError: division",
-    "plugins=unclosed.py": "names unclosed.py, which fails: SyntaxError: ",
     "plugins=missing.py": "names missing.py, which does not exist",
     "plugins=words.txt": "names words.txt, which is no Python file",
     "plugins=[own.py,there/own.py]": "names two files own.py: rename one",
 }
 FILES = {
-    "broken.py": "x = 1\ny = 1 / 0\n",
-    "unclosed.py": "def f(:\n",
     "words.txt": "",
     "own.py": (
         "from dataclasses import dataclass\n"

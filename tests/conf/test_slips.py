@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from looplab.main import main
+from tests.training import tiny
 
-WORDS = [
-    *("task=slip", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1", "loops.b=2"),
-    *("loops.T=2", "training.steps=1", "training.batch_size=2", "evaluation.prompts=3"),
-    *("evaluation.resamples=2", "evaluation.baselines=[slip]", "model.injection=slip"),
-]
+WORDS = [*tiny.WORDS, "task=slip", "evaluation.baselines=[slip]", "model.injection=slip"]
 CODE = """
 from dataclasses import dataclass, field
 import numpy as np

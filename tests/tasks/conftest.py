@@ -8,12 +8,6 @@ FOLDER = HOME / "conf" / "task"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-@pytest.fixture(params=NAMES)
-def any_name(request: pytest.FixtureRequest) -> str:
-    """The name of each task that can be configured, one after another."""
-    return str(request.param)
-
-
 @pytest.fixture(params=[name for name in NAMES if name not in ("tables", "language")])
 def name(request: pytest.FixtureRequest) -> str:
     """The name of each function class, one after another: all tasks that read no data."""

@@ -8,7 +8,6 @@ but one in 1.7 million of correct samplers.
 import math
 from typing import Any
 
-import pytest
 import torch
 from scipy import stats
 from torch import Tensor
@@ -73,18 +72,7 @@ def assert_variance_per_prompt(ys: Tensor, expected: float) -> None:
 
 
 def sample_with_parameters(
-    task: Task, batch: int, points: int, dims: int | None = None, seed: int = 0
+    task: Task, batch: int, points: int, dims: int | None = None
 ) -> tuple[Prompts, Any]:
-    """Prompts from `task.sample`, and the parameters that their outputs were made from."""
-    seen: list[Any] = []
-    outputs = type(task).outputs
-
-    def spy(self: Task, xs: Tensor, parameters: Any) -> Tensor:
-        seen.append(parameters)
-        return outputs(self, xs, parameters)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(task), "outputs", spy)
-        prompts = task.sample(generator(seed), batch, points, dims)
-    (parameters,) = seen
-    return prompts, parameters
+    """Prompts of one seed, and the parameters that their outputs were made from."""
+    return task.draw(generator(), batch, points, dims)

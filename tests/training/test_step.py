@@ -12,8 +12,6 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from looplab.conf.build import config_from_mapping
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, ModelConfig
 from looplab.training import RunError, train
 from looplab.training.objective import loss
@@ -256,10 +254,3 @@ def test_a_stopped_run_goes_on_where_the_cause_is_gone(
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert run_folder(stopped).status()["state"] == "finished"
-
-
-def test_of_runs_of_earlier_versions_those_that_stopped_are_read() -> None:
-    """They say what they did when they diverged; others went back, which is gone."""
-    assert config_from_mapping({"training": {"on_divergence": "stop"}}) == Config()
-    with pytest.raises(ConfigError, match=r"training.on_divergence is not supported any more"):
-        config_from_mapping({"training": {"on_divergence": "rollback"}})

@@ -23,6 +23,13 @@ from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import Trainer
 
+# The words of a run of one step, of whatever task, and of its evaluation.
+WORDS = [
+    *("task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1", "loops.b=2", "loops.T=2"),
+    *("training.steps=1", "training.batch_size=2", "evaluation.prompts=3"),
+    "evaluation.resamples=2",
+]
+
 
 class Crash(Exception):
     """Something that training does not foresee."""

@@ -31,13 +31,6 @@ _MARGIN = 1.02  # of the norm that a matrix is divided by
 _LEAST_NORM = 1e-10  # of a norm that something is divided by
 
 
-def momentum(step: int) -> float:
-    """Muon's momentum at step `step`, counted from 0: from 0.85 linearly to 0.95 at step 300."""
-    first, last = _MOMENTUM
-    fraction = min(step / _MOMENTUM_STEPS, 1.0)
-    return (1 - fraction) * first + fraction * last
-
-
 class Matrix(NamedTuple):
     """A weight [rows, columns], its rate [], its decay at a rate of 1, its momentum
     [rows, columns], and the rows of its parts."""
@@ -74,8 +67,12 @@ class Muon:
         self.set_momentum(0)
 
     def set_momentum(self, step: int) -> None:
-        """Set the momentum of step `step`."""
-        self.momentum.fill_(_SPHERE_MOMENTUM if self.keeps_norm else momentum(step))
+        """Set the momentum of step `step`, counted from 0: it rises linearly over the first 300,
+        but with `keeps_norm`."""
+        first, last = _MOMENTUM
+        fraction = min(step / _MOMENTUM_STEPS, 1.0)
+        rising = (1 - fraction) * first + fraction * last
+        self.momentum.fill_(_SPHERE_MOMENTUM if self.keeps_norm else rising)
 
     @torch.no_grad()
     def step(self, bad: Tensor) -> None:

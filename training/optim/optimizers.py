@@ -146,13 +146,12 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     return Optimizer(training, model, adam, muon)
 
 
-def learning_rate(training: TrainingConfig, step: int, peak: float | None = None) -> float:
-    """The rate of step `step`, counted from 0: linear warm-up to `peak` (none: learning_rate), then
-    constant, then over the last fraction `decay` of the steps linear to `decay_to` of the peak.
+def learning_rate(training: TrainingConfig, step: int, rate: float) -> float:
+    """The rate of step `step`, counted from 0: linear warm-up to the peak `rate`, then constant,
+    then over the last fraction `decay` of the steps linear to `decay_to` of the peak.
 
     It reaches its end at the step after the last.
     """
-    rate = training.learning_rate if peak is None else peak
     if step < training.warmup:
         rate *= (step + 1) / training.warmup
     decay_steps = training.steps * training.decay

@@ -10,7 +10,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
-from looplab.conf.mistakes import ConfigError, RunError, one_line
+from looplab.conf.files import choices, own_settings
+from looplab.conf.mistakes import ConfigError, RunError, check_choice, one_line
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
 from looplab.models.reference import HUGINN, LOOPED_LM, Reference, read_reference
-from looplab.tasks import task_class
 from looplab.tasks.language import Language
 
 from ..assemble import build_task, model_from
@@ -33,9 +33,8 @@ from ..run_folder.checkpoint import save_checkpoint
 from ..run_folder.data import keep_data
 from ..run_folder.files import write_record
 from ..run_folder.run import Run, RunFolder, versions
-from .huginn import huginn_settings, huginn_weights
-from .looped_lm import looped_lm_settings, looped_lm_weights
 from .settings import fixed_settings, reference_settings
+from .texts import huginn_settings, huginn_weights, looped_lm_settings, looped_lm_weights
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
 _CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net")
@@ -48,7 +47,6 @@ _TEXTS = {
     LOOPED_LM: (looped_lm_settings, looped_lm_weights),
     HUGINN: (huginn_settings, huginn_weights),
 }
-_OF_ALL_TASKS = ("dims", "distinct_prompts", "distinct_functions")
 
 
 @dataclass(frozen=True)
@@ -171,8 +169,8 @@ def _merge_settings(
         if isinstance(values.get(start), int) and isinstance(values.get(end), int):
             values[start] = min(values[start], values[end])
     values.setdefault("model.injection", "none")
-    for key in task_settings(values["task"]):
-        values[f"task.settings.{key}"] = values.pop(f"task.{key}")
+    for key in _own_keys(values["task"]):
+        values[key.replace("task", "task.settings", 1)] = values.pop(key)
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
     return config_from_mapping(nested({"folder": folder, **values}))
 
@@ -182,7 +180,7 @@ def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -
     obsolete: tuple[str, ...] = ()
     task = file_settings.get("task")
     if task is not None and replaced.get("task", task) != task:
-        obsolete += tuple(f"task.{key}" for key in task_settings(task))
+        obsolete += tuple(_own_keys(task))
     if replaced.get("model", file_settings.get("model")) != file_settings.get("model"):
         obsolete += ("model.injection", "loops.", "curriculum.loops.")
     return {key: value for key, value in file_settings.items() if not key.startswith(obsolete)}
@@ -206,19 +204,16 @@ def _write(run: Run, record: Mapping[str, Any]) -> None:
         shutil.rmtree(temporary.path, ignore_errors=True)
 
 
-def task_settings(task: str) -> dict[str, Any]:
-    """A task's own settings with their defaults; ConfigError for an unknown task."""
-    try:
-        defaults = {field.name: field.default for field in fields(task_class(task))}
-    except ValueError as error:
-        raise ConfigError("task", f"is an {error}") from None
-    return {key: value for key, value in defaults.items() if key not in _OF_ALL_TASKS}
+def _own_keys(task: str) -> list[str]:
+    """The keys of a task's own settings; ConfigError for an unknown task."""
+    check_choice("task", task, choices("task"))
+    return [f"task.{name}" for name in own_settings(task) or {}]
 
 
 def _required_keys(values: Mapping[str, Any]) -> list[str]:
     """The keys that an import needs; those of a task once it is known, of a looped model unless
     another is asked for."""
-    task = [f"task.{name}" for name in task_settings(values["task"])] if "task" in values else []
+    task = _own_keys(values["task"]) if "task" in values else []
     loops = _LOOPS.get(values.get("model", "looped"), ())
     return ["task", *task, "task.points", "model", "model.n_head", *loops, "training.steps"]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,9 +19,10 @@ import yaml
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
+from looplab.conf.files import own_settings
 from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.mistakes import RunError as RunError
-from looplab.conf.plugins import COPIES, PREFIX
+from looplab.conf.plugins import COPIES, PREFIX, is_users
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
@@ -270,31 +271,25 @@ def check_there(path: Path) -> None:
 def run_folder(config: Config) -> RunFolder:
     """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
     settings for training that differ from their defaults (so that new settings rename no old runs),
-    and of the sources of task and loop if they were registered outside the project: of what in them
-    bears on training, unless there is a folder of an earlier version, which took whole files."""
+    and of what bears on training in the sources of task and loop if they were registered outside
+    the project."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
-    classes = {"task": task_class(config.task.name), "loop": loop_class(config.model.injection)}
+    for part, cls in _classes(config).items():
+        if (source := outside_source(cls)) is not None:
+            changes[f"{part}.source"] = source
     start = f"{config.task.name}-{config.model.family}-seed{config.seed}"
     start = f"{config.name}-{start}" if config.name else start
-    folders = []
-    for for_training in (True, False):
-        for part, cls in classes.items():
-            if cls is not None and (source := outside_source(cls, for_training)) is not None:
-                changes[f"{part}.source"] = source
-        folders.append(RunFolder(Path(config.folder) / f"{start}-{key_of(changes, 8)}"))
-    return folders[1] if folders[1].path.exists() else folders[0]
+    return RunFolder(Path(config.folder) / f"{start}-{key_of(changes, 8)}")
 
 
 def edited_since(config: Config, path: Path) -> str:
     """A line on a run of the same settings as the one in the folder `path`, if its task or way to
     loop is one of the user's, whose file he has edited since; else empty."""
-    classes = task_class(config.task.name), loop_class(config.model.injection)
-    files = [cls.__module__ for cls in classes if cls is not None and outside_source(cls)]
-    if not files:
-        return ""
-    for other in sorted(path.parent.glob(f"{path.name.rpartition('-')[0]}-????????")):
+    files = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
+    pattern = f"{path.name.rpartition('-')[0]}-????????"
+    for other in sorted(path.parent.glob(pattern)) if files else ():
         try:
             same = other != path and not RunFolder(other).differences(config, read_config(other))
         except ConfigError:
@@ -314,8 +309,12 @@ def _training_values(config: Config) -> dict[str, Any]:
 
 
 def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
-    """Versions, machine, command and code, for environment.json."""
-    return {**versions(), "backend": backend, "sources": training_sources(config, backend)}
+    """Versions, machine and command, for environment.json, and the source files that the weights of
+    a run depend on, with their digests."""
+    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
+    modules = [cls.__module__ for cls in _classes(config).values()]
+    sources = sources_of(*rooms, plugins=modules, for_training=True)
+    return {**versions(), "backend": backend, "sources": sources}
 
 
 def versions() -> dict[str, Any]:
@@ -331,23 +330,17 @@ def versions() -> dict[str, Any]:
     }
 
 
-def training_sources(config: Config, backend: str = "eager") -> dict[str, str]:
-    """The source files that the weights of a run depend on, with their digests."""
-    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
-    return sources_of(*rooms, plugins=_modules(config), for_training=True)
-
-
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
-    files = [path for module in _modules(config) for path in outside_files(module)]
+    files = [p for cls in _classes(config).values() for p in outside_files(cls.__module__)]
     return changed_code(record or {}, files)
 
 
-def _modules(config: Config) -> list[str]:
-    """The modules of the task and of the registered loop of a run."""
-    classes = task_class(config.task.name), loop_class(config.model.injection)
-    return [cls.__module__ for cls in classes if cls is not None]
+def _classes(config: Config) -> dict[str, type]:
+    """The class of a run's task and, if it was registered, that of its loop."""
+    loop = loop_class(config.model.injection)
+    return {"task": task_class(config.task.name)} | ({"loop": loop} if loop else {})
 
 
 def some_files(files: Sequence[str]) -> str:
@@ -370,9 +363,4 @@ def _git_commit() -> str | None:
 
 
 def _task_defaults(task: str) -> dict[str, Any]:
-    shared = {field.name for field in fields(Task)}
-    own = {each.name: each.default for each in fields(task_class(task)) if each.name not in shared}
-    return {
-        f"task.settings.{name}": list(default) if isinstance(default, tuple) else default
-        for name, default in own.items()
-    }
+    return flatten({"task": {"settings": own_settings(task) or {}}})

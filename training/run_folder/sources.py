@@ -32,44 +32,38 @@ def sources_of(
 ) -> dict[str, str]:
     """Path and digest of the Python files in these folders of the project, or of single files, and
     of those of these modules that are not the project's; of these only what bears on training,
-    `for_training`: not the baselines, shifts and targets that a module registers."""
+    `for_training`: not the baselines, shifts and targets that they register."""
+    own = (path for module in plugins for path in outside_files(module))
     files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
-    plugin_names = set[str]()
-    for module in plugins:
-        users = outside_files(module)
-        files |= {path.name: path for path in users}
-        plugin_names |= {path.name for path in users[:1]}
-    return {
-        name: _digest(path, path.stat().st_mtime_ns, for_training and name in plugin_names)
-        for name, path in sorted(files.items())
-    }
+    digests = {name: _digest(path, path.stat().st_mtime_ns, False) for name, path in files.items()}
+    return dict(sorted((digests | _digests(own, for_training)).items()))
+
+
+def _digests(files: Iterable[Path], for_training: bool) -> dict[str, str]:
+    """Name and digest of the user's files."""
+    return {path.name: _digest(path, path.stat().st_mtime_ns, for_training) for path in files}
 
 
 def changed_code(record: Mapping[str, Any], plugins: Iterable[Path]) -> list[str]:
     """The files in which the code that a run's `record` names, or any part of the run, differs from
     today's; `plugins` are those of the user, of which those that the record names count."""
-    own: dict[str, set[str]] = {}
-    for path in plugins:  # earlier versions recorded whole files
-        both = {_digest(path, path.stat().st_mtime_ns, training) for training in (True, False)}
-        own[path.name] = both
-    changed: set[str] = set()
+    own, changed = _digests(plugins, for_training=True), set[str]()
     for part in (record, *record.get("continued", [])):
         if "sources" in part:
             before: dict[str, str] = part["sources"]
             rooms = (*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED
-            now = {name: {digest} for name, digest in sources_of(*rooms).items()}
-            now |= {name: digests for name, digests in own.items() if name in before}
+            now = sources_of(*rooms) | {name: own[name] for name in own if name in before}
             names = before.keys() | now.keys()
-            changed |= {name for name in names if before.get(name) not in now.get(name, ())}
+            changed |= {name for name in names if before.get(name) != now.get(name)}
     return sorted(changed)
 
 
-def outside_source(cls: type, for_training: bool = True) -> str | None:
-    """A digest of the source of a class that was defined outside the project, as `sources_of` has
-    it; None for a class of the project."""
+def outside_source(cls: type) -> str | None:
+    """A digest of what bears on training in the source of a class that was defined outside the
+    project; None for a class of the project."""
     if cls.__module__.startswith(_PROJECT):
         return None
-    if files := sources_of(plugins=[cls.__module__], for_training=for_training):
+    if files := sources_of(plugins=[cls.__module__], for_training=True):
         return key_of(files)
     # A notebook's cells, which are found by the methods alone; a plain shell has none.
     cells = {each.__code__.co_filename for each in vars(cls).values() if inspect.isfunction(each)}

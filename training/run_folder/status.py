@@ -1,5 +1,5 @@
-"""Run folders in a folder; how far a run is, by its status.json, its
-lock and its metrics.jsonl; and the lock, which one process at a time has. No torch here.
+"""Run folders in a folder; how far a run is, by its status.json, its lock and its metrics.jsonl;
+and the lock, which one process at a time has. No torch here.
 
 runs_in(Path("runs"))
 status_of(Path("runs/NAME"))["state"]

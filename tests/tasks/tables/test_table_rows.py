@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from looplab.conf.mistakes import RunError
 from looplab.tasks.random_source import FreshNumbers, NumberedPrompts
@@ -94,19 +93,6 @@ def test_columns_that_vary_by_little_beside_their_mean_keep_their_digits(tmp_pat
         found[:, 0], (line - 24.5) / line.std(correction=0), atol=1e-5, rtol=0
     )
     torch.testing.assert_close(found[:, :2], found[:, 2:], atol=1e-5, rtol=0)
-
-
-def test_a_part_of_each_table_is_scaled_by_all_of_it(tmp_path: Path) -> None:
-    folder = str(write(tmp_path))
-    whole = load_rows(folder, ("gamma", "alpha"), CPU)
-    part = load_rows(folder, ("gamma", "alpha"), CPU, _every_third)
-    assert part.count.tolist() == [134, 100]
-    assert torch.equal(part.xs[:134], whole.xs[:400:3])
-    assert torch.equal(part.classes[134:], whole.classes[400::3])
-
-
-def _every_third(rows: int) -> NDArray[np.int64]:
-    return np.arange(0, rows, 3)
 
 
 def test_a_table_is_read_again_where_its_file_has_changed(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import evaluate
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
@@ -63,14 +62,6 @@ class FakeWandb(types.ModuleType):
 def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> None:
     """With the packages of the command line and of evaluation not to be had."""
     printed("-c", _ALONE, tmp_path)
-
-
-def test_wandb_that_is_not_installed(tmp_path: Path, wandb: Wandb) -> None:
-    wandb(None)
-    config = replace(tiny(tmp_path / "runs"), wandb="online")
-    with pytest.raises(ConfigError, match="wandb needs wandb, which cannot be loaded"):
-        train(config)
-    assert not (tmp_path / "runs").exists()
 
 
 def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:

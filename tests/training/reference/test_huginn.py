@@ -15,6 +15,7 @@ from looplab.evaluation import load_run
 from looplab.models.operations import Cache
 from looplab.tasks import Prompts
 from looplab.tasks.language import Language
+from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import Run, import_checkpoint
 
 package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -112,14 +113,8 @@ def in_a_folder_with_a_text_and_a_tokeniser(
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("<|endoftext|>\n".join([_TEXT * 20] * 10))
     for name, begin in (("tokenizer", "<|begin_text|>"), ("without", "<s>")):
-        tokenizer = package.Tokenizer(package.models.BPE())
-        tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = package.decoders.ByteLevel()
-        alphabet = sorted(package.pre_tokenizers.ByteLevel.alphabet())
-        trainer = package.trainers.BpeTrainer(
-            vocab_size=_BEGIN, initial_alphabet=alphabet, show_progress=False
-        )
-        tokenizer.train_from_iterator([_TEXT], trainer)
+        content = make_tokenizer("bpe", _BEGIN + 1, lambda: [_TEXT]).content()
+        tokenizer = package.Tokenizer.from_str(content)
         tokenizer.add_special_tokens([begin, "<|end_text|>", "<|unused|>"])
         tokenizer.save(f"{name}.json")
 

@@ -142,7 +142,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
     ("make", "change", "given", "problem"),
     [
         (leiay_run, {}, {"task.dims": 5}, r"^task.dims cannot be 5: .*state.pt has 3$"),
-        (leiay_run, {}, {"task": "linaer"}, "^task is an unknown task .* did you mean 'linear'"),
+        (leiay_run, {}, {"task": "linaer"}, "^task cannot be .linaer.; did you mean .linear."),
         (leiay_run, {}, {"model": "standard", "loops.b": 3}, "^loops.b has no meaning with"),
         (leiay_run, {}, {"task": "tables", "task.held_out": "wind"}, "^task cannot be 'tables'"),
         (leiay_run, {}, {"model.residual_scaling": "linear"}, "^model.residual_scaling cannot be"),

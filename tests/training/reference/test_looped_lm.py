@@ -13,12 +13,14 @@ from looplab.conf.mistakes import ConfigError, RunError
 from looplab.evaluation import load_run
 from looplab.tasks import Prompts
 from looplab.tasks.language import Language
+from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import Run, import_checkpoint
 
 package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 _WIDTH, _HEADS, _LAYERS = 16, 2, {"prelude": 2, "recur": 3, "coda": 1}
 _SIZE = _WIDTH // _HEADS
 _TEXT = "the cat sat on the mat and saw the bat.\n"
+_BEGIN = 264  # <s>, the last token of the tokeniser
 
 
 def _options(**changes: Any) -> dict[str, Any]:
@@ -124,15 +126,10 @@ def in_a_folder_with_a_text_and_a_tokeniser(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("<|endoftext|>\n".join([_TEXT * 20] * 10))
-    for name, special in (("tokenizer", ["<unk>", "<s>"]), ("without", ["<unk>", "<t>"])):
-        tokenizer = package.Tokenizer(package.models.BPE())
-        tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = package.decoders.ByteLevel()
-        alphabet = sorted(package.pre_tokenizers.ByteLevel.alphabet())
-        trainer = package.trainers.BpeTrainer(
-            vocab_size=265, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-        )
-        tokenizer.train_from_iterator([_TEXT], trainer)
+    for name, begin in (("tokenizer", "<s>"), ("without", "<t>")):
+        content = make_tokenizer("bpe", _BEGIN + 1, lambda: [_TEXT]).content()
+        tokenizer = package.Tokenizer.from_str(content)
+        tokenizer.add_special_tokens([begin])
         tokenizer.save(f"{name}.json")
 
 
@@ -169,9 +166,9 @@ def test_logits_are_those_of_its_model(changes: dict[str, Any]) -> None:
     start = run.task.tokenizer.start
     ours = torch.tensor([[start, *text[:9], start, *text[9:]]])
     found = run.model(Prompts(ours, ours), options["num_recur"])[-1, 0]
-    expected = _logits([1, *text[:9], 1, *text[9:]], weights, options)
+    expected = _logits([_BEGIN, *text[:9], _BEGIN, *text[9:]], weights, options)
     assert start == 265
-    expected[:, [1, start]] = expected[:, [start, 1]]
+    expected[:, [_BEGIN, start]] = expected[:, [start, _BEGIN]]
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 

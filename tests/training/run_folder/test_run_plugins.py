@@ -12,12 +12,10 @@ from looplab.evaluation import load_run
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.run import run_folder
+from tests.training import tiny
 
-WORDS = [
-    *("task=kept", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=1", "loops.b=2"),
-    *("loops.T=2", "training.steps=2", "training.batch_size=2", "evaluation.prompts=3"),
-    *("evaluation.resamples=2", "evaluation.baselines=[kept]"),
-]
+WORDS = [*tiny.WORDS, "task=kept", "evaluation.baselines=[kept]"]
+HELPER = "half = 0.5\n"
 CODE = """
 from dataclasses import dataclass
 from looplab import Task, register_baseline, register_task
@@ -50,7 +48,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     made = tmp_path / "kept.py"
     made.write_text(CODE, "utf-8")
-    (tmp_path / "kept_helper.py").write_text("half = 0.5\n", "utf-8")
+    (tmp_path / "kept_helper.py").write_text(HELPER, "utf-8")
     yield made
     forget()
 
@@ -68,15 +66,18 @@ def forget() -> None:
         ("float(self.dims)", "1.0 * self.dims", True),
         ("return 0 * ys", "return 1 + 0 * ys", True),
         ("return numbers[0]", "return 2 * numbers[0]", True),  # the task calls it
+        ("half = 0.5", "half = 0.25", True),  # in a file that it imports
     ],
 )
 def test_only_what_bears_on_training_is_in_the_name(
     before: str, after: str, is_other: bool, file: Path
 ) -> None:
     names = []
-    for code in (CODE, CODE.replace(before, after)):
+    beside = file.with_name("kept_helper.py")
+    for code, helper in ((CODE, HELPER), (each.replace(before, after) for each in (CODE, HELPER))):
         forget()
         file.write_text(code, "utf-8")
+        beside.write_text(helper, "utf-8")
         names.append(run_folder(Config.of(f"plugins={file}", *WORDS)).path.name)
     assert (names[0] != names[1]) == is_other
 

@@ -1,0 +1,152 @@
+"""Checkpoints of texts, of github.com/kschwethelm/looped-lm-scaling (arXiv 2604.21106) and of
+github.com/seal-rg/recurrent-pretraining (Huginn, arXiv 2502.05171): the settings in a file beside
+each, and its weights as our model has them.
+
+settings = huginn_settings(Path("huginn-0125/model.safetensors"))
+weights = huginn_weights(read_reference(tensors).weights, config, tokenizer)
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looplab.conf.mistakes import ConfigError, RunError, one_line
+from looplab.conf.schema import Config
+from looplab.models.blocks.parameters import padded_vocabulary
+from looplab.tasks.language.tokens import Tokenizer
+
+_OF_LOOPED_LM = {
+    **{"vocab_size": "task.vocabulary", "sequence_len": "model.n_positions"},
+    **{"n_head": "model.n_head", "n_prelude": "model.prelude", "n_coda": "model.coda"},
+    **{"logit_softcap": "model.softcap", "num_recur": "loops.b"},
+}
+_INJECTIONS = {
+    **{"inject_init_prelude": "concat", "passthrough": "none", "additive": "add"},
+    "hyperconnect": "none",  # it has lanes
+}
+_OF_HUGINN = {
+    "block_size": "model.n_positions", "n_heads": "model.n_head", "rope_base": "model.rope_base",
+    "intermediate_size": "model.n_hidden", "mean_recurrence": "loops.b",
+    "n_layers_in_prelude": "model.prelude", "n_layers_in_coda": "model.coda",
+}  # fmt: skip
+
+
+def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
+    """Our settings by key (`task` and `model` by name) in the meta_<step>.json beside a checkpoint.
+    Raises RunError where it is absent or damaged, or has an injection without a counterpart."""
+    path = checkpoint.with_name(checkpoint.name.replace("model", "meta", 1)).with_suffix(".json")
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"))["model_config"]
+        settings = {ours: options[theirs] for theirs, ours in _OF_LOOPED_LM.items()}
+        injection, n_kv, lanes, reach = (
+            options[name] for name in ("input_injection", "n_kv_head", "num_lanes", "bptt_k")
+        )
+        settings["model.injection"] = _INJECTIONS[injection]
+        settings["loops.grad_loops"] = min(reach or settings["loops.b"], settings["loops.b"])
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
+    if injection == "hyperconnect":
+        settings["model.lanes"] = lanes
+    if n_kv != settings["model.n_head"]:
+        settings |= {"model.attention": "grouped", "model.n_kv": n_kv}
+    settings |= {"task": "language", "task.points": settings["model.n_positions"]}
+    settings |= {"model": "looped", "model.block": "relu2", "loops.T": 1}
+    return settings | {"curriculum.loops.start": settings["loops.b"]}
+
+
+def looped_lm_weights(
+    weights: Mapping[str, Tensor], config: Config, tokenizer: Tokenizer
+) -> dict[str, Tensor]:
+    """The weights, by our names, as our model has them.
+
+    Rotations turn the other way there, so that the halves of each head of queries and keys change
+    places. So do <s>, which begins documents there, and the last token, which pretraining there
+    has never seen and which is our start token. Raises ConfigError for a tokeniser of another size
+    or without <s>, RuntimeError or IndexError for weights of other shapes.
+    """
+    vocabulary, start = config.task.settings["vocabulary"], tokenizer.start
+    if tokenizer.vocabulary != vocabulary:
+        problem = f"has {start:,} tokens, and this model needs {vocabulary - 1:,}"
+        raise ConfigError("task.tokens", f"{problem}: all of its own but the last")
+    begin = begin_token(tokenizer, "<s>")
+    size, found = config.model.n_embd // config.model.n_head, dict(weights)
+    values = size * (config.model.n_kv or config.model.n_head)  # rows
+    for name, tensor in weights.items():
+        if name.endswith("qkv.weight"):
+            turned = tensor[:-values].unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
+            found[name] = torch.cat((turned, tensor[-values:]))
+        elif name in ("read_in.weight", "read_out.weight"):
+            found[name] = tensor.clone()
+            found[name][[begin, start]] = tensor[[start, begin]]
+    return found
+
+
+def begin_token(tokenizer: Tokenizer, name: str) -> int:
+    """The number of the token that begins a model's documents. Raises ConfigError for a tokeniser
+    without it."""
+    added = json.loads(tokenizer.content() or "{}").get("added_tokens", ())
+    for each in added:
+        if each["content"] == name:
+            return int(each["id"])
+    raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")
+
+
+def huginn_settings(checkpoint: Path) -> dict[str, Any]:
+    """Our settings by key (`task` and `model` by name) in the config.json beside a checkpoint.
+    Raises RunError where it is absent or damaged, or has an option without a counterpart."""
+    path = checkpoint.with_name("config.json")
+    try:
+        options = {"rope_base": 50_000, **json.loads(path.read_text(encoding="utf-8"))}
+        if options["norm_eps"] != 1e-6 or not options["tie_embeddings"]:
+            raise ValueError("norm_eps must be 1e-6 and tie_embeddings true")
+        settings = {ours: options[theirs] for theirs, ours in _OF_HUGINN.items()}
+        reach = min(options["mean_backprop_depth"], settings["loops.b"])
+        settings |= {"task": "language", "task.vocabulary": options["vocab_size"] + 1}
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
+    settings |= {"model": "looped", "model.block": "sandwich", "model.tied_head": True}
+    settings |= {"model.injection": "concat", "model.norm": "at_readout"}
+    settings |= {"loops.T": 1, "loops.grad_loops": reach, "loops.sampling": "poisson_lognormal"}
+    points, b = settings["model.n_positions"], settings["loops.b"]
+    return settings | {"task.points": points, "curriculum.loops.start": b}
+
+
+def huginn_weights(
+    weights: Mapping[str, Tensor], config: Config, tokenizer: Tokenizer
+) -> dict[str, Tensor]:
+    """The weights, by our names, as our model has them.
+
+    Rotated pairs of numbers are neighbours there, halves of a head here. The projection reads state
+    and prompt in the other order. The norm before the coda and that before the head, one there, are
+    two here: the embedding, which is multiplied by √n_embd there, is stored so here, and the last
+    norm's gain divided by it, since the head is the same matrix. Our start token comes after all of
+    theirs, with the row of <|begin_text|>, whose own is that of their last token, which pretraining
+    has hardly seen. Raises ConfigError for a tokeniser of another size or without <|begin_text|>,
+    RuntimeError for weights of other shapes.
+    """
+    n_embd, start = config.model.n_embd, config.task.settings["vocabulary"] - 1
+    if tokenizer.size != start:
+        raise ConfigError("task.tokens", f"must have {start:,} tokens, got {tokenizer.size:,}")
+    begin, pairs = begin_token(tokenizer, "<|begin_text|>"), n_embd // config.model.n_head // 2
+    found = dict(weights)
+    for name, tensor in weights.items():
+        if name.endswith("qkv.weight"):
+            qk = tensor[: 2 * n_embd].unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
+            found[name] = torch.cat((qk, tensor[2 * n_embd :]))
+        elif name.endswith("qk_bias"):
+            found[name] = tensor.reshape(-1, pairs, 2).transpose(1, 2).flatten(1)
+        elif name == "loop.inject.weight":
+            found[name] = tensor.roll(n_embd, 1)
+        elif name == "loop.norm.weight":
+            found |= {"loop.norm_coda.weight": tensor, name: tensor / math.sqrt(n_embd)}
+        elif name == "read_in.weight":
+            rows = tensor.new_zeros(padded_vocabulary(start + 1), n_embd)
+            rows[:start] = tensor[:start] * math.sqrt(n_embd)
+            rows[start], rows[begin] = rows[begin].clone(), rows[start - 1].clone()
+            found[name] = rows
+    return found
