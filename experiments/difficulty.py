@@ -22,7 +22,8 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Estimate, Evidence, claim
+from .evidence import of_runs
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
@@ -162,11 +163,7 @@ def _panels(
 
 
 def _growth(evidence: Evidence, name: str) -> Estimate:
-    found = evidence.result("difficulty", "classes")
-    if name not in found:
-        raise NotMeasured(f"difficulty: no finished runs of {name}")
-    evidence.where(name=name)
-    return Estimate.read(found[name]["growth"])
+    return of_runs(evidence, "difficulty", "classes", name, "growth", name=name)
 
 
 for _name, _what in (

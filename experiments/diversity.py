@@ -20,7 +20,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import both_families, measured_groups
+from .evidence import measured_groups, of_runs
 from .measuring import SQUARED_ERROR, band_of, estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
@@ -132,7 +132,7 @@ def needs_no_more_functions(evidence: Evidence) -> Estimate:
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")
     names = ("diversity", "looped_over_standard", str(counts[1]))
-    return both_families(evidence, *names, distinct_functions=counts[1])
+    return of_runs(evidence, *names, distinct_functions=counts[1])
 
 
 def _memorises(evidence: Evidence, choose: Callable[..., Any]) -> Estimate:

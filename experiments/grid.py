@@ -219,13 +219,12 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     errors = errors_by_setting(runs)
     settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
     result |= {"varied": [key for key in grid.varied if key != "seed"], "shared": [*grid.shared]}
+    folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("settings", settings), ("tests", tests)):
         result[name] = [
             {key: finite(each) if isinstance(each, float) else each for key, each in row.items()}
             for row in rows
         ]
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("settings", settings), ("tests", tests)):
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
     states = Counter(each["state"] for each in result["members"])

@@ -13,7 +13,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
-from .evidence import both_families, of_group
+from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
 from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, squared_errors
 
@@ -80,4 +80,4 @@ claim(
     quantity="error of the last query of prompts four times as long, looped over standard",
     below=1.0,
     published="looped models generalise to longer inputs (other tasks)",
-)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))
+)(lambda e: of_runs(e, "length", "looped_over_standard", "llama", block="llama"))

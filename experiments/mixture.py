@@ -20,7 +20,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import both_families, measured_groups
+from .evidence import measured_groups, of_runs
 from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, unrolled
 
 _SUMS = "sums of functions of all classes"
@@ -127,7 +127,7 @@ claim(
     source="arXiv 2311.12424 for one class",
     quantity="error of looped over standard at the last query, means over classes",
     below=1.25,
-)(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
+)(lambda evidence: of_runs(evidence, "mixture", "looped_over_standard", name="mixture"))
 
 claim(
     "mixture_fails_between_classes",
