@@ -1,8 +1,5 @@
 """What a plateau is: training with a y that must be brought to its x, with tokens that carry both,
-and with a head that brings it from the first step, set by hand.
-
-result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
-"""
+and with a head that brings it from the first step, set by hand."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,8 +1,5 @@
 """Models of ill-conditioned inputs: errors by loop and by condition number, within and beyond those
-of training (arXiv 2410.21698).
-
-result = measure(runs, EvaluationConfig(prompts=512))       # runs of task=conditioned_linear
-"""
+of training (arXiv 2410.21698)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,5 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
-to ridge regression, which is optimal for new functions (arXiv 2306.15063).
-
-result = measure(runs, EvaluationConfig(prompts=512))       # runs of task.distinct_functions=…
-"""
+to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

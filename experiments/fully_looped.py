@@ -1,10 +1,6 @@
 """'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797) on pairs of numbers
 and on texts: the error of its loops by their number, who stays on the plateau and who collapses,
-and norms and gradients in training.
-
-result = measure(runs, EvaluationConfig())        # runs with training.log_norms=true log_every=1
-reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
-"""
+and norms and gradients in training."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,8 +1,5 @@
 """Exploding gradients where all loops count in the loss, and what cures them (arXiv 2311.12424,
-Appendix B).
-
-result = measure(runs, EvaluationConfig())     # looped runs with training.log_every=1
-"""
+Appendix B)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Prompts two and four times as long as those of training (arXiv 2409.15647).
-
-result = measure(runs, EvaluationConfig(prompts=512))     # runs of model.block=gpt2, llama
-"""
+"""Prompts two and four times as long as those of training (arXiv 2409.15647)."""
 
 from collections.abc import Sequence
 from typing import Any

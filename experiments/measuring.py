@@ -223,17 +223,22 @@ def estimate(
     )
 
 
+def ratio(above: Floats, below: Floats, settings: EvaluationConfig, **options: Any) -> Estimate:
+    """The mean of values [seeds, prompts] over that of others; arguments as `estimate`."""
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return means[0] / means[1]
+
+    return estimate([above, below], settings, statistic, log=True, **options)
+
+
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:
     """Looped models' errors over those of the standard ones, where there are both, by what tells
     groups apart beside their family; `errors` are [seeds, prompts], by both."""
-
-    def ratio(means: Sequence[Floats]) -> Floats:
-        return means[0] / means[1]
-
     return {
-        str(key): estimate([errors["looped", key], values], settings, ratio, log=True)
+        str(key): ratio(errors["looped", key], values, settings)
         for (family, key), values in errors.items()
         if family == "standard" and ("looped", key) in errors
     }

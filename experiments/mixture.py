@@ -1,8 +1,5 @@
 """Models of several function classes, on prompts of each class beside models of that class alone,
-and on sums of functions of all classes, of which training had none (arXiv 2311.00871).
-
-result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, and of its classes
-"""
+and on sums of functions of all classes, of which training had none (arXiv 2311.00871)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,8 +62,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             }
             found.append(_result(family, own, alone, settings))
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
-    ratio = looped_over_standard(means, settings)
-    both = {"looped_over_standard": ratio["mixture"]} if ratio else {}
+    families = looped_over_standard(means, settings)
+    both = {"looped_over_standard": families["mixture"]} if families else {}
     axes, panels = ("in-context examples k", SQUARED_ERROR), []
     for name, drawn in curves.items():
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"

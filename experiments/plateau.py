@@ -1,8 +1,5 @@
 """Training step by step, from the runs' snapshots: the error, the attention to the previous token,
-and how parallel the states of different queries are (arXiv 2506.13688).
-
-result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
-"""
+and how parallel the states of different queries are (arXiv 2506.13688)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

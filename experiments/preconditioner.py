@@ -1,8 +1,5 @@
 """The preconditioner that looped linear attention learned beside theory, and its errors by loop
-beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292).
-
-result = measure([load_run(path)], EvaluationConfig(prompts=512))
-"""
+beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,9 +29,9 @@ from .measuring import (
     BESIDE_SOLVERS,
     SeedGroup,
     by_loop,
-    estimate,
     grouped,
     over_runs,
+    ratio,
     squared_errors,
 )
 
@@ -78,11 +75,8 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
     def over(solver: str) -> Estimate:
-        both = [models[..., b - 1], solvers[solver][1][..., b - 1]]
-        trained = (True, False)
-        return estimate(
-            both, settings, lambda means: means[0] / means[1], log=True, trained=trained
-        )
+        theirs = solvers[solver][1][..., b - 1]
+        return ratio(models[..., b - 1], theirs, settings, trained=(True, False))
 
     root = (vectors * np.sqrt(values)) @ vectors.T
 

@@ -1,8 +1,5 @@
 """The place of the best learning rate by residual scaling and loops, on pairs of numbers and on
-texts (arXiv 2606.18524, Figure 5).
-
-result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
-"""
+texts (arXiv 2606.18524, Figure 5)."""
 
 import math
 from collections.abc import Mapping, Sequence

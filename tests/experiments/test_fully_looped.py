@@ -8,11 +8,7 @@ import pytest
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
-from looplab.experiments.fully_looped import (
-    collapse,
-    measure,
-    plateau_exit,
-)
+from looplab.experiments.fully_looped import collapse, measure, plateau_exit
 from looplab.training.inside_loops import GRADIENT_NORMS
 from tests.experiments.texts import give, run
 
