@@ -19,7 +19,7 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import Estimate, Evidence, claim
+from .claims import Estimate, Evidence, claim, finite
 from .evidence import of_runs
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 
@@ -57,7 +57,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             "values": values,
             "loops": loops,
             "windows": windows,
-            "least": [_known(_least(array.mean((0, 1)), loops)) for array in arrays],
+            "least": [[*map(finite, _least(each.mean((0, 1)), loops))] for each in arrays],
             # [T, b], of the hardest.
             "memory": [[kept_bytes(cells[values[-1], T, b][0]) for b in loops] for T in windows],
             "growth": estimate(
@@ -106,10 +106,6 @@ def _over(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
     """The least b of the first group of errors over that of the second, at the largest T."""
     hard, easy = (_least(each, loops)[..., -1] for each in means)
     return np.asarray(hard / easy)
-
-
-def _known(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _panels(

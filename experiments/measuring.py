@@ -150,18 +150,15 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
     """The runs by their settings, in the order of the first of each, by rising seeds in a group."""
     parts: dict[str, list[Run]] = {}
     for run in runs:
-        parts.setdefault(repr(sorted(_named(run).items())), []).append(run)
+        flat = flatten(config_to_mapping(run.config)).items()
+        own = sorted((key, value) for key, value in flat if not key.startswith(_NOT_NAMED))
+        parts.setdefault(repr(own), []).append(run)
     groups, firsts = [], [members[0].config for members in parts.values()]
     for members, label in zip(parts.values(), labels_of(firsts, _NOT_NAMED), strict=True):
         task, config, b = members[0].task, members[0].config, trained_loops(members[0].config)
         members.sort(key=lambda run: run.config.seed)
         groups.append(SeedGroup(label, config.model.family, members, config, task, b))
     return groups
-
-
-def _named(run: Run) -> dict[str, object]:
-    flat = flatten(config_to_mapping(run.config))
-    return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}
 
 
 def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:

@@ -81,11 +81,10 @@ def _products_per_second() -> float:
 
 def plan(settings: ExperimentSettings) -> str:
     """The plan of every experiment's runs, as `_plan` has it."""
-    asked = [(each, settings.members(each)) for each in settings.experiments]
-    titles = [f"{each.name}: {each.title} ({each.source})" for each, _ in asked]
-    everyone = (members for _, members in asked)
-    parts = _plan([*zip(titles, everyone, strict=True)], settings.jobs)
-    also = [each.name for each, _ in asked if each.measure != "evaluation"]
+    experiments = settings.experiments
+    titles = [f"{each.name}: {each.title} ({each.source})" for each in experiments]
+    parts = _plan([*zip(titles, map(settings.members, experiments), strict=True)], settings.jobs)
+    also = [each.name for each in experiments if each.measure != "evaluation"]
     if also and settings.scale != "paper":
         parts += [f"not counted: evaluations, and the measurements of {', '.join(also)}"]
     return document(parts, settings.tables.format)
