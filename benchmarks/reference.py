@@ -31,20 +31,19 @@ REFERENCE_TASKS = {
 # Modules that the reference imports but no training step uses: the attributes it imports.
 _STAND_INS = {"quinine": ("QuinineArgumentParser",), "schema": ("schema",), "wandb": ()}
 
+# Of its scripts/, each after those it imports.
 FILES = ("nano_gpt", "tasks", "curriculum", "models", "main_utils", "train")
 
 
 class Reference:
     """The reference's model and optimiser on a device; `step()` is one training step at full
     size. With `compiled` the model goes through torch.compile, as a comment in its script suggests.
-
-    Raises ValueError if the checkout lacks a file.
-    """
+    Errors as `load_reference`."""
 
     def __init__(
         self, checkout: Path, config: Config, device: torch.device, compiled: bool = False
     ) -> None:
-        self.modules, self.device = load_reference(checkout, *FILES), device
+        self.modules, self.device = load_reference(checkout), device
         self.args = reference_arguments(config)
         torch.manual_seed(config.seed)  # its samplers draw from the global generator
         with redirect_stdout(io.StringIO()):  # it prints its size, and a 0 in the first forward
@@ -82,21 +81,20 @@ class Reference:
         self.bar.set_description(f"loss {loss}")
 
 
-def load_reference(checkout: Path, *names: str) -> dict[str, ModuleType]:
-    """The modules `names` of a checkout of github.com/Leiay/looped_transformer, imported in
-    place: files of its scripts/, each listed after those it imports.
+def load_reference(checkout: Path) -> dict[str, ModuleType]:
+    """The modules of a checkout of github.com/Leiay/looped_transformer, imported in place.
 
     They import one another by names that are also ours (`models`, `tasks`), so they have these
     names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ConfigError
     for a missing file.
     """
-    paths = {name: checkout / "scripts" / f"{name}.py" for name in names}
+    paths = {name: checkout / "scripts" / f"{name}.py" for name in FILES}
     for path in paths.values():
         if not path.is_file():
             raise ConfigError(
                 "reference", f"is no checkout: {checkout} holds no scripts/{path.name}"
             )
-    saved_modules = {name: sys.modules.pop(name, None) for name in (*names, *_STAND_INS)}
+    saved_modules = {name: sys.modules.pop(name, None) for name in (*FILES, *_STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():
             sys.modules[name] = stand_in = ModuleType(name)

@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from looplab.benchmarks.common import Ratio, device_name, paired_ratio, run_benchmark, write_report
 from looplab.benchmarks.paired_times import CLOCKS, PARTS, PairedTimes, measure, warm_up
-from looplab.benchmarks.reference import FILES, load_reference
+from looplab.benchmarks.reference import load_reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
@@ -174,7 +174,7 @@ def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
     if not settings.reference:
         return ours
     checkout = Path(settings.reference)
-    load_reference(checkout, *FILES)
+    load_reference(checkout)
     precision = "tf32" if device.type == "cuda" else "fp32"
     names = ("eager", "compile") if settings.compiled_reference else ("eager",)
     return [*(Variant("reference", name, precision, checkout=checkout) for name in names), *ours]

@@ -4,7 +4,6 @@ the gallery, each paper's figures and verdicts, README's results, and notebooks.
 import json
 import re
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,20 +72,14 @@ def _made(comment: re.Match[str]) -> str:
         part = re.sub(r"^(\d)\. \*\*(.*?)\*\*", r"### \1. \2\n\n", part, flags=re.M)
         return re.sub(r"^   ", "", part, flags=re.M).replace("](docs/", "](")
     if what == "experiments":
-        of_paper = [each for each in _experiments() if _paper(each) == PAGES.get(of, "beyond")]
+        of_paper = [each for each in map(load, names()) if _paper(each) == PAGES.get(of, "beyond")]
         return "\n\n".join(map(_details, of_paper))
     parts = []
     for page in (*PAGES.values(), "beyond"):
-        cards = "\n".join(_card(each) for each in _experiments() if _paper(each) == page)
+        cards = "\n".join(_card(each) for each in map(load, names()) if _paper(each) == page)
         title = page.replace("_", " ").capitalize()
         parts.append(f'## {title}\n\n<div class="grid cards" markdown>\n\n{cards}\n</div>')
     return "\n\n".join(parts)
-
-
-def _experiments() -> Iterator[Experiment]:
-    """All experiments, as they are counted: fig2 before fig10."""
-    in_order = sorted(names(), key=lambda name: re.sub(r"\d+", lambda n: n[0].zfill(2), name))
-    return map(load, in_order)
 
 
 def _paper(experiment: Experiment) -> str:

@@ -1,27 +1,22 @@
 """What a plateau is: training with a y that must be brought to its x, with tokens that carry both,
-and with a head that brings it from the first step, set by hand.
-
-result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
-"""
+and with a head that brings it from the first step, set by hand."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation import snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Estimator, Evidence, NotMeasured, claim
+from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import Group, at_b, at_loop, check_same_prompts, groups, over_examples, ratio_of
-from .measuring import SQUARED_ERROR, band, estimate, first_at_most, grouped
-from .plateau import LEAVES, QUANTITIES, trajectory
+from .measuring import SQUARED_ERROR, band, estimate, first_at_most
+from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
 
 HEAD = "interleaved, a head by hand"
 _SOURCE = "this suite"
@@ -29,7 +24,6 @@ _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of cu
 _ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
 _COMPARED = (("pairs", "interleaved"), (HEAD, "interleaved"), (HEAD, "pairs"))
-_SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
 
 
 class Course(NamedTuple):
@@ -108,21 +102,13 @@ def _courses(runs: Sequence[Run], settings: EvaluationConfig) -> Courses:
     courses: Courses = {}
     for task in dict.fromkeys(run.config.task.name for run in runs):
         own = [run for run in runs if run.config.task.name == task]
-        steps = sorted(set.intersection(*(set(snapshots_of(run.path)) for run in own)))
-        if len(steps) < 3:
-            raise RunError(f"runs of {task} have fewer than three steps of training.snapshots")
-        points = own[0].config.task.points
-        prompts = evaluation_prompts(own[0].task, settings.prompts, points, settings.seed)
-        found = [
-            (each, np.stack([trajectory(run, steps, prompts, settings) for run in each.runs]))
-            for each in grouped(own)
-        ]
+        steps, found = followed(own, settings)
         zero = float(found[0][1][..., _ZERO].mean())
         least = min(float(values[..., _ERROR].mean((0, 1)).min()) for _, values in found)
-        for each, values in found:
-            optimizer = each.config.training.optimizer.removesuffix("w")
-            by_tokens = courses.setdefault((task, each.family, optimizer), {})
-            by_tokens[tokens_of(each.config)] = Course(values, steps, zero, least)
+        for config, values in found:
+            optimizer = config.training.optimizer.removesuffix("w")
+            by_tokens = courses.setdefault((task, config.model.family, optimizer), {})
+            by_tokens[tokens_of(config)] = Course(values, steps, zero, least)
     return courses
 
 
@@ -161,14 +147,9 @@ def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
     return panels
 
 
-def _ratio(key: str) -> Estimator:
-    """The ratio of this key, which rests on all runs."""
-
-    def read(evidence: Evidence) -> Estimate:
-        evidence.where()
-        return Estimate.read(evidence.result("binding", "ratios", key))
-
-    return read
+def _ratio(evidence: Evidence, key: str) -> Estimate:
+    evidence.where()
+    return Estimate.read(evidence.result("binding", "ratios", key))
 
 
 def _twins(evidence: Evidence) -> list[tuple[Group, Group]]:
@@ -193,7 +174,7 @@ def _twins(evidence: Evidence) -> list[tuple[Group, Group]]:
 def _shifted(evidence: Evidence) -> Estimate:
     """The geometric mean over shifts and twins."""
     parts = []
-    for (pairs, interleaved), shift in product(_twins(evidence), _SHIFTS):
+    for (pairs, interleaved), shift in product(_twins(evidence), SHIFTS):
         moved = f"{shift}/model_at_b"
         parts += [over_examples(pairs, moved), over_examples(pairs)]
         parts += [over_examples(interleaved), over_examples(interleaved, moved)]
@@ -232,7 +213,7 @@ for _name, _sentence, _quantity, _key in (
     ),
 ):
     claim(f"binding_{_name}", _sentence, source=_SOURCE, quantity=_quantity, below=1.0)(
-        _ratio(_key)
+        partial(_ratio, key=_key)
     )
 
 claim(

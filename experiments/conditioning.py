@@ -1,8 +1,5 @@
 """Models of ill-conditioned inputs: errors by loop and by condition number, within and beyond those
-of training (arXiv 2410.21698).
-
-result = measure(runs, EvaluationConfig(prompts=512))       # runs of task=conditioned_linear
-"""
+of training (arXiv 2410.21698)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +14,8 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, claim
-from .evidence import of_group
+from .claims import claim
+from .evidence import of_group, of_runs
 from .measuring import SQUARED_ERROR, band_of, by_loop, estimate, grouped, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -97,8 +94,7 @@ claim(
     published="looped models alone are monotone",
 )(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))
 
-
-@claim(
+claim(
     "ill_conditioned_inputs_need_depth",
     "More loops help more on ill-conditioned inputs than on well-conditioned ones.",
     source=f"{_GATMIRY}, lower bounds log κ and √κ of the depth",
@@ -106,7 +102,4 @@ claim(
     "training over that at the smallest",
     above=1.0,
     published="the depth that is needed grows with κ",
-)
-def need_depth(evidence: Evidence) -> Estimate:
-    evidence.where(family="looped")
-    return Estimate.read(evidence.result("conditioning", "gain_ratio"))
+)(lambda e: of_runs(e, "conditioning", "gain_ratio", family="looped"))

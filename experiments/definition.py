@@ -27,14 +27,7 @@ from looplab.conf.schema import Config
 ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
 RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
-    *(
-        "length",
-        "difficulty",
-        "halting",
-        "inference",
-        "language_iso_depth",
-        "time_to_quality",
-    ),
+    *("length", "difficulty", "halting", "inference", "language_iso_depth", "time_to_quality"),
     *ALSO_UNFINISHED,
 )
 MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)

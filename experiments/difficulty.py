@@ -1,8 +1,5 @@
 """The least number of loops b, and window T, that training needs for its best error, as a measure
-of how difficult a function class is (arXiv 2311.12424, Section 6); and the memory of a step.
-
-result = measure(runs, EvaluationConfig())      # looped runs: tasks by loops.b by loops.T
-"""
+of how difficult a function class is (arXiv 2311.12424, Section 6); and the memory of a step."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -22,7 +19,8 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Estimate, Evidence, claim, finite
+from .evidence import of_runs
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
@@ -39,31 +37,29 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     the hardest over that of the easiest; and `memory`, by T and b, the bytes that a step of the
     hardest keeps.
     """
-    errors: dict[str, dict[int, dict[int, dict[int, list[Floats]]]]] = {}
-    memory: dict[tuple[str, int, int, int], int] = {}
-    for run in sorted(runs, key=lambda run: run.config.seed):
-        of = errors.setdefault(run.task.name, {}).setdefault(difficulty(run.task), {})
-        by_b = of.setdefault(run.config.loops.T, {})
-        found = measured(run, settings)[1]["model_at_b"][:, -1].astype(np.float64)
-        by_b.setdefault(run.config.loops.b, []).append(found)
-        place = run.task.name, difficulty(run.task), run.config.loops.T, run.config.loops.b
-        memory.setdefault(place, kept_bytes(run))
     classes, panels = dict[str, dict[str, Any]](), list[Panel]()
-    for name, tasks in errors.items():
-        values, windows = sorted(tasks), sorted(next(iter(tasks.values())))
-        loops = sorted(tasks[values[0]][windows[0]])
-        # Of each value, [seeds, prompts, T, b].
-        arrays = [
-            np.stack([np.stack([tasks[v][T][b] for b in loops], axis=-1) for T in windows], axis=-2)
-            for v in values
-        ]
+    for name in dict.fromkeys(run.task.name for run in runs):
+        cells: dict[tuple[int, int, int], list[Run]] = {}  # by difficulty, T and b
+        for run in sorted(runs, key=lambda run: run.config.seed):
+            if run.task.name == name:
+                place = difficulty(run.task), run.config.loops.T, run.config.loops.b
+                cells.setdefault(place, []).append(run)
+        values, windows, loops = (sorted(set(part)) for part in zip(*cells, strict=True))
+        errors = {  # of the last query, [seeds, prompts]
+            place: np.stack([measured(run, settings)[1]["model_at_b"] for run in of])[..., -1]
+            for place, of in cells.items()
+        }
+        arrays = []  # of each value, [seeds, prompts, T, b]
+        for value in values:
+            of_value = np.array([[errors[value, T, b] for b in loops] for T in windows])
+            arrays.append(of_value.transpose(2, 3, 0, 1).astype(np.float64))
         classes[name] = {
             "values": values,
             "loops": loops,
             "windows": windows,
-            "least": [_known(_least(array.mean((0, 1)), loops)) for array in arrays],
+            "least": [[*map(finite, _least(each.mean((0, 1)), loops))] for each in arrays],
             # [T, b], of the hardest.
-            "memory": [[memory[name, values[-1], T, b] for b in loops] for T in windows],
+            "memory": [[kept_bytes(cells[values[-1], T, b][0]) for b in loops] for T in windows],
             "growth": estimate(
                 [arrays[-1], arrays[0]], settings, partial(_over, loops=loops), log=True
             ),
@@ -112,10 +108,6 @@ def _over(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
     return np.asarray(hard / easy)
 
 
-def _known(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
 def _panels(
     name: str, found: Mapping[str, Any], arrays: Sequence[Floats], settings: EvaluationConfig
 ) -> list[Panel]:
@@ -162,11 +154,7 @@ def _panels(
 
 
 def _growth(evidence: Evidence, name: str) -> Estimate:
-    found = evidence.result("difficulty", "classes")
-    if name not in found:
-        raise NotMeasured(f"difficulty: no finished runs of {name}")
-    evidence.where(name=name)
-    return Estimate.read(found[name]["growth"])
+    return of_runs(evidence, "difficulty", "classes", name, "growth", name=name)
 
 
 for _name, _what in (

@@ -1,8 +1,5 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
-to ridge regression, which is optimal for new functions (arXiv 2306.15063).
-
-result = measure(runs, EvaluationConfig(prompts=512))       # runs of task.distinct_functions=…
-"""
+to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +17,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import both_families, measured_groups
+from .evidence import measured_groups, of_runs
 from .measuring import SQUARED_ERROR, band_of, estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
@@ -132,7 +129,7 @@ def needs_no_more_functions(evidence: Evidence) -> Estimate:
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")
     names = ("diversity", "looped_over_standard", str(counts[1]))
-    return both_families(evidence, *names, distinct_functions=counts[1])
+    return of_runs(evidence, *names, distinct_functions=counts[1])
 
 
 def _memorises(evidence: Evidence, choose: Callable[..., Any]) -> Estimate:

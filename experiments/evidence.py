@@ -103,11 +103,10 @@ def of_group(
     return Estimate.read(value)
 
 
-def both_families(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
-    """A number that a measure found under these names of the looped and the standard runs with
-    these settings."""
-    for family in ("looped", "standard"):
-        evidence.where(family=family, **settings)
+def of_runs(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
+    """The number that a measure found under these names, of the runs with these settings, on which
+    the verdict rests."""
+    evidence.where(**settings)
     return Estimate.read(evidence.result(*names))
 
 
@@ -119,6 +118,12 @@ def errors(of: Group, name: str = "model_at_b") -> Floats:
             hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
             raise NotMeasured(f"{member.label} has no errors{hint}")
     return np.stack([member.arrays[name] for member in of.members]).astype(np.float64)
+
+
+def bits(of: Group, times: float = 1.0) -> Floats:
+    """Bits per byte of each block of the held-out text after so many times b loops (or all layers
+    of a standard model), [seeds, blocks]."""
+    return errors(of, "held_out")[..., round(times * of.b) - 1]
 
 
 def last(of: Group) -> Floats:

@@ -43,7 +43,9 @@ class Flops:
             for rows in role.parts if role.kind in kinds else ():
                 short, long = sorted((rows, model.get_parameter(name).shape[1]))
                 self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
-        self._work = Work(curriculum, config.training.steps, self._step_flops)
+        self._work = Work(
+            curriculum, config.training.steps, lambda stage: self.of_stage(stage) + self._muon
+        )
 
     def __call__(self, step: int) -> float:
         """FLOPs of the first `step` steps."""
@@ -54,9 +56,6 @@ class Flops:
         tokens = stage.points if self._config.task.is_text else 2 * stage.points - 1
         costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
         return self._config.training.batch_size * costs
-
-    def _step_flops(self, stage: Stage) -> float:
-        return self.of_stage(stage) + self._muon
 
 
 def of_budget(config: Config, flops: float, tokens: int) -> dict[str, float]:

@@ -1,10 +1,6 @@
 """'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797) on pairs of numbers
 and on texts: the error of its loops by their number, who stays on the plateau and who collapses,
-and norms and gradients in training.
-
-result = measure(runs, EvaluationConfig())        # runs with training.log_norms=true log_every=1
-reason = collapse(losses, final=0.9, plain=0.5)   # "" if it did not
-"""
+and norms and gradients in training."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,7 +22,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .evidence import Group, at_loop, errors, groups, over_examples, ratio
+from .evidence import Group, at_loop, bits, groups, over_examples, ratio
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -128,8 +124,7 @@ def measure(
         ]
         cell: dict[str, Any] = {name: [row.get(name) for row in rows] for name in _OF_RUN}
         if finished := [logs[place] for place in places if place in logs]:
-            names = [name for name in _METRICS if all(name in log for log in finished)]
-            means = {name: np.mean([log[name] for log in finished], axis=0) for name in names}
+            means = {name: np.mean([log[name] for log in finished], axis=0) for name in _METRICS}
             at = np.array(points) - 1
             cell["curves"] = {n: smoothed(mean, _DECAY)[at].tolist() for n, mean in means.items()}
         variants.setdefault(kind, {})[str(K)] = cell
@@ -154,10 +149,9 @@ def _place(config: Config) -> tuple[str, int, int]:
 def _logged(run: Run) -> dict[str, Floats]:
     """The loss over the error of predicting zero, and the norms, at each step."""
     records = logged(run)
-    if len(records) < run.step or "mlp_grad_norm" not in records[0]:
+    if len(records) < run.step or not records[0].keys() >= set(_NORMS):
         raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
-    names = [name for name in _METRICS if name in records[0]]  # an earlier version's are fewer
-    log = {name: np.array([record[name] for record in records], np.float64) for name in names}
+    log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
     return {**log, "loss": log["loss"] / run.task.divisor}
 
 
@@ -175,7 +169,7 @@ def _of_run(
         "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
         "collapse": collapse(log["loss"], error, plain),
         "swing": float(np.diff(np.log(log["last_residual"]))[_SETTLED:].std()),
-        **{name: float(log[name][at_end].mean()) for name in _NORMS if name in log},
+        **{name: float(log[name][at_end].mean()) for name in _NORMS},
     }
 
 
@@ -271,11 +265,6 @@ def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
         raise NotMeasured("one number of loops")
     estimate = over_seeds(above / below, log=True)
     return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
-
-
-def bits(of: Group) -> Floats:
-    """Bits per byte of each block of the held-out text after b loops, [seeds, blocks]."""
-    return errors(of, "held_out")[..., of.b - 1]
 
 
 def _texts(evidence: Evidence, variant: str) -> list[Group]:

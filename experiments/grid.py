@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, starmap
@@ -219,21 +219,22 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     errors = errors_by_setting(runs)
     settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
     result |= {"varied": [key for key in grid.varied if key != "seed"], "shared": [*grid.shared]}
+    folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("settings", settings), ("tests", tests)):
         result[name] = [
             {key: finite(each) if isinstance(each, float) else each for key, each in row.items()}
             for row in rows
         ]
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("settings", settings), ("tests", tests)):
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
+    words = {label: starmap(in_words, grid.settings[label].items()) for label in errors}
+    names = {label: ", ".join(each) or label for label, each in words.items()}
     states = Counter(each["state"] for each in result["members"])
     counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
     parts: list[Part] = [
         " ".join(grid.shared),
         ", ".join([*counts, *(f"{number} {state}" for state, number in states.items())]),
-        *_tables(_in_words(grid, errors), settings, tests),
+        *_tables(names, settings, tests),
         *remark_lines(grid.members, result),
         *(
             f"failed: {name}: {each['remarks'][0]}"
@@ -296,12 +297,6 @@ def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any
     for index, value in zip(order, np.maximum.accumulate(left * found[order]), strict=True):
         rows[index]["p, Holm"] = min(1.0, value)
     return rows
-
-
-def _in_words(grid: Grid, labels: Iterable[str]) -> dict[str, str]:
-    """The settings of each label in words."""
-    words = {label: starmap(in_words, grid.settings[label].items()) for label in labels}
-    return {label: ", ".join(each) or label for label, each in words.items()}
 
 
 def _tables(

@@ -1,9 +1,6 @@
 """Halting prediction by prediction: measured, once the state hardly changes over a loop; learned,
 once a readout of the state says that the prediction will hardly change any more; and trained with
-the model (`loops.halt`).
-
-result = measure(runs, EvaluationConfig(prompts=512))      # looped runs, of one or several tasks
-"""
+the model (`loops.halt`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

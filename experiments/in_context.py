@@ -6,6 +6,7 @@ Published numbers are those printed in the paper's notebooks (evaluation/publish
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -242,21 +243,22 @@ def _injection_decides(evidence: Evidence) -> Estimate:
     return within(pairs, _after(_FAR), at_b)
 
 
+_SHAPE = ("n_layer", "n_head", "n_embd")
+
+
+def _shape_but(key: str, config: Config) -> object:
+    """Task, loops and the shape of the model without one of its sizes."""
+    return (
+        config.task,
+        config.loops,
+        [getattr(config.model, each) for each in _SHAPE if each != key],
+    )
+
+
 # By what differs: what looped models have in common, and its value.
 _DIFFER: Mapping[str, tuple[Callable[[Config], object], Callable[[Group], int]]] = {
     "T": (lambda c: (c.task, c.model, c.loops.b), lambda g: min(g.config.loops.T, g.b)),
-    "n_layer": (
-        lambda c: (c.task, c.model.n_embd, c.model.n_head, c.loops),
-        lambda g: g.config.model.n_layer,
-    ),
-    "n_head": (
-        lambda c: (c.task, c.model.n_layer, c.model.n_embd, c.loops),
-        lambda g: g.config.model.n_head,
-    ),
-    "n_embd": (
-        lambda c: (c.task, c.model.n_layer, c.model.n_head, c.loops),
-        lambda g: g.config.model.n_embd,
-    ),
+    **{key: (partial(_shape_but, key), attrgetter(f"config.model.{key}")) for key in _SHAPE},
     "b": (lambda c: (c.task, c.model, c.loops.T), lambda g: g.b),
     "schedule": (lambda c: (c.task, c.model, c.loops, c.training.steps), lambda g: _grows(g)),
 }

@@ -1,8 +1,5 @@
 """What a token costs language models of about equal loss at inference, and the error of keys and
-values that loops share.
-
-result = measure(runs, EvaluationConfig(prompts=128))
-"""
+values that loops share."""
 
 from collections import defaultdict
 from collections.abc import Sequence

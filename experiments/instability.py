@@ -1,11 +1,7 @@
 """Exploding gradients where all loops count in the loss, and what cures them (arXiv 2311.12424,
-Appendix B).
-
-result = measure(runs, EvaluationConfig())     # looped runs with training.log_every=1
-"""
+Appendix B)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -45,15 +41,14 @@ def measure(
         name: sum(value > _EXPLODES for value in of) + early.count(name)
         for name, of in largest.items()
     }
-    x, panels = range(1, 1 + max(run.step for run in runs)), list[Panel]()
+    x, axes = range(1, 1 + max(run.step for run in runs)), ("step", "norm of the gradient")
+    panels = []
     for name, of in norms.items():
         seeds = len(of) + early.count(name)
         label = f"{name}: {exploded[name]} of {seeds} explode"
         curve = Curve.of("norm before clipping", "looped", mean_of_seeds(np.array(of)), name=name)
-        panel = Panel(
-            f"gradients-{name}", label, "step", "norm of the gradient", x, [curve], log="y"
-        )
-        panels.append(replace(panel, picture="gradients"))
+        file = f"gradients-{name}"
+        panels.append(Panel(file, label, *axes, x, [curve], log="y", picture="gradients"))
     about = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
     return {**about, "largest": largest, "exploded": exploded, "panels": panels}
 

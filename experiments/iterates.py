@@ -1,8 +1,5 @@
 """Each loop of trained models beside the iterates of gradient descent, conjugate gradients and
-Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297, 2310.17086).
-
-result = measure([load_run("shipped/linear")], EvaluationConfig(prompts=256))
-"""
+Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297, 2310.17086)."""
 
 from collections.abc import Sequence
 from functools import partial

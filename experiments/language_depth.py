@@ -10,7 +10,7 @@ from looplab.conf.checks.loops import most_loops
 from looplab.evaluation.bootstrap import Floats
 
 from .claims import Estimate, Evidence, NotMeasured, Paper, claim
-from .evidence import Group, errors, group, groups, ratio, within
+from .evidence import Group, bits, errors, group, groups, ratio, within
 from .measuring import first_at_most
 from .statistics import hierarchical_bootstrap
 
@@ -18,12 +18,6 @@ _ALLOWED = 1.01  # times the least bits per byte, to be near it
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
 _KEEPS = 1.01
 _ASKED = Paper("this suite, of looped language models", "language_depth_")
-
-
-def bits(of: Group, times: float = 1.0) -> Floats:
-    """Bits per byte of the held-out blocks after so many times b loops (or all layers of a standard
-    model), [seeds, blocks]."""
-    return _at(round(times * of.b), of)
 
 
 def _looped(evidence: Evidence, sampling: str) -> Group:
@@ -133,11 +127,9 @@ def _window(evidence: Evidence, which: str) -> Group:
 
 def _keeps(evidence: Evidence, which: str) -> Estimate:
     of = _window(evidence, which)
-    return within([[of]], lambda of: errors(of, "held_out")[..., -1], partial(_at, _most(of)))
-
-
-def _at(loop: int, of: Group) -> Floats:
-    return errors(of, "held_out")[..., loop - 1]
+    return within(
+        [[of]], lambda of: errors(of, "held_out")[..., -1], partial(bits, times=_most(of) / of.b)
+    )
 
 
 for _name, _which, _text in (

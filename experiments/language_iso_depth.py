@@ -1,8 +1,5 @@
 """The worth of one recurrence at one effective depth, on texts, at several budgets of FLOPs
-(arXiv 2604.21106).
-
-result = measure(runs, EvaluationConfig())    # model=recurrent, several loops, widths and budgets
-"""
+(arXiv 2604.21106)."""
 
 import math
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Prompts two and four times as long as those of training (arXiv 2409.15647).
-
-result = measure(runs, EvaluationConfig(prompts=512))     # runs of model.block=gpt2, llama
-"""
+"""Prompts two and four times as long as those of training (arXiv 2409.15647)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +10,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
-from .evidence import both_families, of_group
+from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
 from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, squared_errors
 
@@ -80,4 +77,4 @@ claim(
     quantity="error of the last query of prompts four times as long, looped over standard",
     below=1.0,
     published="looped models generalise to longer inputs (other tasks)",
-)(lambda e: both_families(e, "length", "looped_over_standard", "llama", block="llama"))
+)(lambda e: of_runs(e, "length", "looped_over_standard", "llama", block="llama"))

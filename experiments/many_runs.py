@@ -57,7 +57,7 @@ def train_all(
         return {}
     configs = [each[0].config for each in wanted]
     at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
-    left = Estimates(configs, shipped=shipped).left()
+    left = time_left(configs, shipped)
     order = sorted(range(len(wanted)), key=lambda index: -left[index])  # the longest first
     trainings = [TrainAndEvaluate(wanted[index], shipped, again) for index in order]
     outcomes = run_jobs(trainings, at_once, logs, devices)
@@ -165,41 +165,24 @@ def _shipped() -> dict[str, str]:
     return {run_folder(config).path.name: f"shipped/{name}" for name, config in configs.items()}
 
 
-class Estimates:
-    """The processor seconds of trainings: the work of each times the cost of a unit of work, which
-    is that of a finished run of the same shape, or else of one measured step.
-
-    `shipped`: as in `progress`.
-    """
-
-    def __init__(
-        self,
-        configs: Sequence[Config],
-        shipped: bool = True,
-    ) -> None:
-        self._works = [
-            Work(build_curriculum(config, build_task(config)), config.training.steps)
-            for config in configs
-        ]
-        self._done: list[float] = []
-        costs: dict[object, float] = {}
-        for config, work in zip(configs, self._works, strict=True):
-            now = progress(config, shipped)
-            self._done.append(1.0 if now.state == "finished" else work(now.step))
-            seconds = status_of(Path(now.path)).get("cpu_seconds")
-            if now.state == "finished" and seconds and work.total:
-                costs.setdefault(_shape(config), seconds / work.total)
-        for config, done, work in zip(configs, self._done, self._works, strict=True):
-            if work.total and done < 1 and _shape(config) not in costs:
-                costs[_shape(config)] = _measured(config)
-        self._seconds = [
-            work.total * costs.get(_shape(config), 0.0)
-            for config, work in zip(configs, self._works, strict=True)
-        ]
-
-    def left(self) -> list[float]:
-        """Seconds that each training still takes, by what was last known of it."""
-        return [(1 - done) * all_ for done, all_ in zip(self._done, self._seconds, strict=True)]
+def time_left(configs: Sequence[Config], shipped: bool = True) -> list[float]:
+    """The processor seconds that each training still takes: its work times the cost of a unit of
+    work, which is that of a finished run of the same shape, or else of one measured step.
+    `shipped`: as in `progress`."""
+    left, costs = list[float](), dict[object, float]()
+    for config in configs:
+        work = Work(build_curriculum(config, build_task(config)), config.training.steps)
+        now = progress(config, shipped)
+        left.append(0.0 if now.state == "finished" else work.total * (1 - work(now.step)))
+        seconds = status_of(Path(now.path)).get("cpu_seconds")
+        if now.state == "finished" and seconds and work.total:
+            costs.setdefault(_shape(config), seconds / work.total)
+    for config, units in zip(configs, left, strict=True):
+        if units and _shape(config) not in costs:
+            costs[_shape(config)] = _measured(config)
+    return [
+        units and units * costs[_shape(each)] for each, units in zip(configs, left, strict=True)
+    ]
 
 
 def _shape(config: Config) -> object:

@@ -150,18 +150,15 @@ def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
     """The runs by their settings, in the order of the first of each, by rising seeds in a group."""
     parts: dict[str, list[Run]] = {}
     for run in runs:
-        parts.setdefault(repr(sorted(_named(run).items())), []).append(run)
+        flat = flatten(config_to_mapping(run.config)).items()
+        own = sorted((key, value) for key, value in flat if not key.startswith(_NOT_NAMED))
+        parts.setdefault(repr(own), []).append(run)
     groups, firsts = [], [members[0].config for members in parts.values()]
     for members, label in zip(parts.values(), labels_of(firsts, _NOT_NAMED), strict=True):
         task, config, b = members[0].task, members[0].config, trained_loops(members[0].config)
         members.sort(key=lambda run: run.config.seed)
         groups.append(SeedGroup(label, config.model.family, members, config, task, b))
     return groups
-
-
-def _named(run: Run) -> dict[str, object]:
-    flat = flatten(config_to_mapping(run.config))
-    return {key: value for key, value in flat.items() if not key.startswith(_NOT_NAMED)}
 
 
 def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:
@@ -223,17 +220,22 @@ def estimate(
     )
 
 
+def ratio(above: Floats, below: Floats, settings: EvaluationConfig, **options: Any) -> Estimate:
+    """The mean of values [seeds, prompts] over that of others; arguments as `estimate`."""
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return means[0] / means[1]
+
+    return estimate([above, below], settings, statistic, log=True, **options)
+
+
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:
     """Looped models' errors over those of the standard ones, where there are both, by what tells
     groups apart beside their family; `errors` are [seeds, prompts], by both."""
-
-    def ratio(means: Sequence[Floats]) -> Floats:
-        return means[0] / means[1]
-
     return {
-        str(key): estimate([errors["looped", key], values], settings, ratio, log=True)
+        str(key): ratio(errors["looped", key], values, settings)
         for (family, key), values in errors.items()
         if family == "standard" and ("looped", key) in errors
     }

@@ -1,8 +1,5 @@
 """Models of several function classes, on prompts of each class beside models of that class alone,
-and on sums of functions of all classes, of which training had none (arXiv 2311.00871).
-
-result = measure(runs, EvaluationConfig(prompts=512))   # runs of task=mixture, and of its classes
-"""
+and on sums of functions of all classes, of which training had none (arXiv 2311.00871)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +17,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import both_families, measured_groups
+from .evidence import measured_groups, of_runs
 from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, unrolled
 
 _SUMS = "sums of functions of all classes"
@@ -65,8 +62,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             }
             found.append(_result(family, own, alone, settings))
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
-    ratio = looped_over_standard(means, settings)
-    both = {"looped_over_standard": ratio["mixture"]} if ratio else {}
+    families = looped_over_standard(means, settings)
+    both = {"looped_over_standard": families["mixture"]} if families else {}
     axes, panels = ("in-context examples k", SQUARED_ERROR), []
     for name, drawn in curves.items():
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
@@ -127,7 +124,7 @@ claim(
     source="arXiv 2311.12424 for one class",
     quantity="error of looped over standard at the last query, means over classes",
     below=1.25,
-)(lambda evidence: both_families(evidence, "mixture", "looped_over_standard", name="mixture"))
+)(lambda evidence: of_runs(evidence, "mixture", "looped_over_standard", name="mixture"))
 
 claim(
     "mixture_fails_between_classes",

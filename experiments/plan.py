@@ -19,7 +19,7 @@ from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
 from .flops import Flops, shapes_of
-from .many_runs import Estimates, progress
+from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
@@ -81,13 +81,10 @@ def _products_per_second() -> float:
 
 def plan(settings: ExperimentSettings) -> str:
     """The plan of every experiment's runs, as `_plan` has it."""
-    asked = [(each, settings.members(each)) for each in settings.experiments]
-    titles = [f"{each.name}: {each.title} ({each.source})" for each, _ in asked]
-    parts = _plan(
-        list(zip(titles, (members for _, members in asked), strict=True)),
-        settings.jobs,
-    )
-    also = [each.name for each, _ in asked if each.measure != "evaluation"]
+    experiments = settings.experiments
+    titles = [f"{each.name}: {each.title} ({each.source})" for each in experiments]
+    parts = _plan([*zip(titles, map(settings.members, experiments), strict=True)], settings.jobs)
+    also = [each.name for each in experiments if each.measure != "evaluation"]
     if also and settings.scale != "paper":
         parts += [f"not counted: evaluations, and the measurements of {', '.join(also)}"]
     return document(parts, settings.tables.format)
@@ -111,7 +108,7 @@ def _plan(
     unique: dict[Path, Config] = {}
     for member in everyone:
         unique.setdefault(run_folder(member.config).path, member.config)
-    left = dict(zip(unique, Estimates([*unique.values()], shipped).left(), strict=True))
+    left = dict(zip(unique, time_left([*unique.values()], shipped), strict=True))
     parts, seen = list[Part](), set[Path]()
     for title, members in asked:
         rows = []

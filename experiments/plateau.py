@@ -1,8 +1,5 @@
 """Training step by step, from the runs' snapshots: the error, the attention to the previous token,
-and how parallel the states of different queries are (arXiv 2506.13688).
-
-result = measure(runs, EvaluationConfig(prompts=256))    # runs with training.snapshots=[0,50,…]
-"""
+and how parallel the states of different queries are (arXiv 2506.13688)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from looplab.conf.mistakes import RunError
-from looplab.conf.schema import EvaluationConfig
+from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel
@@ -23,7 +20,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
-from .evidence import check_same_prompts, group, measured_groups, over_examples
+from .evidence import check_same_prompts, group, measured_groups, of_runs, over_examples
 from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
 from .statistics import hierarchical_bootstrap
 
@@ -31,7 +28,7 @@ LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of p
 QUANTITIES = ("error", "attention", "cosine", "zero")
 _ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
-_SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
+SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
 
 
 def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
@@ -51,8 +48,18 @@ def bayes_error(dims: int, points: int) -> float:
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    """Measure the snapshots of the steps that all runs have, on `settings.prompts` prompts: runs of
-    one task that differ in the optimiser and the seed; result as `compare`. RunError for runs
+    """Measure the snapshots of runs that differ in the optimiser and the seed; result as `compare`,
+    arguments and errors as `followed`."""
+    steps, found = followed(runs, settings)
+    values = {config.training.optimizer.removesuffix("w"): each for config, each in found}
+    return compare(values, steps, uniform_share(runs[0].config.task.points), settings)
+
+
+def followed(
+    runs: Sequence[Run], settings: EvaluationConfig
+) -> tuple[list[int], list[tuple[Config, Floats]]]:
+    """The steps of the snapshots that all runs of one task have, and what these show on
+    `settings.prompts` prompts, of each configuration [seeds, prompts, steps, 4]. RunError for runs
     without three common steps."""
     kept = {run.path: snapshots_of(run.path) for run in runs}
     steps = sorted(set.intersection(*map(set, kept.values())))
@@ -64,13 +71,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         )
     points = runs[0].config.task.points
     prompts = evaluation_prompts(runs[0].task, settings.prompts, points, settings.seed)
-    values = {
-        group.config.training.optimizer.removesuffix("w"): np.stack(
-            [trajectory(run, steps, prompts, settings) for run in group.runs]
-        )
+    return steps, [
+        (group.config, np.stack([trajectory(run, steps, prompts, settings) for run in group.runs]))
         for group in grouped(runs)
-    }
-    return compare(values, steps, uniform_share(points), settings)
+    ]
 
 
 def trajectory(
@@ -178,17 +182,11 @@ def _panels(
     return panels
 
 
-def _muon_leaves_first(evidence: Evidence) -> Estimate:
-    for optimizer in ("muon", "adam"):
-        _with(evidence, optimizer)
-    return Estimate.read(evidence.result("plateau", "muon_over_adam"))
-
-
 def _muon_suffers_more(evidence: Evidence) -> Estimate:
     """The geometric mean over the shifts."""
     trained = [group(evidence, optimizer=_name(evidence, name)) for name in ("muon", "adam")]
     check_same_prompts(*trained)
-    names = ("model_at_b", *(f"{shift}/model_at_b" for shift in _SHIFTS))
+    names = ("model_at_b", *(f"{shift}/model_at_b" for shift in SHIFTS))
     parts = [np.stack([over_examples(each, name) for name in names], -1) for each in trained]
 
     def statistic(means: Sequence[Floats]) -> Floats:
@@ -240,7 +238,7 @@ claim(
     quantity="step at which half of the error's fall is done, Muon over Adam",
     published="fewer steps than Adam",
     below=1.0,
-)(_muon_leaves_first)
+)(lambda evidence: of_runs(evidence, "plateau", "muon_over_adam"))
 
 claim(
     "muon_suffers_more_from_shifts",

@@ -1,8 +1,5 @@
 """The preconditioner that looped linear attention learned beside theory, and its errors by loop
-beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292).
-
-result = measure([load_run(path)], EvaluationConfig(prompts=512))
-"""
+beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +7,7 @@ from typing import Any
 import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines.iterates import (
-    best_rate,
-    gradient_descent,
-    newton,
-    normal_equations,
-    predictions,
-)
+from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Panel
@@ -28,15 +19,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
-from .measuring import (
-    BESIDE_SOLVERS,
-    SeedGroup,
-    by_loop,
-    estimate,
-    grouped,
-    over_runs,
-    squared_errors,
-)
+from .measuring import BESIDE_SOLVERS, SeedGroup, by_loop, grouped, over_runs, ratio, squared_errors
 
 _LABELS = {
     "gradient_descent": "gradient descent",
@@ -77,12 +60,9 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     }
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
-    def over(solver: str) -> Estimate:
-        both = [models[..., b - 1], solvers[solver][1][..., b - 1]]
-        trained = (True, False)
-        return estimate(
-            both, settings, lambda means: means[0] / means[1], log=True, trained=trained
-        )
+    def over(method: str) -> Estimate:
+        theirs = solvers[method][1][..., b - 1]
+        return ratio(models[..., b - 1], theirs, settings, trained=(True, False))
 
     root = (vectors * np.sqrt(values)) @ vectors.T
 
@@ -116,14 +96,16 @@ def _solvers(
             (each.xs.double().numpy() @ transform, each.ys.double().numpy())
             for each in (prompts, other_prompts)
         )
-        rate = best_rate(normal_equations(other_xs, other_ys), other_xs, other_ys, b)
-        return predictions(xs, gradient_descent(normal_equations(xs, ys), rate), steps)[..., -1]
+        rate = solver.best_rate(solver.normal_equations(other_xs, other_ys), other_xs, other_ys, b)
+        weights = solver.gradient_descent(solver.normal_equations(xs, ys), rate)
+        return solver.predictions(xs, weights, steps)[..., -1]
 
     xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    newton = solver.newton(solver.normal_equations(xs, ys))
     return {
         "gradient_descent": descent(np.eye(len(whitening))),
         "preconditioned": descent(whitening),
-        "newton": predictions(xs, newton(normal_equations(xs, ys)), steps)[..., -1],
+        "newton": solver.predictions(xs, newton, steps)[..., -1],
     }
 
 

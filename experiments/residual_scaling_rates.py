@@ -1,8 +1,5 @@
 """The place of the best learning rate by residual scaling and loops, on pairs of numbers and on
-texts (arXiv 2606.18524, Figure 5).
-
-result = rates(runs, EvaluationConfig(), "sweep")   # of several rates, scalings, numbers of loops
-"""
+texts (arXiv 2606.18524, Figure 5)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +16,8 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper, finite
-from .evidence import Errors, groups, over_examples
-from .fully_looped import ERROR, bits, collapse, final_error, initial_error
+from .evidence import Errors, bits, groups, over_examples
+from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 from .statistics import absolute, half_width, over_seeds

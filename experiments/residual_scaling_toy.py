@@ -1,8 +1,5 @@
 """The ReLU layer of the theorems of 'On the Residual Scaling of Looped Transformers' (arXiv
-2606.18524), looped and not.
-
-result = toy(Near(loops=(1, 4, 16), seeds=3), width=256)
-"""
+2606.18524), looped and not."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

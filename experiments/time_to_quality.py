@@ -1,8 +1,5 @@
 """The race to a stated error (docs/records.md): what trainings by several recipes take to it in
-processor seconds and FLOPs, from the errors of their snapshots, and where they end.
-
-result = measure(runs, EvaluationConfig(), {"linear": {"error": 0.03, "k": [10]}})
-"""
+processor seconds and FLOPs, from the errors of their snapshots, and where they end."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -34,10 +34,7 @@ def test_a_result_is_kept_and_its_pictures_are_drawn_of_the_file_alone(
     path.write_text(json.dumps(kept | {"pictures": pictures}), encoding="utf-8")
     assert main(words) == 0  # kept anew: the pictures stay
     shutil.rmtree(tiny_run.path)
-    assert sorted(file.name for file in draw_all(folder)) == [
-        "both.png",
-        "by_examples.png",
-    ]
+    assert sorted(file.name for file in draw_all(folder)) == ["both.png", "by_examples.png"]
     assert (folder / "both.png").read_bytes().startswith(b"\x89PNG")
 
 

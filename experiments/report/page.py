@@ -49,8 +49,7 @@ Part = dict[str, Any]
 def write_report(settings: ReportSettings) -> str:
     """Write <output>/index.html of everything in a folder, or <output>/NAME.html of what is asked
     for; returns the text to print. A file that cannot be used is named on the page and in the text.
-    Raises ConfigError for invalid settings, and where there is nothing to show."""
-    settings.check()
+    Raises ConfigError where there is nothing to show."""
     folder, problems = Path(settings.folder), list[str]()
     if paths := settings.paths():
         results = results_in([file for path in paths for file in path.glob("*.json")], problems)

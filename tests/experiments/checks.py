@@ -9,13 +9,7 @@ from typing import Any, Literal, cast
 
 from torch import Tensor
 
-from looplab.conf.schema import (
-    Config,
-    FigureSettings,
-    LoopsConfig,
-    ModelConfig,
-    TaskConfig,
-)
+from looplab.conf.schema import Config, FigureSettings, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.drawing import draw, styled
 from looplab.evaluation.panel import Panel
 from looplab.experiments.claims import Measured

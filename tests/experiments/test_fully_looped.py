@@ -8,11 +8,7 @@ import pytest
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
-from looplab.experiments.fully_looped import (
-    collapse,
-    measure,
-    plateau_exit,
-)
+from looplab.experiments.fully_looped import collapse, measure, plateau_exit
 from looplab.training.inside_loops import GRADIENT_NORMS
 from tests.experiments.texts import give, run
 
@@ -85,13 +81,6 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert few["swing"] == pytest.approx([math.log(99) * math.sqrt(348) / 349] * 2)
     panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
     assert [panel.x for panel in panels] == [[1, 2, 4]] * 6
-    # Logs of an earlier version, without the norms of attention and head.
-    for records in logs.values():
-        for record in records:
-            del record["attention_grad_norm"], record["head_grad_norm"]
-    give(monkeypatch, fully_looped, bits, logs)
-    panels = measure(runs, runs[0].config.evaluation)["panels"]
-    assert len([panel for panel in panels if panel.name.startswith("norms")]) == 4
     give(monkeypatch, fully_looped, bits)
     with pytest.raises(RunError, match=r"log_norms=true"):
         measure(runs, runs[0].config.evaluation)

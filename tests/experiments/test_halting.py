@@ -22,11 +22,11 @@ _B = 8
 
 class Done:
     """In a model's place: off by 1 until a query is done, after 2 loops where its first input is
-    positive and after 6 elsewhere, then off by `end`. The state has a number for it if `tells`,
+    positive and after 6 elsewhere, then off by .1. The state has a number for it if `tells`,
     and moves by as much in every loop unless `rests`, which stops it then."""
 
-    def __init__(self, tells: bool, rests: bool, end: float = 0.1) -> None:
-        self.tells, self.rests, self.end = tells, rests, end
+    def __init__(self, tells: bool, rests: bool) -> None:
+        self.tells, self.rests = tells, rests
 
     def unroll(self, prompts: Prompts, loops: int) -> Iterator[tuple[Any, Tensor]]:
         needs = torch.where(prompts.xs[..., 0] > 0, 2, 6)
@@ -41,7 +41,7 @@ class Done:
             angle = 0.5 * moves
             x_states = torch.stack((10 * angle.cos(), 10 * angle.sin(), told), -1)
             stream = x_states.repeat_interleave(2, dim=1)
-            yield SimpleNamespace(stream=stream), prompts.ys + torch.where(done, self.end, 1.0)
+            yield SimpleNamespace(stream=stream), prompts.ys + torch.where(done, 0.1, 1.0)
 
 
 class Halts(Done):
@@ -56,15 +56,14 @@ class Halts(Done):
             yield state, prediction
 
 
-def measured(tells: bool, rests: bool, *ends: float) -> dict[str, Any]:
-    models = [Done(tells, rests, end) for end in ends or (0.1,)]
-    return measure([run_of(model, seed) for seed, model in enumerate(models)], _SETTINGS)
+def measured(tells: bool, rests: bool) -> dict[str, Any]:
+    return measure([run_of(Done(tells, rests))], _SETTINGS)
 
 
-def run_of(model: Done, seed: int = 0, **loops: Any) -> Run:
+def run_of(model: Done, **loops: Any) -> Run:
     config = Config(
         task=TaskConfig("linear", 3, 6), model=ModelConfig(n_embd=3, n_head=1),
-        loops=LoopsConfig(b=_B, T=2, **loops), seed=seed,
+        loops=LoopsConfig(b=_B, T=2, **loops),
     )  # fmt: skip
     return Run(Path("runs/none"), config, build_task(config), cast(Any, model), 1)
 

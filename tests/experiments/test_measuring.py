@@ -7,10 +7,7 @@ import pytest
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.experiments.claims import Estimate, NotMeasured
-from looplab.experiments.measuring import (
-    band,
-    estimate,
-)
+from looplab.experiments.measuring import band, estimate
 
 _SETTINGS = EvaluationConfig(resamples=200)
 

@@ -2,7 +2,6 @@
 AdamW written out; and what the figures of it hold."""
 
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.panel import Panel
 from looplab.experiments import near_init
 from looplab.experiments.near_init import (
     INITS,
@@ -126,24 +124,11 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
     assert float(slopes(loops.tolist(), noisy, 2)) == pytest.approx(fit)
 
 
-@pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few steps and few loops."""
-    for name, value in (
-        ("STEPS", 2), ("COSINE_LOOPS", 3), ("COSINE_LAYERS", 2),
-    ):  # fmt: skip
-        monkeypatch.setattr(near_init, name, value)
-
-
-def drawn(result: dict[str, Any]) -> dict[str, Panel]:
+def test_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_init, "STEPS", 2)
+    result, weak = changes(Near(loops=(1, 4, 6), seeds=2)), INITS["weak"]
     check_panels(result["panels"])
-    return {panel.name: panel for panel in result["panels"]}
-
-
-@pytest.mark.usefixtures("_small")
-def test_changes() -> None:
-    result = changes(Near(loops=(1, 4, 6), seeds=2))
-    panels, weak = drawn(result), INITS["weak"]
+    panels = {panel.name: panel for panel in result["panels"]}
     for reading, (place, scaling) in product(("raw", "normed"), enumerate(LABELS)):
         found = {
             part: np.array(result[part][reading][scaling]["by_seed"])

@@ -11,11 +11,7 @@ import torch
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.plateau import (
-    bayes_error,
-    compare,
-    trajectory,
-)
+from looplab.experiments.plateau import bayes_error, compare, trajectory
 from looplab.probing.attention import recorded_shares
 from looplab.training import train
 from looplab.training.validation import evaluation_prompts

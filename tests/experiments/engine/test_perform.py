@@ -92,24 +92,3 @@ def test_an_experiment_that_breaks_does_not_stop_the_others(
     said = capsys.readouterr()
     assert said.err.endswith("run.py: other: no such axis\n")
     assert "runs/experiments/tiny-small: result.json, figures/" in said.out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["action=plan"], "must name an experiment"),
-        (["experiment=fig02", "seeds=0"], "seeds must be at least 1"),
-        (["experiment=stability_fig2", "seeds=3"], "seeds has no meaning for stability_fig2"),
-        (["experiment=fig02", "action=figures"], "did you mean 'figure'"),
-        (["experiment=fig20"], "did you mean 'fig12'"),
-    ],
-)
-def test_a_mistake_in_the_command_is_one_line(
-    tiny: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert not said.out
-    assert not Path("runs").exists()

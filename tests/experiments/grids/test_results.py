@@ -11,12 +11,7 @@ from scipy.stats import ttest_rel
 from looplab.conf.compose import commands
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments.claims import Measured
-from looplab.experiments.grid import (
-    Grid,
-    errors_by_setting,
-    paired_tests,
-    setting_rows,
-)
+from looplab.experiments.grid import Grid, errors_by_setting, paired_tests, setting_rows
 from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]

@@ -99,19 +99,8 @@ def test_a_grid_has_its_tests_and_a_row_for_the_seeds_of_a_setting(
     """So have its runs; another run is not on its page."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(page, "svg", lambda panel, name: "<svg></svg>")
-    assert (
-        run.main(
-            [
-                "-m",
-                *TINY,
-                "model.injection=add,multiply",
-                "seed=0,1",
-                "jobs=1",
-                "evaluation.baselines=[]",
-            ]
-        )
-        == 0
-    )
+    grid_of = ["model.injection=add,multiply", "seed=0,1", "evaluation.baselines=[]"]
+    assert run.main(["-m", *TINY, *grid_of, "jobs=1"]) == 0
     (grid,) = Path("runs").glob("grid-*")
     alone, *_ = Path("runs").glob("sparse*-seed0-*")
     (test,) = csv.DictReader((grid / "tests.csv").read_text(encoding="utf-8").splitlines())

@@ -8,14 +8,7 @@ import pytest
 from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
-from looplab.experiments.scaling_law.law import (
-    NAMES,
-    Fitted,
-    Law,
-    fit_law,
-    fitted,
-    unidentifiable,
-)
+from looplab.experiments.scaling_law.law import NAMES, Fitted, Law, fit_law, fitted, unidentifiable
 from tests.experiments.scaling_law.design import (
     crossed,
     design,

@@ -5,11 +5,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from looplab.experiments.scaling_law.__main__ import MINIMA, read_csv
-from tests.experiments.scaling_law.design import (
-    counts,
-    minima,
-    published_law,
-)
+from tests.experiments.scaling_law.design import counts, minima, published_law
 
 
 def test_the_minima_are_the_printed_ones() -> None:
