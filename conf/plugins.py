@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
@@ -176,6 +176,9 @@ def _load(path: Path) -> None:
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
+    if _is_another(path):
+        remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
+        print(remark, file=sys.stderr, flush=True)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -204,6 +207,15 @@ def _files() -> list[str]:
     """The files of the plugins that are imported."""
     plugins = [each for name, each in sys.modules.items() if name.startswith(PREFIX)]
     return [str(each.__file__) for each in plugins]
+
+
+def _is_another(path: Path) -> bool:
+    """Says whether an import of a file's name would get another module."""
+    try:
+        spec = find_spec(path.stem)
+    except (ImportError, ValueError):  # a part of no package, the module of a shell
+        return path.stem in sys.modules
+    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
 
 
 def _place(error: BaseException, any_code: bool = False) -> str:
