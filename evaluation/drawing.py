@@ -158,7 +158,7 @@ def svg(panel: Panel, prefix: str) -> str:
         figure = Figure(figsize=(5.2, 3.4))
         axes = figure.subplots()
         draw_panel(panel, axes)
-        if named := [each for each in axes.lines if each.get_gid() == "named" and each.get_label()]:
+        if named := [each for each in axes.lines if each.get_gid() == "named"]:
             figure.legend(handles=named, loc="outside lower center", ncols=len(named))
         _finish(figure)
         if not panel.matrix:
@@ -248,7 +248,8 @@ def draw_panel(panel: Panel, axes: Axes, styles: Sequence[Mapping[str, Any]] | N
 def _lines(draw: Any, name: str, places: Sequence[float], style: Mapping[str, Any]) -> None:
     """Draw lines across the axes with one name for all in the legend, where it covers no curve."""
     for index, place in enumerate(places):
-        draw(place, label="" if index else name, gid="named", **style)
+        is_named = name and not index
+        draw(place, label=name if is_named else "_", gid="named" if is_named else None, **style)
 
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:

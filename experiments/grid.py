@@ -341,8 +341,13 @@ def _cells(row: Mapping[str, Any], name: str) -> list[str]:
 def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     """The panels of the finished runs. The varied setting with most values, if they are numbers, is
     an x axis, another one has a curve for each of its values, and each combination of the others a
-    panel of its own; by examples, the first one has the curves."""
-    finished = [(grid.settings[run.label], run) for run in runs if run.arrays]
+    panel of its own; by examples, the first one has the curves. Errors are those after b loops, as
+    in the tables."""
+    finished = [
+        (grid.settings[run.label], replace(run, arrays={**run.arrays, "model": at_b}))
+        for run in runs
+        if (at_b := run.arrays.get("model_at_b")) is not None
+    ]
     keys = [key for key in grid.varied if key != "seed"]
     values = {key: list(dict.fromkeys(setting[key] for setting, _ in finished)) for key in keys}
     keys.sort(key=lambda key: -len(values[key]))

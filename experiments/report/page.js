@@ -1,5 +1,10 @@
 // The page: names show and hide the groups of their curves, the cursor reads rows of the CSV; commands are copied; links open what they lead to; cells know their columns, for narrow screens.
-function number(text, error) { return text === "" ? "–" : error && Math.abs(text) < 1e-12 ? "exact" : String(+(+text).toPrecision(3)); }
+function number(text, error) {
+  const value = +text, size = Math.abs(value);
+  if (text === "") return "–";
+  if (error && size < 1e-12) return "exact";
+  return 0 < size && size < 1e-4 ? value.toExponential(2) : String(+value.toPrecision(3));
+}
 
 for (const figure of document.querySelectorAll("figure.chart")) {
   const picture = figure.querySelector(".plot"), tip = figure.querySelector(".tip"), labels = [];

@@ -14,7 +14,7 @@ from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.drawing import save_panels
+from looplab.evaluation.drawing import save_panels, svg
 from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.style import styles_of
@@ -148,7 +148,8 @@ def test_a_solver_far_above_zero_is_in_the_table_and_in_the_picture_where_it_is_
 def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:
     axes = Figure().subplots()
     drawn = replace(panel(log="y"), x_label="loop", levels={"predicting zero": 1.0})
-    replace(drawn, curves=[curve("looped", b=2), curve("tied", b=1)]).draw(axes)
+    drawn = replace(drawn, curves=[curve("looped", b=2), curve("tied", b=1)])
+    drawn.draw(axes)
     assert axes.get_legend_handles_labels()[1] == [
         "looped",
         "tied",
@@ -157,3 +158,4 @@ def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:
     ]
     assert not axes.texts
     assert axes.get_xlim() == pytest.approx((1, 2), abs=0.05)
+    assert "_child" not in svg(drawn, "figure")  # what matplotlib calls a line without a name
