@@ -16,7 +16,7 @@ from tests.conftest import HOME, python
 
 DOCS = HOME / "docs"
 # Their numbers want trainings or an hour of measuring anew (docs/log.md).
-NOT_KEPT = {"fig10_sparse_small", "medium_linear_window", "medium_probes", "paper_sparse_linear"}
+NOT_KEPT = {"medium_probes"}
 
 
 def test_a_result_is_kept_and_its_pictures_are_drawn_of_the_file_alone(
