@@ -15,8 +15,6 @@ from looplab.training import Run
 from tests.conftest import HOME, python
 
 DOCS = HOME / "docs"
-# Their numbers want trainings or an hour of measuring anew (docs/log.md).
-NOT_KEPT = {"medium_probes"}
 
 
 def test_a_result_is_kept_and_its_pictures_are_drawn_of_the_file_alone(
@@ -55,7 +53,7 @@ def test_the_committed_pictures_are_those_of_the_kept_files_in_one_style() -> No
     panels: dict[str, list[str]] = {}
     for path in kept_files(DOCS):
         panels |= json.loads(path.read_text(encoding="utf-8"))["pictures"]
-    assert {path.stem for path in DOCS.glob("*.png")} - NOT_KEPT == set(panels)
+    assert {path.stem for path in DOCS.glob("*.png")} == set(panels)
     widths: dict[int, set[int]] = {}
     for name, parts in panels.items():
         (width,) = struct.unpack(">I", (DOCS / f"{name}.png").read_bytes()[16:20])
