@@ -51,7 +51,7 @@ def compare(
     runs : sequence of Run, str or path
         Of the same task.
     folder : str or path
-        Where compare-<hash>/ with comparison.json and figures/ is made.
+        Where compare-HASH/ with comparison.json and figures/ is made.
     settings, device, figures, **changes
         As of `evaluate`, the same for all.
 

@@ -5,8 +5,10 @@ document(["error, 64 prompts", Table(["k", "0", "5"], [["looped", "1.02", "0.13"
 
 import csv
 import io
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -60,6 +62,8 @@ def document(parts: Iterable[Part], form: TableFormat = "text", width: int | Non
 
 def line_width() -> int:
     """The characters of a line of the terminal, or COLUMNS where it is set, at least 80; else 0."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return 0
     columns = shutil.get_terminal_size((0, 0)).columns
     return max(columns, _NARROWEST) if columns else 0
 

@@ -75,6 +75,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["LOOPLAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are whole, whatever terminal the tests run in."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def tiny_config(folder: Path) -> Config:
     """Sparse regression in three dimensions, 40 steps of a very small looped model."""
     return Config(
