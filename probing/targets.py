@@ -45,7 +45,17 @@ class Target(ABC):
 
 
 def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
-    """Class decorator: register a target under a name that `targets=` of probing takes.
+    """Register the class below, a Target.
+
+    Parameters
+    ----------
+    name : str
+        That `targets=` of probing takes.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is taken, or a class that is no Target; it says in which file and line.
 
     Examples
     --------

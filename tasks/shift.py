@@ -219,7 +219,19 @@ _OWN = frozenset(SHIFTS)
 
 
 def register_shift(name: str, shift: Shift) -> None:
-    """Register a shift under a name that `evaluation.shifts` takes.
+    """Register shifted inputs.
+
+    Parameters
+    ----------
+    name : str
+        That `evaluation.shifts` takes.
+    shift : Shift
+        Draws prompts that training never saw.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is taken; it says by which file and line.
 
     Examples
     --------

@@ -242,7 +242,18 @@ class Task(ABC):
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
-    """Class decorator: register a task under a name, with its fields as settings.
+    """Register the class below, a Task, with its fields as settings.
+
+    Parameters
+    ----------
+    name : str
+        That `task=` takes; a field `f` is the setting `task.f`.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is taken, a class that is no Task, or a field without a default; it says in
+        which file and line.
 
     Examples
     --------

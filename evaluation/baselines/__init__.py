@@ -74,8 +74,19 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
 
 
 def register_baseline(name: str, label: str = "") -> Callable[[Solver], Solver]:
-    """Function decorator: register a solver under a name for `evaluation.baselines`; its label in
-    tables and pictures is the name unless `label` is given.
+    """Register the function below as a solver that `evaluation.baselines` takes.
+
+    Parameters
+    ----------
+    name : str
+        For the settings.
+    label : str, optional
+        In tables and pictures; the name, where not given.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is taken; it says by which file and line.
 
     Examples
     --------

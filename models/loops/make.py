@@ -18,8 +18,17 @@ _AnyLoop = TypeVar("_AnyLoop", bound=type[Loop])
 
 
 def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
-    """Class decorator: register a loop, constructed from the shape of its blocks alone, under a
-    name that `model.injection` takes.
+    """Register the class below, a Loop that is constructed from the shape of its blocks alone.
+
+    Parameters
+    ----------
+    name : str
+        That `model.injection` takes.
+
+    Raises
+    ------
+    ConfigError
+        For a name that is taken, or a class that is no Loop; it says in which file and line.
 
     Examples
     --------

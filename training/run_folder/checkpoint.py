@@ -156,8 +156,17 @@ def keep_snapshot(run: Path, step: int, tensors: Mapping[str, Tensor]) -> None:
 
 
 def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
-    """The folders of the snapshots of a run (a path) by step, in their order; empty for a run
-    without any. `load_run` takes each.
+    """Find the snapshots of a run.
+
+    Parameters
+    ----------
+    run : str or path
+        Its folder.
+
+    Returns
+    -------
+    dict
+        Their folders by step, in their order; `load_run` takes each. Empty for a run without any.
 
     Examples
     --------
