@@ -103,6 +103,7 @@ def _card(experiment: Experiment) -> str:
     lines += [f"**[{experiment.name}]({place})** {experiment.title}. *{experiment.source}*"]
     lines += [f"`python run.py experiment={experiment.name}`"]
     lines += [count_text(verdicts)] if verdicts else []
+    lines += [] if pictures else ["No picture is kept of it yet."]
     return "-   " + "\n\n    ".join(filter(None, lines)) + "\n"
 
 
