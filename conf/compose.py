@@ -15,6 +15,7 @@ from typing import Any, get_args
 from .actions import DATA, SUBJECTS, Command, subject
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
 from .checks.config import MOST_SUPPORTS
+from .checks.folders import check_folder
 from .command import as_word
 from .files import choices, own_settings, read_values
 from .mistakes import ConfigError, check_choice, nearest, nearest_key
@@ -46,6 +47,19 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command(_given(texts), texts) for texts in grid]
+
+
+def grid_commands(words: Sequence[str]) -> list[Command]:
+    """The commands of a grid. Raises ConfigError for a mistake in its words, and for one that does
+    not train."""
+    if not words:
+        raise ConfigError("a grid", "has no runs: task=linear loops.b=4,8 seed=0,1 are four")
+    members = commands(words, multirun=True)
+    for member in members:
+        if member.action != "train":
+            raise ConfigError("action", f"cannot be {member.action} for a grid (-m), which trains")
+        check_folder("folder", member.config.folder)
+    return members
 
 
 def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:

@@ -15,23 +15,23 @@ from .drawing import styled
 from .evaluate_run import panels_of_training
 from .figures import comparison_panels, evaluation_panels
 from .load import run_of
+from .panel import Panel
 from .report import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot(
-    run: Run | str | PathLike[str] | Result, what: str = "error_by_examples", ax: Axes | None = None
-) -> Axes:
+def plot(run: Run | str | PathLike[str] | Result, what: str = "", ax: Axes | None = None) -> Axes:
     """Draw one picture, with labels, scales and a legend.
 
     Parameters
     ----------
-    run : Run, str, path, or what `evaluate` and `compare` return
+    run : Run, str, path, or what `evaluate`, `compare` and `train_grid` return
         Of a run the training is drawn, or the evaluation that its folder shows.
     what : str
-        error_by_examples, error_by_loop, training or another of the names in figures/.
+        error_by_examples (the default), error_by_loop, training or another of the names in
+        figures/; of a grid, where it is not given, the first.
     ax : matplotlib.axes.Axes, optional
         Where it is drawn; in a new figure, where not given.
 
@@ -49,13 +49,17 @@ def plot(
     >>> axes.get_xlabel()
     'in-context examples k'
     """
-    if isinstance(run, Result):
+    if isinstance(run, Result) and "panels" in run:  # of a grid
+        panels = [Panel.read(panel) for panel in run["panels"]]
+        what = what or panels[0].name
+    elif isinstance(run, Result):
         panels = comparison_panels(run) if "runs" in run else evaluation_panels(run)
     else:
         run = run_of(run)
         panels = panels_of_training(run)
         if what not in [panel.name for panel in panels]:
             panels += evaluation_panels(shown_evaluation(run))
+    what = what or "error_by_examples"
     check_choice("what", what, names := [panel.name for panel in panels])
     panel = panels[names.index(what)]
     if ax is not None:

@@ -17,17 +17,20 @@ from .tables import Part, Table, document
 class Result(dict[str, Any]):
     """The plain dict of evaluation.json or comparison.json, shown as its table of errors."""
 
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What is shown."""
+        return [_compared(self)[0] if "runs" in self else error_table(self)]
+
     def __repr__(self) -> str:
-        return document([self._table()])
+        return document(self.parts)
 
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        head, *rows = self._table().cells()
-        return DataFrame(rows, columns=head).to_html(index=False)
-
-    def _table(self) -> Table:
-        return _compared(self)[0] if "runs" in self else error_table(self)
+        cells = [part.cells() for part in self.parts if isinstance(part, Table)]
+        frames = [DataFrame(rows, columns=head) for head, *rows in cells]
+        return "\n".join(frame.to_html(index=False) for frame in frames)
 
 
 def report(result: Evaluation, form: TableFormat = "text") -> str:

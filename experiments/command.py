@@ -8,10 +8,9 @@ settings, words = grid_settings(["task=linear", "seed=0,1", "jobs=4"])
 import sys
 from collections.abc import Sequence
 
-from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import refuse_torchrun
 from looplab.conf.command import answered, described, run_command
-from looplab.conf.compose import commands
+from looplab.conf.compose import grid_commands
 from looplab.conf.help import help_text as help_of_runs
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.words import as_called, settings_from_words
@@ -109,15 +108,11 @@ def grid(words: Sequence[str]) -> int:
         planned = "action=plan"
         asked = [word for word in words if word not in (*MULTIRUN, planned)]
         settings, own = grid_settings(asked)
-        members = commands(own, multirun=True)
+        members = grid_commands(own)
         for member in members:
-            if member.action != "train":
-                problem = f"cannot be {member.action} for a grid (-m), which trains"
-                raise ConfigError("action", problem)
             if settings.devices and member.config.device not in ("auto", "cuda"):
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)
-            check_folder("folder", member.config.folder)
         from .grid import Grid, run_grid  # imports torch
 
         if planned in words:

@@ -1,7 +1,7 @@
 """A grid: many runs of one command, an experiment without claims, with tables over its settings;
 trained here or by Slurm, as a job array of submitit.
 
-grid = Grid.of(commands(["task=linear", "seed=0,1"], multirun=True)); grid.folder
+result = train_grid("task=linear", "loops.b=4,8", "seed=0,1"); result["settings"]
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ import looplab
 from looplab.conf.actions import Command
 from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
+from looplab.conf.compose import grid_commands
 from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
+from looplab.evaluation.report import Result
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.device import place
 from looplab.training.jobs import processes_for
@@ -100,6 +103,68 @@ class Grid:
         return Path(configs[0].folder) / (f"grid-{name}-{key}" if name else f"grid-{key}")
 
 
+class GridResult(Result):
+    """The plain dict of a grid's result.json with its `path`, shown as its tables."""
+
+    def __init__(self, content: Mapping[str, Any], parts: list[Part]) -> None:
+        super().__init__(content)
+        self._parts = parts
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What the command prints."""
+        return self._parts
+
+
+def train_grid(*words: str, jobs: int | None = None) -> GridResult:
+    """Train and evaluate every combination of comma-separated values, as `run.py -m` does.
+
+    What is finished is not trained again: the same words give the same result.
+
+    Parameters
+    ----------
+    *words : str
+        Those of the command line; `seed=0,1,2` makes three runs of each setting.
+    jobs : int, optional
+        Processes at once; one a core, or one on a GPU, where not given. With 1 every run is made in
+        this process, as a task or loop that a notebook's cell defines needs it.
+
+    Returns
+    -------
+    dict
+        The content of result.json in the grid's folder, with its `path`. `settings` are rows, each
+        with a setting's error at the last k, `last`, and `mean_over_k`, with 90 % intervals over
+        seeds and prompts; `tests` are rows of two settings that differ in one value, with the
+        `ratio` of their errors at the last k and its p-value. `plot` draws its pictures.
+
+    Raises
+    ------
+    ConfigError
+        For a mistake in the words, before anything is written.
+    RunError
+        Where runs failed, after the others are trained and the result is written.
+
+    Examples
+    --------
+    >>> from looplab import train_grid
+    >>> small = ["task.dims=2", "task.points=5", "model.n_embd=16", "model.n_head=2"]
+    >>> words = ["task=linear", "training.steps=2", *small, "loops.b=1,2", "loops.T=1"]
+    >>> result = train_grid(*words, jobs=1)  # doctest: +ELLIPSIS
+    2 runs, one at a time; ...
+    >>> len(result["settings"]), len(result["tests"])
+    (2, 1)
+    """
+    check_settings("", GridSettings(jobs=jobs))
+    commands = grid_commands(words)
+    _check(commands)
+    grid = Grid.of(commands)
+    failures = _train(grid, jobs)
+    result = summarise(grid, failures)
+    for path, reason in failures.items():
+        raise RunError(f"{path}: {reason}; the others are in {result['path']}")
+    return result
+
+
 def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
     """Train and evaluate the runs of a grid, in this process and in any others that run the same
     command, then write and print the result; the exit code: 1 where one failed.
@@ -108,23 +173,38 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
     and RunError where Slurm refuses.
     """
     grid, first = Grid.of(commands), commands[0]
-    configs = [command.config for command in commands]
-    for config in {repr((each.task, each.evaluation)): each for each in configs}.values():
-        check_evaluation_of(config)
+    _check(commands)
     if settings.engine.name == "slurm" and (said := _submit(grid, settings.engine)):
         print(said)
         return 0
+    failures = _train(grid, settings.jobs, _devices(settings.devices), again=first.again)
+    result = summarise(grid, failures)
+    text = document(result.parts, first.config.tables.format)
+    files = "settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    print(f"\n{text}\n{grid.folder}: {files}", flush=True)
+    return 1 if failures else 0
+
+
+def _check(commands: Sequence[Command]) -> None:
+    """Raises ConfigError for the first evaluation that cannot be made."""
+    configs = [command.config for command in commands]
+    for config in {repr((each.task, each.evaluation)): each for each in configs}.values():
+        check_evaluation_of(config)
+
+
+def _train(
+    grid: Grid, jobs: int | None, devices: Sequence[str] = (), again: bool = False
+) -> dict[str, str]:
+    """Train and evaluate the runs of a grid, as `train_all`, and say how many."""
+    configs, logs = [member.config for member in grid.members], grid.folder / "logs"
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         place(*asked)
-    devices, logs = _devices(settings.devices), grid.folder / "logs"
-    at_once = processes_for(len(configs), settings.jobs or len(devices) or None, first.config)
+    at_once = processes_for(len(configs), jobs or len(devices) or None, configs[0])
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
-    failures = train_all(grid.members, logs, settings.jobs, devices, again=first.again)
-    print(summarise(grid, failures), flush=True)
-    return 1 if failures else 0
+    return train_all(grid.members, logs, jobs, devices, again=again)
 
 
 def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
@@ -203,8 +283,8 @@ def _task(members: Sequence[Sequence[str]], logs: str) -> None:
         raise RunError("; ".join(f"{path}: {why}" for path, why in failures.items()))
 
 
-def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
-    """Write the result of a grid and return it as text. `failures` are the reasons why runs failed,
+def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
+    """Write the result of a grid and return it. `failures` are the reasons why runs failed,
     by the path of their folder. Beside what an experiment's has, its result.json has the settings
     `varied` and `shared`, and the rows of settings.csv and tests.csv."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
@@ -245,8 +325,8 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> str:
     write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
     write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
     show_result(result, folder, config.figures)
-    files = "settings.csv, tests.csv, summary.md, summary.tex, figures/"
-    return f"\n{document(parts, config.tables.format)}\n{folder}: {files}"
+    plain = [panel.plain() for panel in result["panels"]]
+    return GridResult({**result, "panels": plain, "path": str(folder)}, parts)
 
 
 def errors_by_setting(runs: Sequence[Measured]) -> dict[str, Floats]:

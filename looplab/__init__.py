@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .evaluation.evaluate_run import evaluate
     from .evaluation.load import from_pretrained, load_run
     from .evaluation.plotting import plot
+    from .experiments.grid import train_grid
     from .experiments.runs_table import runs_table
     from .models import Model
     from .models.loops.make import register_loop
@@ -62,13 +63,14 @@ _MODULES = {
     "runs_table": ".experiments.runs_table",
     "snapshots_of": ".training.run_folder.checkpoint",
     "train": ".training",
+    "train_grid": ".experiments.grid",
 }
 
 __all__ = [
     "Callback", "Config", "ConfigError", "EarlyStopping", "LoopedClassifier", "LoopedRegressor",
     "Model", "Prompts", "Run", "RunError", "Task", "compare", "evaluate", "from_pretrained",
     "load_run", "plot", "register_baseline", "register_loop", "register_shift", "register_target",
-    "register_task", "runs_table", "snapshots_of", "train",
+    "register_task", "runs_table", "snapshots_of", "train", "train_grid",
 ]  # fmt: skip
 
 __getattr__, __dir__ = importer(__name__, _MODULES)

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from scipy.stats import ttest_rel
 
 from looplab.conf.compose import commands
+from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.plotting import plot
 from looplab.experiments.claims import Measured
-from looplab.experiments.grid import Grid, errors_by_setting, paired_tests, setting_rows
+from looplab.experiments.grid import (
+    Grid,
+    errors_by_setting,
+    paired_tests,
+    setting_rows,
+    train_grid,
+)
 from looplab.experiments.statistics import hierarchical_test
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
@@ -35,6 +44,27 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
         arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
         found.append(Measured(member.label, member.config, 0, arrays, {"": {}}))
     return grid, found
+
+
+def test_a_grid_in_a_notebook(
+    tmp_path: Path, undrawn: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["training.steps=3", "evaluation.prompts=8", "loops.b=2", "loops.T=1,2", "seed=0,1"]
+    result = train_grid(*_WORDS, *words, jobs=1)
+    shown = result._repr_html_()
+    for name in ("T = 1", "T = 2"):
+        assert name in shown
+        assert name in repr(result)
+    (test,), first = result["tests"], result["settings"][0]
+    assert (test["differ in"], first["seeds"]) == ("loops.T", 2)
+    runs = [load_run(each["run"]) for each in result["members"] if each["label"] == test["first"]]
+    errors = [run.errors().model_at_b_mean.iloc[-1] for run in runs]
+    assert first["last"] == pytest.approx(np.mean(errors), rel=1e-5)
+    assert "T" in plot(result).get_xlabel()
+    curves = plot(result, result["panels"][-1]["name"]).lines
+    assert {"T = 1", "T = 2"} <= {curve.get_label() for curve in curves}
+    pyplot.close("all")
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1])
