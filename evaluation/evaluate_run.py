@@ -79,6 +79,10 @@ def evaluate(
     ConfigError
         For a setting that there is not, or a value that it cannot have.
 
+    References
+    ----------
+    arXiv 2311.12424, Figure 2 (by loop and by examples); docs/deviations.md has what differs.
+
     Examples
     --------
     >>> from looplab import evaluate

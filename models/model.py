@@ -38,6 +38,10 @@ class Model(nn.Module):
     empty : bool
         Whether there are no weights, but shapes alone.
 
+    References
+    ----------
+    arXiv 2311.12424, section 4 (looped); arXiv 2208.01066 (standard).
+
     Examples
     --------
     >>> from looplab import Model

@@ -115,11 +115,34 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class or value predicted at rows X [m, features], [m]."""
+        """Predict the class or value of rows.
+
+        Parameters
+        ----------
+        X : array of shape [m, features]
+
+        Returns
+        -------
+        array of shape [m]
+
+        Raises
+        ------
+        ValueError
+            For other features than those of `fit`, and values that are not finite.
+        """
         return self._outputs(self._answers(X)[0])
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """The predictions after each loop, the last being `predict`'s."""
+        """Predict as `predict` does, after each loop in turn; its predictions are the last.
+
+        Parameters
+        ----------
+        X : array of shape [m, features]
+
+        Yields
+        ------
+        array of shape [m]
+        """
         for answers in self._answers(X, staged=True):
             yield self._outputs(answers)
 
@@ -187,6 +210,10 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     n_loops_ : int
         The number of loops.
 
+    References
+    ----------
+    arXiv 2311.12424, Table 2 and its appendix: a table's rows as a prompt.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -200,8 +227,23 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     classes_: NDArray[Any]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Store X [n, features] and the labels y [n] as context. ValueError, one line, for an
-        invalid checkpoint or parameter, too many features, or more than two classes."""
+        """Store a training set as the context.
+
+        Parameters
+        ----------
+        X : array of shape [n, features]
+        y : array of shape [n]
+            The labels, of two classes.
+
+        Returns
+        -------
+        LoopedClassifier
+
+        Raises
+        ------
+        ValueError
+            For an invalid checkpoint or parameter, too many features, or more than two classes.
+        """
         rows, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
@@ -216,7 +258,17 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Probabilities [m, classes] of the classes at rows X [m, features]."""
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array of shape [m, features]
+
+        Returns
+        -------
+        array of shape [m, 2]
+            In the order of `classes_`.
+        """
         return self._probabilities(self._answers(X)[0])
 
     def _probabilities(self, answers: Floats) -> Floats:
@@ -256,8 +308,22 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     _shipped, _classes = "regressor", 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Store X [n, features] and y [n] as context. ValueError, one line, for an invalid
-        checkpoint or parameter, or too many features."""
+        """Store a training set as the context.
+
+        Parameters
+        ----------
+        X : array of shape [n, features]
+        y : array of shape [n]
+
+        Returns
+        -------
+        LoopedRegressor
+
+        Raises
+        ------
+        ValueError
+            For an invalid checkpoint or parameter, or too many features.
+        """
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets: Floats = np.asarray(y, dtype=np.float64)
         checkpoint, task = self._load(rows.shape[1])

@@ -48,6 +48,10 @@ class Prompts:
     ValueError
         Where the shapes do not fit together.
 
+    References
+    ----------
+    arXiv 2208.01066: pairs of a function as a prompt.
+
     Examples
     --------
     >>> import torch
@@ -93,6 +97,10 @@ class Task(ABC):
         If not 0, there are only so many prompts, each of the same numbers whenever it is sampled.
     distinct_functions : int
         If not 0, there are only so many functions, each as likely, and endless prompts of them.
+
+    References
+    ----------
+    arXiv 2208.01066: function classes in context.
 
     Examples
     --------

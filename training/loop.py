@@ -69,6 +69,10 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
         Where another process holds the folder (HeldElsewhere), the disk is full, or a loss or
         gradient is not finite (Diverged).
 
+    References
+    ----------
+    arXiv 2311.12424, section 4: the loss of the last T of b loops, b growing in training.
+
     Examples
     --------
     >>> from looplab import Config, train
