@@ -22,6 +22,7 @@ from matplotlib.axis import Axis
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
@@ -59,6 +60,7 @@ _MARGIN = 0.02  # of the x axis, beyond the curves' ends
 _MOST_BARS = 24  # beside each other
 _INCHES_OF_A_BAR = 0.07
 _MOST_BANDS = 10  # of a panel; more cover each other
+_FEW_X = 6  # at which intervals are bars beside each other, from three of them on
 _MOST_ROWS = 4  # of a legend below a picture, where smaller letters can make them fewer
 _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts them
 
@@ -271,7 +273,8 @@ def _line(
     panel: Panel, axes: Axes, curve: Curve, style: Mapping[str, Any], index: int, bands: int
 ) -> None:
     """Draw a mean with its interval as a band, below all lines, the fainter the more bands there
-    are, so that none hides a line; or points that no line joins."""
+    are, so that none hides a line, and at few x as bars side by side; or points that no line
+    joins."""
     mean, low, high = map(numbers, (curve.mean, curve.low, curve.high))
     xs = numbers(curve.x or panel.x)[: len(mean)]
     color, name = style["color"], f"curve-{index}"
@@ -283,7 +286,17 @@ def _line(
         return
     marker = "o" if len(mean) == 1 else "." if curve.x else None
     axes.plot(xs, mean, label=curve.label, marker=marker, gid=name, **style)
-    if _has_interval(curve) and bands <= _MOST_BANDS:
+    if not _has_interval(curve) or bands > _MOST_BANDS:
+        return
+    if bands > 2 and len(xs) <= _FEW_X:
+        before = sum(map(_has_interval, panel.curves[:index]))
+        inches = (before - (bands - 1) / 2) * 3 / 72
+        beside = ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
+        axes.vlines(
+            xs, low, high, color=color, linewidth=1.2, alpha=0.6,
+            transform=axes.transData + beside, gid=f"band-{index}",
+        )  # fmt: skip
+    else:
         opacity = 0.2 if bands < 3 else 0.1 if bands < 5 else 0.05
         axes.fill_between(
             xs, low, high, facecolor=to_rgba(color, opacity), edgecolor=to_rgba(color, 0.45),
