@@ -13,8 +13,8 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import Group, at_b, at_loop, check_same_prompts, groups, over_examples, ratio_of
+from .claims import Estimate, Evidence, claim
+from .evidence import Group, after, at_b, differing, of_runs, over_examples, ratio_of
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
 
@@ -148,33 +148,24 @@ def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
 
 
 def _ratio(evidence: Evidence, key: str) -> Estimate:
-    evidence.where()
-    return Estimate.read(evidence.result("binding", "ratios", key))
+    return of_runs(evidence, "binding", "ratios", key)
 
 
-def _twins(evidence: Evidence) -> list[tuple[Group, Group]]:
-    """Looped models on pairs, each with the one on interleaved tokens that is alike in all else."""
-    plain = groups(evidence, family="looped", previous_token_head=False)
-    found = {
-        (each.config.task.name, each.config.training.optimizer, each.config.model.tokens): each
-        for each in plain
-    }
-    twins = [
-        (each, found[task, optimizer, "interleaved"])
-        for (task, optimizer, tokens), each in found.items()
-        if tokens == "pairs" and (task, optimizer, "interleaved") in found
-    ]
-    if not twins:
-        raise NotMeasured("no looped models that differ in their tokens alone")
-    for twin in twins:
-        check_same_prompts(*twin)
-    return twins
+def _twins(evidence: Evidence) -> list[list[Group]]:
+    """Looped models on interleaved tokens, each with the one on pairs that is alike in all else."""
+    return differing(
+        evidence,
+        lambda config: (config.task, config.training.optimizer),
+        lambda group: group.config.model.tokens,
+        family="looped",
+        previous_token_head=False,
+    )
 
 
 def _shifted(evidence: Evidence) -> Estimate:
     """The geometric mean over shifts and twins."""
     parts = []
-    for (pairs, interleaved), shift in product(_twins(evidence), SHIFTS):
+    for (interleaved, pairs), shift in product(_twins(evidence), SHIFTS):
         moved = f"{shift}/model_at_b"
         parts += [over_examples(pairs, moved), over_examples(pairs)]
         parts += [over_examples(interleaved), over_examples(interleaved, moved)]
@@ -184,9 +175,9 @@ def _shifted(evidence: Evidence) -> Estimate:
 def _beyond(evidence: Evidence) -> Estimate:
     """The geometric mean over twins."""
     parts = []
-    for pairs, interleaved in _twins(evidence):
-        parts += [at_loop(pairs, 3 * pairs.b), at_b(pairs)]
-        parts += [at_b(interleaved), at_loop(interleaved, 3 * interleaved.b)]
+    far = after(3)
+    for interleaved, pairs in _twins(evidence):
+        parts += [far(pairs), at_b(pairs), at_b(interleaved), far(interleaved)]
     return ratio_of(parts)
 
 

@@ -22,7 +22,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .evidence import Group, at_loop, bits, groups, over_examples, ratio
+from .evidence import Group, after, bits, groups, over_examples, ratio
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -287,15 +287,11 @@ def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
 def _grows(evidence: Evidence, variant: str, name: str) -> Estimate:
     """A quantity at the most loops over that at the fewest, of the same seeds."""
     result = evidence.result("fully_looped")
+    if len(result["loops"]) < 2:
+        raise NotMeasured("one number of loops")
     evidence.where(connectivity=variant)
     few, many = (_of_cell(result, variant, place, name) for place in (0, -1))
     return over_seeds(many / few, log=True)
-
-
-def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
-    """The residual norm after the first loop, on texts."""
-    _texts(evidence, variant)
-    return _grows(evidence, variant, "first_residual")
 
 
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
@@ -436,7 +432,7 @@ def drawn_loops_go_further(evidence: Evidence) -> Estimate:
     """The models of as many loops in the mean, after twice as many."""
     (drawn,) = groups(evidence, connectivity="FLT", sampling="uniform")
     (fixed,) = groups(evidence, connectivity="FLT", sampling="none", b=drawn.b)
-    return ratio([(drawn, fixed)], lambda of: at_loop(of, 2 * of.b))
+    return ratio([(drawn, fixed)], after(2))
 
 
 _TEXTS.claim(
@@ -446,7 +442,7 @@ _TEXTS.claim(
     quantity=f"{_RESIDUAL}, LT",
     published="rises until LT-12 collapses",
     above=1.0,
-)(partial(_residual_grows, variant="LT"))
+)(partial(_grows, variant="LT", name="first_residual"))
 
 _TEXTS.claim(
     "FLT_residual_keeps",
@@ -455,4 +451,4 @@ _TEXTS.claim(
     quantity=f"{_RESIDUAL}, FLT",
     published="flat",
     below=1.5,
-)(partial(_residual_grows, variant="FLT"))
+)(partial(_grows, variant="FLT", name="first_residual"))

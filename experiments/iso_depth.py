@@ -10,6 +10,7 @@ the same prompts: no interval covers another set of them."""
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
 from .measuring import Measurement, Request
-from .plateau import has_left_plateau
+from .plateau import LEAVES
 from .scaling_law.law import fitted
 from .scaling_law.report import panels
 from .scaling_law.runs import row_of
@@ -47,7 +48,7 @@ def measure(request: Request) -> Measurement:
     bayes = float(first.arrays["bayes"].mean(dtype=np.float64))
     zero = float(prompts.ys.double().square().mean()) / task.divisor
     table = DataFrame(map(_row, request.runs)).sort_values(["r", "width", "steps"])
-    left = table[[has_left_plateau(loss, bayes, zero) for loss in table.loss]]
+    left = table[table.loss <= bayes + LEAVES * (zero - bayes)]
     result: dict[str, Any] = {
         "settings": {
             "r": sorted(set(table.r.tolist())),
@@ -113,16 +114,17 @@ def of_phi(phi: Mapping[str, Any]) -> Estimate:
 def claim_worth(paper: Paper, estimate: Estimator) -> None:
     """Register the two claims on phi, of which `estimate` has the interval."""
     quantity = "phi of the fitted law (0: nothing, 1: as much as layers of its own)"
-    paper.claim(
+    of_law = partial(paper.claim, quantity=quantity, published="0.459")
+    of_law(
         "recurrence_is_worth_something",
         "Running a block again is worth something: it counts for more parameters than it has.",
-        "", quantity, above=0.0, published="0.459",
-    )(estimate)  # fmt: skip
-    paper.claim(
+        above=0.0,
+    )(estimate)
+    of_law(
         "recurrence_is_worth_less_than_layers",
         "Running a block again is worth less than layers of its own.",
-        "", quantity, below=1.0, published="0.459",
-    )(estimate)  # fmt: skip
+        below=1.0,
+    )(estimate)
 
 
 def _phi(evidence: Evidence) -> Estimate:
@@ -142,8 +144,8 @@ claim_worth(_PAPER, _phi)
 @_PAPER.claim(
     "sharing_costs",
     "At equal depth and equal steps, models that share layers more have more error.",
-    "",
-    "error above the Bayes error, the most recurrences over one, geometric mean over sizes",
+    quantity="error above the Bayes error, the most recurrences over one, geometric mean over "
+    "sizes",
     above=1.0,
     published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
 )

@@ -52,7 +52,6 @@ for _name, _place, _sentence, _than, _side in (
     _ASKED.claim(
         _name,
         f"{_sentence}.",
-        figure="",
         quantity=f"bits per byte, looped over a plain model of {_than}",
         **{_side: 1.0},
     )(partial(_over_plain, place=_place))
@@ -65,7 +64,7 @@ def _drawn_over_fixed(evidence: Evidence, times: float) -> Estimate:
 
 def _beyond(evidence: Evidence, sampling: str, times: float) -> Estimate:
     """After so many times the loops of training over after these, of the same models."""
-    return within([[_looped(evidence, sampling)]], partial(bits, times=times), bits)
+    return within([[_looped(evidence, sampling)]], [partial(bits, times=times)], [bits])
 
 
 for _name, _sentence, _quantity, _line, _estimate in (
@@ -105,9 +104,7 @@ for _name, _sentence, _quantity, _line, _estimate in (
         partial(_beyond, sampling="uniform", times=2.0),
     ),
 ):
-    _ASKED.claim(_name, _sentence, figure="", quantity=f"bits per byte {_quantity}", **_line)(
-        _estimate
-    )
+    _ASKED.claim(_name, _sentence, quantity=f"bits per byte {_quantity}", **_line)(_estimate)
 
 
 def _most(of: Group) -> int:
@@ -127,9 +124,8 @@ def _window(evidence: Evidence, which: str) -> Group:
 
 def _keeps(evidence: Evidence, which: str) -> Estimate:
     of = _window(evidence, which)
-    return within(
-        [[of]], lambda of: errors(of, "held_out")[..., -1], partial(bits, times=_most(of) / of.b)
-    )
+    trained = partial(bits, times=_most(of) / of.b)
+    return within([[of]], [lambda of: errors(of, "held_out")[..., -1]], [trained])
 
 
 for _name, _which, _text in (

@@ -245,8 +245,8 @@ for _over, _at in (("layers", "loops"), ("loops", "layers")):
         f"proposition7_{_over}",
         "With ε = λ/(R √U) and a rate ∝ 1/√U one update, alike in all layers, moves the output as "
         f"far whatever the number of {_over}.",
-        "Proposition 7",
-        f"largest over smallest change of the output by {_over}, at the most {_at}",
+        figure="Proposition 7",
+        quantity=f"largest over smallest change of the output by {_over}, at the most {_at}",
         published="1 (flat)",
         below=1.25,
     )(partial(_update_ratio, over=_over))
@@ -282,8 +282,8 @@ for _number, _steps, _when in (
         _of_paper(
             f"fig{_number}_{_name}",
             f"{_scaled}, {_when} {_moves}.",
-            f"Figure {_number}",
-            f"slope of log change over log R, {' less '.join(_scalings)}",
+            figure=f"Figure {_number}",
+            quantity=f"slope of log change over log R, {' less '.join(_scalings)}",
             published=_published,
             published_steps=_steps,
             **{"above" if len(_scalings) > 1 else "below": _HALF},
