@@ -30,8 +30,8 @@ from .definition import RUN_MEASURES
 
 # Files of this folder with claims.
 _MODULES = (
-    *("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", "post_norm"),
-    *("language_depth", *RUN_MEASURES),
+    *("in_context", "probes", "tables", "jacobian", "stopping", "post_norm", "language_depth"),
+    *RUN_MEASURES,
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured

@@ -17,7 +17,7 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .iso_depth import CLUSTERS, NOTE, claim_worth, of_phi, panel_by_r
 from .scaling_law.law import fitted
-from .scaling_law.runs import row_of_run
+from .scaling_law.runs import row_of
 from .statistics import over_seeds
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
@@ -63,7 +63,7 @@ def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     """The row of a run in the law's table, with what tells runs apart."""
     config, stage = run.config, last_stage(run)
     kind = PLAIN if stage.grad_loops >= stage.loops else TRUNCATED
-    row = row_of_run(run, settings)
+    row = row_of(run, settings)
     return {
         **row,
         "kind": LANES if config.model.lanes else kind,

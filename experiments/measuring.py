@@ -96,10 +96,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
     module = own or import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
-    files, others = f"experiments/{name}.py", {}
-    if name in ALSO_UNFINISHED:
-        files, others = "experiments", {"unfinished": request.unfinished}
-
+    others = {"unfinished": request.unfinished} if name in ALSO_UNFINISHED else {}
     try:
         runs = [load_run(run.path) for run in members]
         key = {
@@ -110,11 +107,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
             "settings": asdict(settings),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-            "sources": sources_of(
-                *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
-                *([] if own else [files]),
-                plugins=[module.__name__],
-            ),
+            "sources": sources_of(*EVALUATED, "probing", "experiments", plugins=[module.__name__]),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:
