@@ -16,7 +16,7 @@ from looplab.experiments.claims import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
-from tests.experiments.claims.of_texts import language
+from tests.experiments.claims.synthetic import language
 from tests.experiments.texts import give, run
 
 _SETTINGS = EvaluationConfig(resamples=40)

@@ -3,6 +3,7 @@ make of trainings that do not reach the target."""
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run
 
-from .claims.of_runs import race_row
 from .claims.synthetic import evidence, seeds
 
 # Of few distinct prompts, since models that learned nothing are left out.
@@ -79,6 +79,20 @@ def test_a_tiny_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: N
         assert panel["levels"] == {"target": 9.0}
         assert [curve["label"] for curve in panel["curves"]] == ["paper", "fast"]
         assert all(0 < curve["x"][0] < curve["x"][1] for curve in panel["curves"])
+
+
+def race_row(label: str, seconds: float, last: float, high: float = 0.1) -> dict[str, Any]:
+    """A recipe of a race: three seeds that are at the error `high` after about so many seconds, and
+    end at about the error `last` after twice as many."""
+    trainings = {
+        str(seed): [
+            {"step": 50 * part, "cpu_seconds": part * seconds * factor, "flops": 1.0 * part,
+             "error": error, "high": high}
+            for part, error in ((1, high), (2, last * factor))
+        ]
+        for seed, factor in enumerate((0.99, 1.0, 1.01))
+    }  # fmt: skip
+    return {"label": label, "trainings": trainings}
 
 
 def raced(*rows: dict[str, object]) -> Verdict:
