@@ -11,15 +11,9 @@ from pandas import DataFrame
 from scipy.optimize import approx_fprime, least_squares
 
 from looplab.conf.mistakes import RunError
+from looplab.experiments.scaling_law.__main__ import MINIMA, read_csv
 from looplab.experiments.scaling_law.law import Law, Problem, fit_law
-from tests.experiments.scaling_law.design import (
-    crossed,
-    design,
-    minima,
-    noisy,
-    published_law,
-    sample_table,
-)
+from tests.experiments.scaling_law.design import crossed, design, noisy, published_law, sample_table
 
 TRUTH = published_law()
 NOISE = 0.003
@@ -88,7 +82,7 @@ def test_losses_without_noise_give_the_law_back(law: Law, once: float, scale: fl
 
 
 @pytest.mark.parametrize(
-    "table", [sample_table(TRUTH, NOISE, 3), minima()], ids=["design", "minima"]
+    "table", [sample_table(TRUTH, NOISE, 3), read_csv(MINIMA)], ids=["design", "minima"]
 )
 def test_no_other_search_finds_less(table: DataFrame) -> None:
     """Levenberg and Marquardt's method with the same robust loss, from the published law."""
@@ -123,7 +117,7 @@ def test_what_a_table_does_not_determine_is_said() -> None:
 
 
 def test_phi_of_ten_draws() -> None:
-    """The issue's measure: mean within .02, spread at most 1.4 times the bound."""
+    """Their mean within .02, spread at most 1.4 times the bound."""
     found = [fit_law(sample_table(TRUTH, NOISE, seed), {}).law.phi for seed in range(10)]
     bound = spread_bound(design())
     assert bound == pytest.approx(0.0125, abs=0.001)
