@@ -52,6 +52,7 @@ for _name, _place, _sentence, _than, _side in (
     _ASKED.claim(
         _name,
         f"{_sentence}.",
+        figure="",
         quantity=f"bits per byte, looped over a plain model of {_than}",
         **{_side: 1.0},
     )(partial(_over_plain, place=_place))
@@ -104,7 +105,9 @@ for _name, _sentence, _quantity, _line, _estimate in (
         partial(_beyond, sampling="uniform", times=2.0),
     ),
 ):
-    _ASKED.claim(_name, _sentence, quantity=f"bits per byte {_quantity}", **_line)(_estimate)
+    _ASKED.claim(_name, _sentence, figure="", quantity=f"bits per byte {_quantity}", **_line)(
+        _estimate
+    )
 
 
 def _most(of: Group) -> int:

@@ -39,8 +39,8 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
             f"{width}-{r}-{steps}-{half}",
         )
         loops = LoopsConfig(b=r, T=1, grad_loops="half" if half else "all")
-        more = {"loops": loops, "training": TrainingConfig(steps=steps)}
-        runs.append(run(name, model=model, model_config=ModelConfig("looped", **shape), **more))
+        config, training = ModelConfig("looped", **shape), TrainingConfig(steps=steps)
+        runs.append(run(name, model=model, model_config=config, loops=loops, training=training))
         rec = sum(p.numel() for p in model.loop.blocks.parameters())
         effective = model.backbone_parameters() - rec + r ** (0.3 if half else 0.5) * rec
         loss = 0.5 + 20 * effective**-0.3 + 100 * (steps * 64 * 8) ** -0.5

@@ -87,8 +87,8 @@ def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[tuple[Any, int]] = [("linear", 1), ("linear", 8), ("sqrt", 8)]
     for (scaling, R), rate, seed in product(kinds, grid, (0, 1)):
         name = f"{scaling}-{R}-{rate}-{seed}"
-        best, lost = (0.002, 0.2) if scaling == "sqrt" else (0.004, 0.0)
-        value = 2 + lost + 0.01 * seed + 0.1 * math.log2(rate / best) ** 2
+        best, worse = (0.002, 0.2) if scaling == "sqrt" else (0.004, 0.0)
+        value = 2 + worse + 0.01 * seed + 0.1 * math.log2(rate / best) ** 2
         bits[name] = np.full((20, R), value)
         model = ModelConfig("looped", 2, 16, 2, 8, residual_scaling=scaling)
         training = TrainingConfig(steps=300, learning_rate=rate)

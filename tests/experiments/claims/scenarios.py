@@ -213,8 +213,9 @@ def useful(which: Mapping[int, Callable[[Floats, float], Floats]]) -> Made:
     per byte after so many loops of 48 by the value."""
 
     def arrays(member: Member, value: float) -> dict[str, Any]:
-        factor = which.get(member.config.loops.T, lambda loops, _: np.ones_like(loops))
-        return {"held_out": bits(member, 48) * factor(np.arange(1, 49), value)}
+        factor = which.get(member.config.loops.T)
+        factors = factor(np.arange(1.0, 49.0), value) if factor else 1.0
+        return {"held_out": bits(member, 48) * factors}
 
     return of_experiment("language_test_loops", arrays)
 
