@@ -64,18 +64,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """
     courses = _courses(runs, settings)
     found: list[dict[str, Any]] = []
-    for (task, family, optimizer), by_tokens in courses.items():
+    for key, by_tokens in courses.items():
+        about = dict(zip(("task", "family", "optimizer"), key, strict=True))
         for tokens, course in by_tokens.items():
-            row: dict[str, Any] = {
-                "task": task,
-                "family": family,
-                "optimizer": optimizer,
-                "tokens": tokens,
-            }
-            for name, share in _SHARES.items():
-                row[name] = _steps([[course]], share, settings)
-            row["attention"] = estimate([course.values[..., -1, _ATTENTION]], settings)
-            found.append(row)
+            steps = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
+            attention = estimate([course.values[..., -1, _ATTENTION]], settings)
+            found.append({**about, "tokens": tokens, **steps, "attention": attention})
     ratios = {}
     for (one, other), (name, share) in product(_COMPARED, _SHARES.items()):
         for optimizer in ("", *dict.fromkeys(each for _, _, each in courses)):
