@@ -278,8 +278,7 @@ def _texts(evidence: Evidence, variant: str) -> list[Group]:
 
 
 def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
-    """Bits per byte of a variant at the most loops over those of another there, or its own at the
-    fewest; on the same blocks."""
+    """As `_error_ratio`, of bits per byte."""
     few, *_, many = _texts(evidence, variant)
     return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
 
@@ -399,7 +398,6 @@ for _variant, _worse in (
 
 
 def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
-    """Mean errors over all numbers of examples of the model of most loops."""
     found = [
         groups(evidence, connectivity="FLT", attention=each)[-1] for each in (attention, "full")
     ]

@@ -216,13 +216,10 @@ def _less_least_squares(evidence: Evidence) -> Estimate:
 
 # Beyond the loops of training.
 def _growth(evidence: Evidence, family: str, times: int = _FAR) -> Estimate:
-    """The factor by which the error of models of linear functions grows from b loops to so many
-    times b."""
     return within(zip(groups(evidence, family=family, name="linear")), [after(times)], [at_b])
 
 
 def _injection_decides(evidence: Evidence) -> Estimate:
-    """The growth of the tied models' error over that of the looped ones of the same b."""
     tied = {each.b: each for each in groups(evidence, family="tied", name="linear")}
     looped = groups(evidence, family="looped", name="linear")
     pairs = [(tied[each.b], each) for each in looped if each.b in tied]
