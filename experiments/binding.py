@@ -19,7 +19,7 @@ from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
 
 HEAD = "interleaved, a head by hand"
-_SOURCE = "this suite"
+_claim = partial(claim, source="this suite")
 _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves
 _ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
@@ -197,24 +197,20 @@ for _name, _sentence, _quantity, _key in (
         "adam over muon",
     ),
 ):
-    claim(f"binding_{_name}", _sentence, source=_SOURCE, quantity=_quantity, below=1.0)(
-        partial(_ratio, key=_key)
-    )
+    _claim(f"binding_{_name}", _sentence, quantity=_quantity, below=1.0)(partial(_ratio, key=_key))
 
-claim(
+_claim(
     "binding_pairs_suffer_no_more_from_shifts",
     "What is learned from pairs suffers no more from shifted inputs than what is learned from "
     "interleaved tokens.",
-    source=_SOURCE,
     quantity="error on shifted inputs over that on inputs of training, pairs over interleaved, "
     "geometric mean over four shifts",
     below=1.25,
 )(_shifted)
-claim(
+_claim(
     "binding_pairs_keep_beyond_b",
     "Beyond the loops of training the error of models on pairs rises no more than that of models "
     "on interleaved tokens.",
-    source=_SOURCE,
     quantity="error at 3 b over that at b, pairs over interleaved",
     below=1.25,
 )(_beyond)

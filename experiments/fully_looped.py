@@ -320,27 +320,25 @@ for _paper, _quantity, _less, _keeps, _estimate, _published in (
     ),
 ):
     _growth = f"{_quantity}, the most loops over the fewest"
-    _paper.claim(
+    _table1 = partial(_paper.claim, figure="Table 1")
+    _table1(
         "LT_worsens",
         "A plain looped transformer (LT) gets worse with more loops.",
-        figure="Table 1",
         quantity=f"{_growth}, LT",
         published=_published["LT_worsens"],
         above=1.0,
     )(partial(_estimate, variant="LT"))
     for _variant in ("FLT", "LT_i"):
-        _paper.claim(
+        _table1(
             f"{_variant}_keeps",
             f"With more loops {_variant} does not get worse.",
-            figure="Table 1",
             quantity=f"{_growth}, {_variant}",
             published=_published[f"{_variant}_keeps"],
             below=_keeps,
         )(partial(_estimate, variant=_variant))
-    _paper.claim(
+    _table1(
         "FLT_below_LT",
         f"With many loops the fully looped transformer has {_less} than the plain one.",
-        figure="Table 1",
         quantity=f"{_quantity} at the most loops, FLT over LT",
         published=_published["FLT_below_LT"],
         below=1.0,

@@ -40,9 +40,9 @@ _FLAT = 0.8  # of an error that a third more loops leave
 _OVER_STANDARD = "mean error over all numbers of examples, looped over standard"
 
 of_paper = Paper("arXiv 2311.12424", steps=500_000, size="d = 20").claim
-_fig03, _fig04, _fig07, _fig10 = (
+_fig03, _fig04, _fig07, _fig09, _fig10 = (
     partial(of_paper, figure=figure)
-    for figure in ("Figure 3", "Figures 4 and 12", "Figure 7", "Figure 10")
+    for figure in ("Figure 3", "Figures 4 and 12", "Figure 7", "Figure 9", "Figure 10")
 )
 
 
@@ -469,18 +469,16 @@ _fig07(
     above=_FLAT,
 )(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_embd", 3)], at_b))
 
-of_paper(
+_fig09(
     "fig09_more_loops_help",
     "Trained with more loops a model ends with less error.",
-    figure="Figure 9",
     quantity="error of the last query after b loops, at the largest b over the smallest",
     below=1.0,
 )(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "b")], at_b))
 
-of_paper(
+_fig09(
     "fig09_flattens",
     "With enough loops the error is flat before the last one: the loop has converged.",
-    figure="Figure 9",
     quantity="error of the last query after b loops over that after 3/4 b, at the largest b",
     above=_FLAT,
 )(lambda e: within([found[-1:] for found in _by(e, "b")], [at_b], [after(3 / 4)]))

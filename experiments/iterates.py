@@ -31,7 +31,7 @@ METHODS = {
 _SLOW = tuple(sorted({*range(65), *np.geomspace(64, 1024, 49).round().astype(int).tolist()}))
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
 _STEPS["gradient_descent"] = _SLOW
-_FU = "arXiv 2310.17086, section 4"
+_of_fu = partial(claim, source="arXiv 2310.17086, section 4")
 _ACCELERATION = (
     "growth of the nearest step of {} in the second half of the loops in which the error falls, "
     "over that in the first half"
@@ -188,28 +188,25 @@ def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
     return of_group(evidence, "iterates", "methods", method, key, most="b", family="looped")
 
 
-claim(
+_of_fu(
     "loop_makes_newton_steps",
     "Each loop of a looped model does the work of more than one step of Newton's method.",
-    source=_FU,
     quantity="slope of the nearest Newton step over the loops in which the error falls",
     above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
 )(partial(_beside, method="newton", key="per_loop"))
 
-claim(
+_of_fu(
     "newton_step_is_linear",
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
-    source=_FU,
     quantity=_ACCELERATION.format("Newton's method"),
     below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
 )(partial(_beside, method="newton", key="acceleration"))
 
-claim(
+_of_fu(
     "descent_step_accelerates",
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
-    source=_FU,
     quantity=_ACCELERATION.format("gradient descent"),
     above=1.25,
     published="exponential in the layer",

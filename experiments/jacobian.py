@@ -1,25 +1,25 @@
 """Claims on a penalty on the loop's Jacobian, far beyond the loops of training."""
 
+from functools import partial
+
 from .claims import Evidence, NotMeasured, claim
 from .evidence import Group, after, at_b, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
 
-_PENALTY = "arXiv 2106.14342 (for equilibrium models)"
+_of_penalty = partial(claim, source="arXiv 2106.14342 (for equilibrium models)")
 _FAR = after(10)
 
-claim(
+_of_penalty(
     "jacobian_penalty_settles_the_loop",
     "A penalty on the last loop's Jacobian lowers the growth of the error far beyond the loops of "
     "training.",
-    source=_PENALTY,
     quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
     below=1.0,
 )(lambda evidence: within([_pair(evidence, "looped")], [_FAR], [at_b]))
 
-claim(
+_of_penalty(
     "jacobian_penalty_is_free_at_b",
     "After the loops of training a looped model errs no more with the penalty than without it.",
-    source=_PENALTY,
     quantity="error of the last query after b loops, with the penalty over without",
     below=NO_WORSE,
 )(lambda evidence: ratio([_pair(evidence, "looped")], at_b))

@@ -2,6 +2,7 @@
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ _LABELS = {
     "preconditioned": "preconditioned by the inverse covariance",
     "newton": "Newton's method",
 }
-_GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
+_claim = partial(claim, source="arXiv 2410.08292, theorem on the global minimiser")
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -109,32 +110,29 @@ def _solvers(
     }
 
 
-claim(
+_claim(
     "linear_attention_learns_inverse_covariance",
     "Looped linear attention learns a preconditioner close to the inverse of the inputs' "
     "covariance.",
-    source=_GATMIRY,
     quantity="condition number of the inputs' covariance as preconditioned, where that of the "
     "inputs is 10",
     below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
     published="close to 1 for long prompts",
 )(lambda evidence: _learned(evidence, "spread"))
 
-claim(
+_claim(
     "linear_attention_reaches_preconditioned_descent",
     "After its b loops looped linear attention is as good as b steps of gradient descent "
     "preconditioned by the inverse covariance, at the best rate for b steps.",
-    source=_GATMIRY,
     quantity="error at the last query over that of preconditioned gradient descent",
     below=1.25,  # the margin that every 'as good as' of these experiments has
     published="the global minimiser is this method",
 )(lambda evidence: _learned(evidence, "over_theory"))
 
-claim(
+_claim(
     "linear_attention_beats_plain_descent",
     "After its b loops looped linear attention has less than half the error of b steps of plain "
     "gradient descent at its best rate.",
-    source=_GATMIRY,
     quantity="error at the last query over that of plain gradient descent",
     below=0.5,
 )(lambda evidence: _learned(evidence, "over_descent"))

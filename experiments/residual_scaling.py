@@ -365,7 +365,6 @@ _of_paper(
     figure="Figure 3",
     quantity=f"{_COSINE}, looped",
     published="densely positive",
-    published_steps=0,
     above=0.3,
 )(partial(_apart, sharing="looped"))
 
@@ -375,7 +374,6 @@ _of_paper(
     figure="Figure 3",
     quantity=f"{_COSINE}, non-shared",
     published="near 0",
-    published_steps=0,
     below=0.1,
 )(partial(_apart, sharing="non_shared"))
 

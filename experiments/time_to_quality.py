@@ -3,6 +3,7 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -25,7 +26,7 @@ from .measuring import batches, grouped
 from .statistics import over_seeds
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
-_SOURCE = "this suite, docs/records.md"
+_claim = partial(claim, source="this suite, docs/records.md")
 # What training has taken up to a snapshot, and its error there, with the interval's upper end.
 Point = dict[str, float]
 
@@ -138,11 +139,10 @@ def _described(race: Mapping[str, Any]) -> str:
     return f"{race['task']}: {', '.join(rows)}"
 
 
-@claim(
+@_claim(
     "race_fast_is_sooner",
     "The last recipe of a race, fast in the suite's own, reaches the stated error in fewer "
     "processor seconds than the first, paper.",
-    source=_SOURCE,
     quantity="processor seconds to it, first over last, by seed, geometric mean over tasks",
     above=1.0,
 )
@@ -169,10 +169,9 @@ def is_sooner(evidence: Evidence) -> Estimate:
     return found._replace(high=high, note=note)
 
 
-@claim(
+@_claim(
     "race_fast_ends_under_the_target",
     "Models of a race's last recipe, fast in the suite's own, end under the stated error.",
-    source=_SOURCE,
     quantity="mean error at the last step over the stated one, the largest over tasks",
     below=1.0,
 )

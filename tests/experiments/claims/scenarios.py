@@ -149,7 +149,7 @@ def loops_of(variant: str, other: str = "") -> Made:
 
 def best_rate_moves(octaves: float) -> Evidence:
     """A movement of the best rate."""
-    moved = {"verdict": "up", "by_seed": [octaves, 0.99 * octaves, 1.01 * octaves]}
+    moved = {"by_seed": [octaves, 0.99 * octaves, 1.01 * octaves]}
     result = {"loops": [1, 8], "move": {"linear": moved}, "best": {}}
     return evidence(language(2.0, 8), residual_scaling=result)
 
