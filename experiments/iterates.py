@@ -1,7 +1,7 @@
 """Each loop of trained models beside the iterates of gradient descent, conjugate gradients and
 Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297, 2310.17086)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -65,7 +65,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     )
     models = unrolled(group, prompts, settings, loops)
     penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0  # the optimal one
-    iterates = _iterates(prompts, other_prompts, penalty, b)
+    iterates = solved(prompts, other_prompts, _STEPS, b, penalty)
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
@@ -99,22 +99,28 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     ]
 
 
-def _iterates(
-    prompts: Prompts, other_prompts: Prompts, penalty: float, b: int
+def solved(
+    prompts: Prompts,
+    other_prompts: Prompts,
+    steps: Mapping[str, Collection[int]],
+    b: int,
+    penalty: float = 0.0,
 ) -> dict[str, Floats]:
-    """The predictions of each method's iterates, [steps, B, n]."""
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    other_xs, other_ys = other_prompts.xs.double().numpy(), other_prompts.ys.double().numpy()
-    equations = solver.normal_equations(xs, ys, penalty)
-    rate = solver.best_rate(
-        solver.normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b
+    """The predictions of each method's iterates of these numbers, [steps, B, n]; gradient descent
+    has the rate that is the best for b steps on the other prompts."""
+    (xs, ys), (other_xs, other_ys) = (
+        (each.xs.double().numpy(), each.ys.double().numpy()) for each in (prompts, other_prompts)
     )
+    equations = solver.normal_equations(xs, ys, penalty)
+    others = solver.normal_equations(other_xs, other_ys, penalty)
     weights = {
-        "gradient_descent": solver.gradient_descent(equations, rate),
+        "gradient_descent": solver.gradient_descent(
+            equations, solver.best_rate(others, other_xs, other_ys, b)
+        ),
         "conjugate_gradients": solver.conjugate_gradients(equations),
         "newton": solver.newton(equations),
     }
-    return {method: solver.predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
+    return {name: solver.predictions(xs, weights[name], each) for name, each in steps.items()}
 
 
 def _over_loops(

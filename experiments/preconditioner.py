@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines import iterates as solver
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Panel
 from looplab.models.loops.linear_attention import LinearAttentionLoop
@@ -20,6 +19,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
+from .iterates import solved
 from .measuring import BESIDE_SOLVERS, SeedGroup, by_loop, grouped, over_runs, ratio, squared_errors
 
 _LABELS = {
@@ -53,11 +53,18 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
-    steps = _solvers(prompts, other_prompts, (vectors / np.sqrt(values)) @ vectors.T, b, loops)
+    whitening, steps = (vectors / np.sqrt(values)) @ vectors.T, range(1, loops + 1)
+    found = solved(prompts, other_prompts, dict.fromkeys(("gradient_descent", "newton"), steps), b)
+    # On whitened inputs it is descent preconditioned by the inverse covariance.
+    whitened = (
+        Prompts(torch.from_numpy(each.xs.double().numpy() @ whitening), each.ys)
+        for each in (prompts, other_prompts)
+    )
+    found["preconditioned"] = solved(*whitened, {"gradient_descent": steps}, b)["gradient_descent"]
     outputs = prompts.ys.double().numpy()[:, -1]
     solvers = {
-        name: (_LABELS[name], np.square(values - outputs).T[None] / task.divisor)
-        for name, values in steps.items()
+        name: (label, np.square(found[name][..., -1] - outputs).T[None] / task.divisor)
+        for name, label in _LABELS.items()
     }
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
@@ -80,34 +87,6 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),
     }, by_loop("preconditioner", title, BESIDE_SOLVERS, group, models, settings, solvers)
-
-
-def _solvers(
-    prompts: Prompts, other_prompts: Prompts, whitening: Floats, b: int, loops: int
-) -> dict[str, Floats]:
-    """Predictions [loops, B] for the last query of each method's steps, at rates that are the best
-    for b steps on the other prompts; x of covariance I are those of the prompts times `whitening`,
-    Σ^-½."""
-
-    steps = range(1, loops + 1)
-
-    def descent(transform: Floats) -> Floats:
-        """On whitened inputs it is descent preconditioned by the inverse covariance."""
-        (xs, ys), (other_xs, other_ys) = (
-            (each.xs.double().numpy() @ transform, each.ys.double().numpy())
-            for each in (prompts, other_prompts)
-        )
-        rate = solver.best_rate(solver.normal_equations(other_xs, other_ys), other_xs, other_ys, b)
-        weights = solver.gradient_descent(solver.normal_equations(xs, ys), rate)
-        return solver.predictions(xs, weights, steps)[..., -1]
-
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    newton = solver.newton(solver.normal_equations(xs, ys))
-    return {
-        "gradient_descent": descent(np.eye(len(whitening))),
-        "preconditioned": descent(whitening),
-        "newton": solver.predictions(xs, newton, steps)[..., -1],
-    }
 
 
 _claim(
