@@ -107,13 +107,8 @@ def test_what_a_table_does_not_determine_is_said() -> None:
     with pytest.raises(RunError, match="one value of r only, which cannot tell phi"):
         fit_law(of_four, {})
     assert fit_law(of_four, {"phi": 0.459}).law.alpha == pytest.approx(TRUTH.alpha, rel=0.01)
-    for changed, said in (
-        (table.assign(loss=2.5), "one value of loss only, which tells nothing"),
-        (table.assign(D=1e9), "one value of D only, which cannot tell beta"),
-        (table.assign(N_once=2e7 - table.r, N_rec=table.r), "one value of N only, which cannot"),
-    ):
-        with pytest.raises(RunError, match=said):
-            fit_law(changed, {})
+    with pytest.raises(RunError, match="one value of loss only, which tells nothing"):
+        fit_law(table.assign(loss=2.5), {})
 
 
 def test_phi_of_ten_draws() -> None:
