@@ -14,7 +14,6 @@ from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import unit
 from looplab.tasks import Prompts
-from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -40,7 +39,7 @@ _ACCELERATION = (
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
-    `settings.seed`: runs of tasks of dense linear functions. The nearest iterate is the one whose
+    `settings.seed`: runs of linear functions without noise. The nearest iterate is the one whose
     errors over all prefixes of a prompt have the largest cosine with the model's, mean over
     prompts. The single rate of gradient descent is the best for b steps, chosen on other prompts.
 
@@ -64,8 +63,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     models = unrolled(group, prompts, settings, loops)
-    penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0  # the optimal one
-    iterates = solved(prompts, other_prompts, _STEPS, b, penalty)
+    iterates = solved(prompts, other_prompts, _STEPS, b)
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
@@ -100,19 +98,15 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
 
 
 def solved(
-    prompts: Prompts,
-    other_prompts: Prompts,
-    steps: Mapping[str, Collection[int]],
-    b: int,
-    penalty: float = 0.0,
+    prompts: Prompts, other_prompts: Prompts, steps: Mapping[str, Collection[int]], b: int
 ) -> dict[str, Floats]:
     """The predictions of each method's iterates of these numbers, [steps, B, n]; gradient descent
     has the rate that is the best for b steps on the other prompts."""
     (xs, ys), (other_xs, other_ys) = (
         (each.xs.double().numpy(), each.ys.double().numpy()) for each in (prompts, other_prompts)
     )
-    equations = solver.normal_equations(xs, ys, penalty)
-    others = solver.normal_equations(other_xs, other_ys, penalty)
+    equations = solver.normal_equations(xs, ys)
+    others = solver.normal_equations(other_xs, other_ys)
     weights = {
         "gradient_descent": solver.gradient_descent(
             equations, solver.best_rate(others, other_xs, other_ys, b)
