@@ -64,8 +64,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """
     courses = _courses(runs, settings)
     found: list[dict[str, Any]] = []
-    for key, by_tokens in courses.items():
-        about = dict(zip(("task", "family", "optimizer"), key, strict=True))
+    for place, by_tokens in courses.items():
+        about = dict(zip(("task", "family", "optimizer"), place, strict=True))
         for tokens, course in by_tokens.items():
             steps = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
             attention = estimate([course.values[..., -1, _ATTENTION]], settings)

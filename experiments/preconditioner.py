@@ -53,14 +53,15 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
-    whitening, steps = (vectors / np.sqrt(values)) @ vectors.T, range(1, loops + 1)
-    found = solved(prompts, other_prompts, dict.fromkeys(("gradient_descent", "newton"), steps), b)
+    whitening = (vectors / np.sqrt(values)) @ vectors.T
+    descent = {"gradient_descent": range(1, loops + 1)}
+    found = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
     # On whitened inputs it is descent preconditioned by the inverse covariance.
-    whitened = (
+    white, other_white = (
         Prompts(torch.from_numpy(each.xs.double().numpy() @ whitening), each.ys)
         for each in (prompts, other_prompts)
     )
-    found["preconditioned"] = solved(*whitened, {"gradient_descent": steps}, b)["gradient_descent"]
+    found["preconditioned"] = solved(white, other_white, descent, b)["gradient_descent"]
     outputs = prompts.ys.double().numpy()[:, -1]
     solvers = {
         name: (label, np.square(found[name][..., -1] - outputs).T[None] / task.divisor)
