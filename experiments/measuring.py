@@ -121,7 +121,6 @@ def measure_runs(name: str, request: Request) -> Measurement:
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
 
 
-_ENDS = (5, 95)  # percentiles of a 90 % interval
 # Settings by which runs are not grouped.
 _NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
 
@@ -190,7 +189,7 @@ def band(
     prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
     resampled). Of few seeds it is too narrow to decide by: `estimate`."""
     resampled = statistic(crossed_means(groups, settings.resamples, settings.seed))
-    low, high = np.percentile(resampled, _ENDS, axis=0)
+    low, high = np.percentile(resampled, (5, 95), axis=0)
     return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
 
 
