@@ -13,13 +13,13 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
-from .evidence import Group, at_b, at_loop, check_same_prompts, groups, over_examples, ratio_of
+from .claims import Estimate, Evidence, claim
+from .evidence import Group, after, at_b, differing, of_runs, over_examples, ratio_of
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
 
 HEAD = "interleaved, a head by hand"
-_SOURCE = "this suite"
+_claim = partial(claim, source="this suite")
 _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves
 _ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
@@ -64,18 +64,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """
     courses = _courses(runs, settings)
     found: list[dict[str, Any]] = []
-    for (task, family, optimizer), by_tokens in courses.items():
+    for place, by_tokens in courses.items():
+        about = dict(zip(("task", "family", "optimizer"), place, strict=True))
         for tokens, course in by_tokens.items():
-            row: dict[str, Any] = {
-                "task": task,
-                "family": family,
-                "optimizer": optimizer,
-                "tokens": tokens,
-            }
-            for name, share in _SHARES.items():
-                row[name] = _steps([[course]], share, settings)
-            row["attention"] = estimate([course.values[..., -1, _ATTENTION]], settings)
-            found.append(row)
+            steps = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
+            attention = estimate([course.values[..., -1, _ATTENTION]], settings)
+            found.append({**about, "tokens": tokens, **steps, "attention": attention})
     ratios = {}
     for (one, other), (name, share) in product(_COMPARED, _SHARES.items()):
         for optimizer in ("", *dict.fromkeys(each for _, _, each in courses)):
@@ -148,33 +142,24 @@ def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
 
 
 def _ratio(evidence: Evidence, key: str) -> Estimate:
-    evidence.where()
-    return Estimate.read(evidence.result("binding", "ratios", key))
+    return of_runs(evidence, "binding", "ratios", key)
 
 
-def _twins(evidence: Evidence) -> list[tuple[Group, Group]]:
-    """Looped models on pairs, each with the one on interleaved tokens that is alike in all else."""
-    plain = groups(evidence, family="looped", previous_token_head=False)
-    found = {
-        (each.config.task.name, each.config.training.optimizer, each.config.model.tokens): each
-        for each in plain
-    }
-    twins = [
-        (each, found[task, optimizer, "interleaved"])
-        for (task, optimizer, tokens), each in found.items()
-        if tokens == "pairs" and (task, optimizer, "interleaved") in found
-    ]
-    if not twins:
-        raise NotMeasured("no looped models that differ in their tokens alone")
-    for twin in twins:
-        check_same_prompts(*twin)
-    return twins
+def _twins(evidence: Evidence) -> list[list[Group]]:
+    """Looped models on interleaved tokens, each with the one on pairs that is alike in all else."""
+    return differing(
+        evidence,
+        lambda config: (config.task, config.training.optimizer),
+        lambda group: group.config.model.tokens,
+        family="looped",
+        previous_token_head=False,
+    )
 
 
 def _shifted(evidence: Evidence) -> Estimate:
     """The geometric mean over shifts and twins."""
     parts = []
-    for (pairs, interleaved), shift in product(_twins(evidence), SHIFTS):
+    for (interleaved, pairs), shift in product(_twins(evidence), SHIFTS):
         moved = f"{shift}/model_at_b"
         parts += [over_examples(pairs, moved), over_examples(pairs)]
         parts += [over_examples(interleaved), over_examples(interleaved, moved)]
@@ -184,9 +169,9 @@ def _shifted(evidence: Evidence) -> Estimate:
 def _beyond(evidence: Evidence) -> Estimate:
     """The geometric mean over twins."""
     parts = []
-    for pairs, interleaved in _twins(evidence):
-        parts += [at_loop(pairs, 3 * pairs.b), at_b(pairs)]
-        parts += [at_b(interleaved), at_loop(interleaved, 3 * interleaved.b)]
+    far = after(3)
+    for interleaved, pairs in _twins(evidence):
+        parts += [far(pairs), at_b(pairs), at_b(interleaved), far(interleaved)]
     return ratio_of(parts)
 
 
@@ -212,24 +197,20 @@ for _name, _sentence, _quantity, _key in (
         "adam over muon",
     ),
 ):
-    claim(f"binding_{_name}", _sentence, source=_SOURCE, quantity=_quantity, below=1.0)(
-        partial(_ratio, key=_key)
-    )
+    _claim(f"binding_{_name}", _sentence, quantity=_quantity, below=1.0)(partial(_ratio, key=_key))
 
-claim(
+_claim(
     "binding_pairs_suffer_no_more_from_shifts",
     "What is learned from pairs suffers no more from shifted inputs than what is learned from "
     "interleaved tokens.",
-    source=_SOURCE,
     quantity="error on shifted inputs over that on inputs of training, pairs over interleaved, "
     "geometric mean over four shifts",
     below=1.25,
 )(_shifted)
-claim(
+_claim(
     "binding_pairs_keep_beyond_b",
     "Beyond the loops of training the error of models on pairs rises no more than that of models "
     "on interleaved tokens.",
-    source=_SOURCE,
     quantity="error at 3 b over that at b, pairs over interleaved",
     below=1.25,
 )(_beyond)

@@ -30,13 +30,12 @@ from .definition import RUN_MEASURES
 
 # Files of this folder with claims.
 _MODULES = (
-    *("in_context", "probes", "tables", "iso_depth", "jacobian", "stopping", "post_norm"),
-    *("language_depth", *RUN_MEASURES),
+    *("in_context", "probes", "tables", "jacobian", "stopping", "post_norm", "language_depth"),
+    *RUN_MEASURES,
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
-_SENTENCE = 60  # characters
 _MOST_SEEDS = 100  # that are thought of
 
 Side = Literal["above", "below"]  # of a line
@@ -203,12 +202,12 @@ class Paper(NamedTuple):
     size: str = ""
 
     def claim(
-        self, name: str, sentence: str, figure: str, quantity: str, **more: Any
+        self, name: str, sentence: str, figure: str = "", **more: Any
     ) -> Callable[[Estimator], Estimator]:
         """`claim` on a figure of the paper; "" for the paper as a whole."""
         own = {"published_steps": self.steps, "published_size": self.size, **more}
         source = ", ".join(filter(None, [self.source, figure]))
-        return claim(self.prefix + name, sentence, source=source, quantity=quantity, **own)
+        return claim(self.prefix + name, sentence, source=source, **own)
 
 
 def all_claims() -> Mapping[str, Claim]:
@@ -364,7 +363,7 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
         steps = "–" if verdict["mean"] is None else f"{verdict['steps']:,}"
         if verdict["mean"] is not None and verdict["published_steps"] is not None:
             steps += f" of {verdict['published_steps']:,}"
-        sentence = f"{number} {shorten(verdict['sentence'], _SENTENCE, placeholder=' …')}"
+        sentence = f"{number} {shorten(verdict['sentence'], 60, placeholder=' …')}"
         rows.append([sentence, shorten(published, 24, placeholder=" …"), *numbers, steps, name])
         if verdict["note"]:
             notes.setdefault(verdict["note"], []).append(number)

@@ -27,11 +27,11 @@ from looplab.conf.schema import Config
 ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
 RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
-    *("length", "difficulty", "halting", "inference", "language_iso_depth", "time_to_quality"),
+    *("length", "difficulty", "halting", "inference", "iso_depth", "language_iso_depth"),
+    "time_to_quality",
     *ALSO_UNFINISHED,
 )
-MEASURES = ("evaluation", "probes", "tables", "iso_depth", *RUN_MEASURES)
-PanelKind = Literal["by_loop", "by_examples", "by_value", "shifts"]
+MEASURES = ("evaluation", "probes", "tables", *RUN_MEASURES)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PanelSpec:
     """A picture: of errors by loop, by examples, by the values of the setting `x`, or on shifted
     inputs; one for each value of the setting `split`, if given."""
 
-    kind: PanelKind
+    kind: Literal["by_loop", "by_examples", "by_value", "shifts"]
     x: str = ""
     split: str = ""
 

@@ -2,6 +2,7 @@
 to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from .evidence import measured_groups, of_runs
 from .measuring import SQUARED_ERROR, band_of, estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
-_RAVENTOS = "arXiv 2306.15063, Figure 2"
-_MEMORISES = "mean squared distance from ridge regression over the sum of those from it and dMMSE"
+_memorising = partial(
+    claim,
+    source="arXiv 2306.15063, Figure 2",
+    quantity="mean squared distance from ridge regression over the sum of those from it and dMMSE",
+)
 _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 
 
@@ -94,22 +98,18 @@ def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
     return Panel("diversity-error", title, x, SQUARED_ERROR, counts, curves, log="xy")
 
 
-claim(
+_memorising(
     "few_functions_are_memorised",
     "A looped model that saw few functions in training treats new ones as these: it predicts like "
     "the posterior mean among them (dMMSE), not like ridge regression.",
-    source=_RAVENTOS,
-    quantity=_MEMORISES,
     above=0.5,  # as far from the one as from the other
     published="below the threshold of task diversity models are nearer to dMMSE",
 )(lambda evidence: _memorises(evidence, min))
 
-claim(
+_memorising(
     "many_functions_are_left_behind",
     "A looped model that saw many functions in training solves new ones like ridge regression, "
     "though the posterior mean among those of training would be the better predictor of these.",
-    source=_RAVENTOS,
-    quantity=_MEMORISES,
     below=0.5,
     published="above the threshold of task diversity models are nearer to ridge regression",
 )(lambda evidence: _memorises(evidence, max))

@@ -57,7 +57,7 @@ def group(evidence: Evidence, **settings: Any) -> Group:
 def differing(
     evidence: Evidence,
     same: Callable[[Config], object],
-    value: Callable[[Group], int],
+    value: Callable[[Group], Any],
     *,
     least: int = 2,
     **settings: Any,
@@ -147,9 +147,12 @@ def at_loop(of: Group, loop: int) -> Floats:
     return found[..., loop - 1]
 
 
-def at_b(of: Group) -> Floats:
-    """The last query's error after the loops of training, [seeds, prompts]."""
-    return at_loop(of, of.b)
+def after(times: float) -> Errors:
+    """The last query's error after so many times the loops of training, one at least."""
+    return lambda of: at_loop(of, max(int(times * of.b), 1))
+
+
+at_b = after(1)
 
 
 def ratio(pairs: Sequence[tuple[Group, Group]], of: Errors) -> Estimate:
@@ -171,18 +174,24 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
     return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
 
 
-def within(rows: Iterable[Sequence[Group]], above: Errors, below: Errors) -> Estimate:
-    """The ratio of two errors of the same runs, so that seeds are paired too: in a row of one group
-    its ratio, in one of two the first's over the second's; the geometric mean over the rows."""
+def within(
+    rows: Iterable[Sequence[Group]], above: Sequence[Errors], below: Sequence[Errors]
+) -> Estimate:
+    """The ratio of two errors of the same runs (of several the geometric means), so that seeds are
+    paired too: in a row of one group its ratio, in one of two the first's over the second's; the
+    geometric mean over the rows."""
     found = list(rows)
     for row in found:
         check_same_prompts(*row)
-    parts = [np.stack([above(each), below(each)], axis=-1) for row in found for each in row]
+    parts = [np.stack([of(each) for of in (*above, *below)], -1) for row in found for each in row]
     signs = [1 if index == 0 else -1 for row in found for index in range(len(row))]
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        logs = [np.log(mean[..., 0]) - np.log(mean[..., 1]) for mean in means]
-        signed = [sign * log for sign, log in zip(signs, logs, strict=True)]
+        logs = [np.log(mean) for mean in means]
+        signed = [
+            sign * (log[..., : len(above)].mean(-1) - log[..., len(above) :].mean(-1))
+            for sign, log in zip(signs, logs, strict=True)
+        ]
         return np.exp(np.sum(signed, axis=0) / len(found))
 
     return hierarchical_bootstrap(parts, statistic, log=True)

@@ -22,7 +22,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .evidence import Group, at_loop, bits, groups, over_examples, ratio
+from .evidence import Group, after, bits, groups, over_examples, ratio
 from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
@@ -278,8 +278,7 @@ def _texts(evidence: Evidence, variant: str) -> list[Group]:
 
 
 def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
-    """Bits per byte of a variant at the most loops over those of another there, or its own at the
-    fewest; on the same blocks."""
+    """As `_error_ratio`, of bits per byte."""
     few, *_, many = _texts(evidence, variant)
     return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
 
@@ -287,15 +286,11 @@ def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
 def _grows(evidence: Evidence, variant: str, name: str) -> Estimate:
     """A quantity at the most loops over that at the fewest, of the same seeds."""
     result = evidence.result("fully_looped")
+    if len(result["loops"]) < 2:
+        raise NotMeasured("one number of loops")
     evidence.where(connectivity=variant)
     few, many = (_of_cell(result, variant, place, name) for place in (0, -1))
     return over_seeds(many / few, log=True)
-
-
-def _residual_grows(evidence: Evidence, variant: str) -> Estimate:
-    """The residual norm after the first loop, on texts."""
-    _texts(evidence, variant)
-    return _grows(evidence, variant, "first_residual")
 
 
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
@@ -325,27 +320,25 @@ for _paper, _quantity, _less, _keeps, _estimate, _published in (
     ),
 ):
     _growth = f"{_quantity}, the most loops over the fewest"
-    _paper.claim(
+    _table1 = partial(_paper.claim, figure="Table 1")
+    _table1(
         "LT_worsens",
         "A plain looped transformer (LT) gets worse with more loops.",
-        figure="Table 1",
         quantity=f"{_growth}, LT",
         published=_published["LT_worsens"],
         above=1.0,
     )(partial(_estimate, variant="LT"))
     for _variant in ("FLT", "LT_i"):
-        _paper.claim(
+        _table1(
             f"{_variant}_keeps",
             f"With more loops {_variant} does not get worse.",
-            figure="Table 1",
             quantity=f"{_growth}, {_variant}",
             published=_published[f"{_variant}_keeps"],
             below=_keeps,
         )(partial(_estimate, variant=_variant))
-    _paper.claim(
+    _table1(
         "FLT_below_LT",
         f"With many loops the fully looped transformer has {_less} than the plain one.",
-        figure="Table 1",
         quantity=f"{_quantity} at the most loops, FLT over LT",
         published=_published["FLT_below_LT"],
         below=1.0,
@@ -403,7 +396,6 @@ for _variant, _worse in (
 
 
 def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
-    """Mean errors over all numbers of examples of the model of most loops."""
     found = [
         groups(evidence, connectivity="FLT", attention=each)[-1] for each in (attention, "full")
     ]
@@ -436,7 +428,7 @@ def drawn_loops_go_further(evidence: Evidence) -> Estimate:
     """The models of as many loops in the mean, after twice as many."""
     (drawn,) = groups(evidence, connectivity="FLT", sampling="uniform")
     (fixed,) = groups(evidence, connectivity="FLT", sampling="none", b=drawn.b)
-    return ratio([(drawn, fixed)], lambda of: at_loop(of, 2 * of.b))
+    return ratio([(drawn, fixed)], after(2))
 
 
 _TEXTS.claim(
@@ -446,7 +438,7 @@ _TEXTS.claim(
     quantity=f"{_RESIDUAL}, LT",
     published="rises until LT-12 collapses",
     above=1.0,
-)(partial(_residual_grows, variant="LT"))
+)(partial(_grows, variant="LT", name="first_residual"))
 
 _TEXTS.claim(
     "FLT_residual_keeps",
@@ -455,4 +447,4 @@ _TEXTS.claim(
     quantity=f"{_RESIDUAL}, FLT",
     published="flat",
     below=1.5,
-)(partial(_residual_grows, variant="FLT"))
+)(partial(_grows, variant="FLT", name="first_residual"))

@@ -33,7 +33,9 @@ _TRAINED = {  # by loops.halt, the same
     "act": ("trained to halt by adaptive computation time", "act"),
     "ponder": ("trained to halt as PonderNet", "ponder"),
 }
-_HALTING = "arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+_claim = partial(
+    claim, source="arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
+)
 _AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 _ALLOWED = 1.05  # times the error after b loops
 _THRESHOLDS = 40
@@ -214,20 +216,18 @@ def _of_linear(evidence: Evidence, key: str) -> Estimate:
     return Estimate.read(group[key])
 
 
-claim(
+_claim(
     "halting_beats_a_fixed_number",
     "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
     "the same for all, at the same error.",
-    source=_HALTING,
     quantity=_AT.format("measured halting over a fixed number"),
     below=1.0,
 )(partial(_of_linear, key="measured_over_fixed"))
 
-claim(
+_claim(
     "learned_halting_beats_measured",
     "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
     "changes, at the same error.",
-    source=_HALTING,
     quantity=_AT.format("learned halting over measured"),
     below=1.0,
 )(partial(_of_linear, key="learned_over_measured"))

@@ -17,9 +17,8 @@ from .claims import Estimate, Evidence, NotMeasured, Paper
 from .evidence import (
     Errors,
     Group,
+    after,
     at_b,
-    at_loop,
-    check_same_prompts,
     differing,
     errors,
     group,
@@ -41,6 +40,10 @@ _FLAT = 0.8  # of an error that a third more loops leave
 _OVER_STANDARD = "mean error over all numbers of examples, looped over standard"
 
 of_paper = Paper("arXiv 2311.12424", steps=500_000, size="d = 20").claim
+_fig03, _fig04, _fig07, _fig09, _fig10 = (
+    partial(of_paper, figure=figure)
+    for figure in ("Figure 3", "Figures 4 and 12", "Figure 7", "Figure 9", "Figure 10")
+)
 
 
 # Looped models beside standard ones.
@@ -97,22 +100,17 @@ of_paper(
 )
 
 
-def _peak(of: Group) -> Floats:
-    """With noise, the errors at k = d, at d/2 and at the last query, 2 d, [seeds, prompts, 3]."""
-    d = of.config.task.dims
-    return errors(of, "noise/model_at_b")[..., [d, d // 2, -1]]
+def _noisy(of: Group, k: int) -> Floats:
+    """With noise, the errors after k examples, [seeds, prompts]."""
+    return errors(of, "noise/model_at_b")[..., k]
 
 
 def _peak_over_deepest(evidence: Evidence, which: Callable[[Evidence], Group]) -> Estimate:
     """The peak of double descent of a model over that of the deepest standard one."""
     pair = which(evidence), _standard_by_layers(evidence)[-1]
-    check_same_prompts(*pair)
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        peaks = [np.log(m[..., 0]) - np.log(m[..., 1] * m[..., 2]) / 2 for m in means]
-        return np.exp(peaks[0] - peaks[1])
-
-    return hierarchical_bootstrap([_peak(each) for each in pair], statistic, log=True)
+    d = pair[0].config.task.dims
+    peak, half, last_query = (partial(_noisy, k=k) for k in (d, d // 2, -1))
+    return within([pair], [peak], [half, last_query])
 
 
 _PEAK = (
@@ -201,10 +199,9 @@ for _name, _task, _what, _solvers in (
         {"least_squares": "least squares", **_NEIGHBOURS},
     ),
 ):
-    of_paper(
+    _fig10(
         _name,
         f"On {_what} the looped model has less error than {', '.join(_solvers.values())}.",
-        figure="Figure 10",
         quantity="error of the last query, looped over the best of these solvers",
         below=1.0,
     )(partial(_over_solvers, task=_task, solvers=_solvers))
@@ -218,29 +215,17 @@ def _less_least_squares(evidence: Evidence) -> Estimate:
 
 
 # Beyond the loops of training.
-def _after(times: int) -> Errors:
-    """The last query's error after so many times b loops."""
-    return lambda of: at_loop(of, times * of.b)
-
-
-def _three_quarters(of: Group) -> Floats:
-    return at_loop(of, max(3 * of.b // 4, 1))
-
-
 def _growth(evidence: Evidence, family: str, times: int = _FAR) -> Estimate:
-    """The factor by which the error of models of linear functions grows from b loops to so many
-    times b."""
-    return within(zip(groups(evidence, family=family, name="linear")), _after(times), at_b)
+    return within(zip(groups(evidence, family=family, name="linear")), [after(times)], [at_b])
 
 
 def _injection_decides(evidence: Evidence) -> Estimate:
-    """The growth of the tied models' error over that of the looped ones of the same b."""
     tied = {each.b: each for each in groups(evidence, family="tied", name="linear")}
     looped = groups(evidence, family="looped", name="linear")
     pairs = [(tied[each.b], each) for each in looped if each.b in tied]
     if not pairs:
         raise NotMeasured("no models with and without injection of the same b")
-    return within(pairs, _after(_FAR), at_b)
+    return within(pairs, [after(_FAR)], [at_b])
 
 
 _SHAPE = ("n_layer", "n_head", "n_embd")
@@ -248,11 +233,8 @@ _SHAPE = ("n_layer", "n_head", "n_embd")
 
 def _shape_but(key: str, config: Config) -> object:
     """Task, loops and the shape of the model without one of its sizes."""
-    return (
-        config.task,
-        config.loops,
-        [getattr(config.model, each) for each in _SHAPE if each != key],
-    )
+    shape = [getattr(config.model, each) for each in _SHAPE if each != key]
+    return config.task, config.loops, shape
 
 
 # By what differs: what looped models have in common, and its value.
@@ -289,10 +271,9 @@ for _name, _figure, _task, _what, _published in (
         below=NO_WORSE,
     )(partial(_over_standard, task=_task))
 
-of_paper(
+_fig10(
     "fig10_sparse_below_standard",
     "On sparse functions the looped model has less error than the standard one.",
-    figure="Figure 10",
     quantity=_OVER_STANDARD,
     published="0.93 (.1411 / .1518); 0.36 at the last query",
     below=1.0,
@@ -328,21 +309,19 @@ of_paper(
     below=1.0,
 )(_few_prompts)
 
-of_paper(
+_fig10(
     "fig10_sparse_below_least_squares",
     "With fewer examples than dimensions the looped model beats least squares on sparse "
     "functions: it uses that they are sparse.",
-    figure="Figure 10",
     quantity="error after d/2 examples, looped over least squares",
     published="0.05 (.0213 / .457)",
     below=1.0,
 )(partial(_over_solvers, task="sparse_linear", solvers=["least_squares"], part=_halfway))
 
 # Lasso's penalty alone, chosen from a grid, moves its own error by more.
-of_paper(
+_fig10(
     "fig10_sparse_near_lasso",
     "On sparse functions the looped model is about as good as Lasso.",
-    figure="Figure 10",
     quantity="mean error over all numbers of examples, looped over Lasso",
     published="0.86 (.1411 / .1632)",
     below=1.25,
@@ -367,52 +346,46 @@ of_paper(
 )(partial(_growth, family="looped", times=_FARTHER))
 
 # Beyond what a loop that stays may do.
-of_paper(
+_fig03(
     "fig03_tied_grows",
     "Without injection of the prompt the error grows when the loop runs on beyond its training.",
-    figure="Figure 3",
     quantity="error of the last query after 3 b loops over that after b, without injection",
     above=2.0,
 )(partial(_growth, family="tied"))
 
-of_paper(
+_fig03(
     "fig03_injected_stays",
     "With injection of the prompt the error stays when the loop runs on beyond its training.",
-    figure="Figure 3",
     quantity="error of the last query after 3 b loops over that after b, with injection",
     below=STAYS,
 )(partial(_growth, family="looped"))
 
-of_paper(
+_fig03(
     "fig03_injection_decides",
     "Beyond the loops of training the error grows more without injection of the prompt than with "
     "it.",
-    figure="Figure 3",
     quantity="growth of the error from b to 3 b loops, without injection over with it",
     above=1.0,
 )(_injection_decides)
 
-of_paper(
+_fig04(
     "fig04_large_T_stays",
     "With a large window of the loss a loop stays converged beyond its training.",
-    figure="Figures 4 and 12",
     quantity="error of the last query after 3 b loops over that after b, at each b's largest T",
     below=STAYS,
-)(lambda e: within([found[-1:] for found in _by(e, "T")], _after(_FAR), at_b))
+)(lambda e: within([found[-1:] for found in _by(e, "T")], [after(_FAR)], [at_b]))
 
-of_paper(
+_fig04(
     "fig04_small_T_grows",
     "With a small window of the loss the error grows more beyond the training's loops than with a "
     "large one.",
-    figure="Figures 4 and 12",
     quantity="growth of the error from b to 3 b loops, at each b's smallest T over its largest",
     above=1.0,
-)(lambda e: within([(f[0], f[-1]) for f in _by(e, "T")], _after(_FAR), at_b))
+)(lambda e: within([(f[0], f[-1]) for f in _by(e, "T")], [after(_FAR)], [at_b]))
 
-of_paper(
+_fig04(
     "fig04_small_T_is_worse",
     "After the loops of training, too, a small window of the loss is worse than a large one.",
-    figure="Figures 4 and 12",
     quantity="error of the last query after b loops, at each b's smallest T over its largest",
     above=1.0,
 )(lambda e: ratio([(f[0], f[-1]) for f in _by(e, "T")], at_b))
@@ -427,29 +400,26 @@ def _by_b(evidence: Evidence, least: int) -> list[Group]:
     return max(found, key=lambda each: each[0].config.loops.T)
 
 
-of_paper(
+_fig04(
     "fig04_few_loops_fall_short",
     "Trained with too few loops a model does not reach the error of one trained with more.",
-    figure="Figures 4 and 12",
     quantity="error of the last query after b loops, at the smallest b over the next, largest T",
     published_size="b = 12 and 20, d = 20",
     above=1.0,
 )(lambda e: ratio([(_by_b(e, 2)[0], _by_b(e, 2)[1])], at_b))
 
-of_paper(
+_fig04(
     "fig04_enough_loops_are_alike",
     "Trained with enough loops, models of more loops converge to the same error.",
-    figure="Figures 4 and 12",
     quantity="error of the last query after b loops, at the largest b over the next, largest T",
     published_size="b = 40 and 50, d = 20",
     above=_FLAT,
 )(lambda e: ratio([(_by_b(e, 3)[-1], _by_b(e, 3)[-2])], at_b))
 
 # Errors of two seeds of one model differ by a fourth.
-of_paper(
+_fig07(
     "fig07_one_layer_is_enough",
     "A looped block of one layer is as good as one of more layers.",
-    figure="Figure 7",
     quantity="error of the last query after b loops, one layer over the most",
     published_size="d = 20, 256 wide",
     below=1.25,
@@ -469,55 +439,49 @@ def _loops_to_converge(rows: Sequence[Sequence[Group]]) -> Estimate:
     return hierarchical_bootstrap(curves, statistic, log=True)
 
 
-of_paper(
+_fig07(
     "fig07_deeper_blocks_converge_sooner",
     "A looped block of more layers converges in fewer loops.",
-    figure="Figure 7",
     quantity="loops until the error is within half of that after b, most layers over one",
     below=1.0,
 )(lambda e: _loops_to_converge(_by(e, "n_layer")))
 
-of_paper(
+_fig07(
     "fig07_narrow_heads_are_worse",
     "Heads that are narrower than the inputs have dimensions are worse.",
-    figure="Figure 7",
     quantity="error of the last query after b loops, the most heads over the next to it",
     published_size="32 and 8 heads, d = 20, 256 wide",
     above=1.0,
 )(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_head")], at_b))
 
-of_paper(
+_fig07(
     "fig07_width_helps",
     "A wider looped block has less error.",
-    figure="Figure 7",
     quantity="error of the last query after b loops, the widest over the narrowest",
     below=1.0,
 )(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "n_embd")], at_b))
 
-of_paper(
+_fig07(
     "fig07_width_saturates",
     "Beyond some width a looped block gains little.",
-    figure="Figure 7",
     quantity="error of the last query after b loops, the widest over the next to it",
     published="saturates at 256",
     above=_FLAT,
 )(lambda e: ratio([(found[-1], found[-2]) for found in _by(e, "n_embd", 3)], at_b))
 
-of_paper(
+_fig09(
     "fig09_more_loops_help",
     "Trained with more loops a model ends with less error.",
-    figure="Figure 9",
     quantity="error of the last query after b loops, at the largest b over the smallest",
     below=1.0,
 )(lambda e: ratio([(found[-1], found[0]) for found in _by(e, "b")], at_b))
 
-of_paper(
+_fig09(
     "fig09_flattens",
     "With enough loops the error is flat before the last one: the loop has converged.",
-    figure="Figure 9",
     quantity="error of the last query after b loops over that after 3/4 b, at the largest b",
     above=_FLAT,
-)(lambda e: within([found[-1:] for found in _by(e, "b")], at_b, _three_quarters))
+)(lambda e: within([found[-1:] for found in _by(e, "b")], [at_b], [after(3 / 4)]))
 
 of_paper(
     "fig17_schedule_is_no_worse",

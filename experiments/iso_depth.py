@@ -9,21 +9,22 @@ which flattens the fit in D (beta tends to come out low) and leaves phi less cer
 the same prompts: no interval covers another set of them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
-from looplab.evaluation.load import load_model
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.panel import Curve, Panel, without_interval
-from looplab.training.assemble import build_task
+from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Estimator, Evidence, Measured, NotMeasured, Paper
-from .measuring import Measurement, Request
-from .plateau import has_left_plateau
+from .claims import Estimate, Estimator, Evidence, NotMeasured, Paper
+from .plateau import LEAVES
 from .scaling_law.law import fitted
 from .scaling_law.report import panels
 from .scaling_law.runs import row_of
@@ -33,33 +34,21 @@ CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs sha
 NOTE = "one seed: the interval is over runs alone"
 
 
-def measure(request: Request) -> Measurement:
-    """The law of the finished runs. The result, under "iso_depth", has `losses` (r, width, steps
-    and loss of each run that left the plateau), `fitted` and `on_plateau` (how many did, the names
-    of those that did not), `bayes` (E), `phi` with its 90 % interval (None where it is open) and
-    `not_determined`; what determines no law is said in `missing`."""
-    if not request.runs:
-        return Measurement(missing=["iso-depth law: no run is finished"])
-    first = request.runs[0]
-    config, settings = first.config, first.config.evaluation
-    task = build_task(config)
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """The law of runs of one task, of those that left the plateau: `losses`, the r, width, steps
+    and loss of each, and `fitted`, their number; `bayes` (E); `phi` with its 90 % interval (None
+    where it is open) and `not_determined`, the parameters that the losses leave open. Without a law
+    `phi` is None, and `no_law` says why."""
+    config, task = runs[0].config, runs[0].task
     prompts = evaluation_prompts(task, settings.prompts, config.task.points, settings.seed)
-    bayes = float(first.arrays["bayes"].mean(dtype=np.float64))
+    bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
     zero = float(prompts.ys.double().square().mean()) / task.divisor
-    table = DataFrame(map(_row, request.runs)).sort_values(["r", "width", "steps"])
-    left = table[[has_left_plateau(loss, bayes, zero) for loss in table.loss]]
-    result: dict[str, Any] = {
-        "settings": {
-            "r": sorted(set(table.r.tolist())),
-            "steps": sorted(set(table.steps.tolist())),
-            "depth": config.model.n_layer * config.loops.b,
-            "dims": config.task.dims,
-        },
-        "bayes": bayes,
-        "losses": left[["r", "width", "steps", "loss"]].to_dict("records"),
-        "fitted": len(left),
-        "on_plateau": table.run[~table.run.isin(left.run)].tolist(),
-    }
+    rows = [
+        row_of(run, settings) | {"width": run.config.model.n_embd, "steps": run.step}
+        for run in runs
+    ]
+    table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
+    left = table[table.loss <= bayes + LEAVES * (zero - bayes)]
     levels = {"predicting zero": zero, "least possible": bayes}
     axes = ("steps of training", "error / variance of y, mean over k")
     drawn = [
@@ -72,22 +61,22 @@ def measure(request: Request) -> Measurement:
     try:
         law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
-        of = f"the {len(left)} runs of {len(table)} that left the plateau"
-        missing = f"iso-depth law: no law can be fitted to {of}: {error}"
-        return Measurement({"iso_depth": result}, drawn, [missing])
-    result |= {"phi": law.phi(), "not_determined": list(law.not_determined)}
-    return Measurement({"iso_depth": result}, [*drawn, *panels(law)])
-
-
-def _row(run: Measured) -> dict[str, Any]:
-    """The row of a run in the law's table, with what tells runs apart."""
-    loss = float(run.arrays["model_at_b"].mean(dtype=np.float64))
-    config = run.config
+        found: dict[str, Any] = {"phi": None, "no_law": str(error)}
+    else:
+        found = {"phi": law.phi(), "not_determined": list(law.not_determined)}
+        drawn += panels(law)
     return {
-        **row_of(load_model(run.path), loss),
-        "width": config.model.n_embd,
-        "steps": config.training.steps,
-        "run": run.path,
+        "settings": {
+            "r": sorted(set(table.r.tolist())),
+            "steps": sorted(set(table.steps.tolist())),
+            "depth": config.model.n_layer * config.loops.b,
+            "dims": config.task.dims,
+        },
+        "bayes": bayes,
+        "losses": left[["r", "width", "steps", "loss"]].to_dict("records"),
+        "fitted": len(left),
+        **found,
+        "panels": drawn,
     }
 
 
@@ -113,22 +102,23 @@ def of_phi(phi: Mapping[str, Any]) -> Estimate:
 def claim_worth(paper: Paper, estimate: Estimator) -> None:
     """Register the two claims on phi, of which `estimate` has the interval."""
     quantity = "phi of the fitted law (0: nothing, 1: as much as layers of its own)"
-    paper.claim(
+    of_law = partial(paper.claim, quantity=quantity, published="0.459")
+    of_law(
         "recurrence_is_worth_something",
         "Running a block again is worth something: it counts for more parameters than it has.",
-        "", quantity, above=0.0, published="0.459",
-    )(estimate)  # fmt: skip
-    paper.claim(
+        above=0.0,
+    )(estimate)
+    of_law(
         "recurrence_is_worth_less_than_layers",
         "Running a block again is worth less than layers of its own.",
-        "", quantity, below=1.0, published="0.459",
-    )(estimate)  # fmt: skip
+        below=1.0,
+    )(estimate)
 
 
 def _phi(evidence: Evidence) -> Estimate:
     result = evidence.result("iso_depth")
-    if "phi" not in result:
-        raise NotMeasured("the runs determine no law")
+    if result["phi"] is None:
+        raise NotMeasured(f"the runs determine no law: {result['no_law']}")
     estimate = of_phi(result["phi"])
     if "phi" in result["not_determined"]:
         estimate = estimate._replace(note=f"{NOTE}; the losses leave phi open")
@@ -142,8 +132,8 @@ claim_worth(_PAPER, _phi)
 @_PAPER.claim(
     "sharing_costs",
     "At equal depth and equal steps, models that share layers more have more error.",
-    "",
-    "error above the Bayes error, the most recurrences over one, geometric mean over sizes",
+    quantity="error above the Bayes error, the most recurrences over one, geometric mean over "
+    "sizes",
     above=1.0,
     published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs, without E)",
 )

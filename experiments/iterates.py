@@ -1,7 +1,7 @@
 """Each loop of trained models beside the iterates of gradient descent, conjugate gradients and
 Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297, 2310.17086)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import unit
 from looplab.tasks import Prompts
-from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -31,7 +30,7 @@ METHODS = {
 _SLOW = tuple(sorted({*range(65), *np.geomspace(64, 1024, 49).round().astype(int).tolist()}))
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
 _STEPS["gradient_descent"] = _SLOW
-_FU = "arXiv 2310.17086, section 4"
+_of_fu = partial(claim, source="arXiv 2310.17086, section 4")
 _ACCELERATION = (
     "growth of the nearest step of {} in the second half of the loops in which the error falls, "
     "over that in the first half"
@@ -40,7 +39,7 @@ _ACCELERATION = (
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
-    `settings.seed`: runs of tasks of dense linear functions. The nearest iterate is the one whose
+    `settings.seed`: runs of linear functions without noise. The nearest iterate is the one whose
     errors over all prefixes of a prompt have the largest cosine with the model's, mean over
     prompts. The single rate of gradient descent is the best for b steps, chosen on other prompts.
 
@@ -64,8 +63,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     models = unrolled(group, prompts, settings, loops)
-    penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0  # the optimal one
-    iterates = _iterates(prompts, other_prompts, penalty, b)
+    iterates = solved(prompts, other_prompts, _STEPS, b)
     outputs = prompts.ys.double().numpy()
 
     def errors(values: Floats) -> Floats:
@@ -99,22 +97,24 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     ]
 
 
-def _iterates(
-    prompts: Prompts, other_prompts: Prompts, penalty: float, b: int
+def solved(
+    prompts: Prompts, other_prompts: Prompts, steps: Mapping[str, Collection[int]], b: int
 ) -> dict[str, Floats]:
-    """The predictions of each method's iterates, [steps, B, n]."""
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    other_xs, other_ys = other_prompts.xs.double().numpy(), other_prompts.ys.double().numpy()
-    equations = solver.normal_equations(xs, ys, penalty)
-    rate = solver.best_rate(
-        solver.normal_equations(other_xs, other_ys, penalty), other_xs, other_ys, b
+    """The predictions of each method's iterates of these numbers, [steps, B, n]; gradient descent
+    has the rate that is the best for b steps on the other prompts."""
+    (xs, ys), (other_xs, other_ys) = (
+        (each.xs.double().numpy(), each.ys.double().numpy()) for each in (prompts, other_prompts)
     )
+    equations = solver.normal_equations(xs, ys)
+    others = solver.normal_equations(other_xs, other_ys)
     weights = {
-        "gradient_descent": solver.gradient_descent(equations, rate),
+        "gradient_descent": solver.gradient_descent(
+            equations, solver.best_rate(others, other_xs, other_ys, b)
+        ),
         "conjugate_gradients": solver.conjugate_gradients(equations),
         "newton": solver.newton(equations),
     }
-    return {method: solver.predictions(xs, weights[method], _STEPS[method]) for method in METHODS}
+    return {name: solver.predictions(xs, weights[name], each) for name, each in steps.items()}
 
 
 def _over_loops(
@@ -188,28 +188,25 @@ def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
     return of_group(evidence, "iterates", "methods", method, key, most="b", family="looped")
 
 
-claim(
+_of_fu(
     "loop_makes_newton_steps",
     "Each loop of a looped model does the work of more than one step of Newton's method.",
-    source=_FU,
     quantity="slope of the nearest Newton step over the loops in which the error falls",
     above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
     published="about 3 steps a layer, of a standard transformer's middle layers",
 )(partial(_beside, method="newton", key="per_loop"))
 
-claim(
+_of_fu(
     "newton_step_is_linear",
     "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
-    source=_FU,
     quantity=_ACCELERATION.format("Newton's method"),
     below=1.25,  # 1 is linear; the same line parts it from gradient descent below
     published="linear in the layer",
 )(partial(_beside, method="newton", key="acceleration"))
 
-claim(
+_of_fu(
     "descent_step_accelerates",
     "The step of gradient descent that is nearest to a loop grows faster than linearly.",
-    source=_FU,
     quantity=_ACCELERATION.format("gradient descent"),
     above=1.25,
     published="exponential in the layer",

@@ -1,28 +1,25 @@
 """Claims on a penalty on the loop's Jacobian, far beyond the loops of training."""
 
-from looplab.evaluation.bootstrap import Floats
+from functools import partial
 
 from .claims import Evidence, NotMeasured, claim
-from .evidence import Group, at_b, at_loop, groups, ratio, within
+from .evidence import Group, after, at_b, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
 
-_PENALTY = "arXiv 2106.14342 (for equilibrium models)"
-_FAR = 10  # times b
+_of_penalty = partial(claim, source="arXiv 2106.14342 (for equilibrium models)")
+_FAR = after(10)
 
-
-claim(
+_of_penalty(
     "jacobian_penalty_settles_the_loop",
     "A penalty on the last loop's Jacobian lowers the growth of the error far beyond the loops of "
     "training.",
-    source=_PENALTY,
     quantity="growth of the last query's error from b to 10 b loops, with the penalty over without",
     below=1.0,
-)(lambda evidence: within([_pair(evidence, "looped")], _far, at_b))
+)(lambda evidence: within([_pair(evidence, "looped")], [_FAR], [at_b]))
 
-claim(
+_of_penalty(
     "jacobian_penalty_is_free_at_b",
     "After the loops of training a looped model errs no more with the penalty than without it.",
-    source=_PENALTY,
     quantity="error of the last query after b loops, with the penalty over without",
     below=NO_WORSE,
 )(lambda evidence: ratio([_pair(evidence, "looped")], at_b))
@@ -35,7 +32,7 @@ claim(
     quantity="error of the last query after 10 b loops over that after b, with the penalty and "
     "without injection",
     above=STAYS,
-)(lambda evidence: within([_pair(evidence, "tied")[:1]], _far, at_b))
+)(lambda evidence: within([_pair(evidence, "tied")[:1]], [_FAR], [at_b]))
 
 
 def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
@@ -45,7 +42,3 @@ def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
     if min(weights) or not max(weights):
         raise NotMeasured(f"{family} models with and without training.jacobian_penalty")
     return found[weights.index(max(weights))], found[weights.index(0.0)]
-
-
-def _far(of: Group) -> Floats:
-    return at_loop(of, _FAR * of.b)

@@ -65,7 +65,7 @@ def _drawn_over_fixed(evidence: Evidence, times: float) -> Estimate:
 
 def _beyond(evidence: Evidence, sampling: str, times: float) -> Estimate:
     """After so many times the loops of training over after these, of the same models."""
-    return within([[_looped(evidence, sampling)]], partial(bits, times=times), bits)
+    return within([[_looped(evidence, sampling)]], [partial(bits, times=times)], [bits])
 
 
 for _name, _sentence, _quantity, _line, _estimate in (
@@ -127,9 +127,8 @@ def _window(evidence: Evidence, which: str) -> Group:
 
 def _keeps(evidence: Evidence, which: str) -> Estimate:
     of = _window(evidence, which)
-    return within(
-        [[of]], lambda of: errors(of, "held_out")[..., -1], partial(bits, times=_most(of) / of.b)
-    )
+    trained = partial(bits, times=_most(of) / of.b)
+    return within([[of]], [lambda of: errors(of, "held_out")[..., -1]], [trained])
 
 
 for _name, _which, _text in (

@@ -17,7 +17,7 @@ from looplab.training.run_folder.run import Run
 from .claims import Estimate, Evidence, NotMeasured, Paper
 from .iso_depth import CLUSTERS, NOTE, claim_worth, of_phi, panel_by_r
 from .scaling_law.law import fitted
-from .scaling_law.runs import row_of_run
+from .scaling_law.runs import row_of
 from .statistics import over_seeds
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
@@ -63,7 +63,7 @@ def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     """The row of a run in the law's table, with what tells runs apart."""
     config, stage = run.config, last_stage(run)
     kind = PLAIN if stage.grad_loops >= stage.loops else TRUNCATED
-    row = row_of_run(run, settings)
+    row = row_of(run, settings)
     return {
         **row,
         "kind": LANES if config.model.lanes else kind,
@@ -97,9 +97,9 @@ claim_worth(_PAPER, partial(_phi_of, kind=PLAIN))
 @_PAPER.claim(
     "sharing_costs",
     "At equal FLOPs and depth each further sharing of layers costs: r1 < r2 < r4 < r8.",
-    "the empirical minima",
-    "least nats a byte over widths, r over the next smaller r: the smallest ratio of a budget, "
-    "geometric mean over budgets",
+    figure="the empirical minima",
+    quantity="least nats a byte over widths, r over the next smaller r: the smallest ratio of a "
+    "budget, geometric mean over budgets",
     above=1.0,
     published="1.009 (six budgets)",
 )
@@ -120,8 +120,7 @@ def sharing_costs(evidence: Evidence) -> Estimate:
 _PAPER.claim(
     "truncated_gradients_are_worth_less",
     "With gradients through half of the loops a recurrence is worth less.",
-    "",
-    "φ with gradients of half the loops less that with all",
+    quantity="φ with gradients of half the loops less that with all",
     below=0.0,
     published="-0.08 to -0.11 (0.38 or 0.35 against 0.459)",
 )(partial(_difference, kind=TRUNCATED))
@@ -129,8 +128,7 @@ _PAPER.claim(
 _PAPER.claim(
     "lanes_are_worth_more",
     "With hyper-connections between the loops a recurrence is worth more.",
-    "",
-    "φ with two lanes less that without",
+    quantity="φ with two lanes less that without",
     above=0.0,
     published="0.19 to 0.20 (0.65 or 0.66 against 0.459)",
 )(partial(_difference, kind=LANES))

@@ -96,10 +96,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
     module = own or import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
-    files, others = f"experiments/{name}.py", {}
-    if name in ALSO_UNFINISHED:
-        files, others = "experiments", {"unfinished": request.unfinished}
-
+    others = {"unfinished": request.unfinished} if name in ALSO_UNFINISHED else {}
     try:
         runs = [load_run(run.path) for run in members]
         key = {
@@ -110,11 +107,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
             "settings": asdict(settings),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-            "sources": sources_of(
-                *(*EVALUATED, "probing", "experiments/measuring.py", "experiments/statistics.py"),
-                *([] if own else [files]),
-                plugins=[module.__name__],
-            ),
+            "sources": sources_of(*EVALUATED, "probing", "experiments", plugins=[module.__name__]),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:
@@ -128,7 +121,6 @@ def measure_runs(name: str, request: Request) -> Measurement:
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
 
 
-_ENDS = (5, 95)  # percentiles of a 90 % interval
 # Settings by which runs are not grouped.
 _NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
 
@@ -197,7 +189,7 @@ def band(
     prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
     resampled). Of few seeds it is too narrow to decide by: `estimate`."""
     resampled = statistic(crossed_means(groups, settings.resamples, settings.seed))
-    low, high = np.percentile(resampled, _ENDS, axis=0)
+    low, high = np.percentile(resampled, (5, 95), axis=0)
     return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
 
 

@@ -3,7 +3,6 @@ and on sums of functions of all classes, of which training had none (arXiv 2311.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import measured_groups, of_runs
-from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, unrolled
+from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -77,26 +76,20 @@ def _result(
 ) -> dict[str, Any]:
     """The numbers of a family's mixture, from its errors on each class and on the sums; `alone` are
     those of the family's models of one class."""
-    positive = partial(estimate, settings=settings, log=True)
-    classes = [name for name in own if name != _SUMS]
+    classes = np.mean([values for name, values in own.items() if name != _SUMS], axis=0)
+    both = np.stack((own[_SUMS], classes), axis=-1)
 
     def worst(means: Sequence[Floats]) -> Floats:
         return np.asarray((means[0] / np.stack(means[1:], axis=-1)).max(-1))
 
-    def sums(means: Sequence[Floats]) -> Floats:
-        return np.asarray(means[0][..., -1] / means[0][..., :-1].mean(-1))
-
     found = {
         "family": family,
-        "over_alone": {
-            name: positive([own[name], other], statistic=lambda means: means[0] / means[1])
-            for name, other in alone.items()
-        },
-        "sums": positive([np.stack([*own.values()], axis=-1)], statistic=sums),
+        "over_alone": {name: ratio(own[name], each, settings) for name, each in alone.items()},
+        "sums": estimate([both], settings, lambda m: m[0][..., 0] / m[0][..., 1], log=True),
     }
-    if set(alone) == set(classes):
+    if len(alone) == len(own) - 1:  # each class
         on_classes = np.stack([own[name] for name in alone], axis=-1)
-        found["worst"] = positive([on_classes, *alone.values()], statistic=worst)
+        found["worst"] = estimate([on_classes, *alone.values()], settings, worst, log=True)
     return found
 
 

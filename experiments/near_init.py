@@ -99,8 +99,8 @@ TOKENS, VOCABULARY, HEADS = 128, 256, 4
 STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
 PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
 _BETAS = (0.9, 0.95)  # that paper's; it does not give ε: here PyTorch's 1e-8
-SHARED = {"looped": True, "non_shared": False}  # by the names of stacks
-KINDS = {"looped": "looped", "non_shared": "not shared"}  # what pictures call them
+# By the names of stacks what pictures call them, and whether they share their weights.
+STACKS = {"looped": ("looped", True), "non_shared": ("not shared", False)}
 
 
 class Stack(NamedTuple):
@@ -214,15 +214,15 @@ def norms(near: Near) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
     init, loops = INITS[near.init], near.loops
-    result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in SHARED}}
+    result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in STACKS}}
     panels, x, y = list[Panel](), "optimiser step", "norm (root mean square)"
     panel = partial(Panel, x_label=x, y_label=y, x=range(STEPS + 1), log="y", picture="norms")
-    for (sharing, shared), scaling in product(SHARED.items(), LABELS):
+    for (sharing, (kind, shared)), scaling in product(STACKS.items(), LABELS):
         stacks = [Stack(r, shared, scaling) for r in loops]
         norm = all_first_steps(init, stacks, STEPS, range(near.seeds))["norm"]
         result["norm"][sharing][scaling] = by_seed(norm)
         name = f"norms-{sharing.replace('_', '-')}-{scaling}"
-        title = f"{KINDS[sharing]}, {LABELS[scaling]}; {result['what']}"
+        title = f"{kind}, {LABELS[scaling]}; {result['what']}"
         curves = loop_curves(dict(zip(loops, norm.swapaxes(0, 1), strict=True)))
         panels.append(panel(name, title, curves=curves))
     return {**result, "panels": panels}
@@ -242,8 +242,8 @@ def cosines(near: Near) -> dict[str, Any]:
     init = INITS[near.init]._replace(layers=COSINE_LAYERS)
     result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)], "apart": {}}
     drawn, curves = list[Panel](), []
-    for sharing, shared in SHARED.items():
-        kind, stack = KINDS[sharing], Stack(COSINE_LOOPS, shared, "none")
+    for sharing, (kind, shared) in STACKS.items():
+        stack = Stack(COSINE_LOOPS, shared, "none")
         cosine = np.stack([increment_cosines(init, stack, seed) for seed in range(near.seeds)])
         result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
         title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"

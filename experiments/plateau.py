@@ -2,6 +2,7 @@
 and how parallel the states of different queries are (arXiv 2506.13688)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,14 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
-from .evidence import check_same_prompts, group, measured_groups, of_runs, over_examples
+from .evidence import group, measured_groups, of_runs, over_examples, within
 from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
-from .statistics import hierarchical_bootstrap
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 QUANTITIES = ("error", "attention", "cosine", "zero")
 _ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
 SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
-
-
-def has_left_plateau(loss: float, bayes: float, zero: float) -> bool:
-    """Says whether a model with this mean error over all numbers of examples uses its examples: its
-    excess over the Bayes error is at most half of that of predicting 0."""
-    return loss <= bayes + LEAVES * (zero - bayes)
 
 
 def bayes_error(dims: int, points: int) -> float:
@@ -184,29 +178,16 @@ def _panels(
 
 def _muon_suffers_more(evidence: Evidence) -> Estimate:
     """The geometric mean over the shifts."""
-    trained = [group(evidence, optimizer=_name(evidence, name)) for name in ("muon", "adam")]
-    check_same_prompts(*trained)
-    names = ("model_at_b", *(f"{shift}/model_at_b" for shift in SHIFTS))
-    parts = [np.stack([over_examples(each, name) for name in names], -1) for each in trained]
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        logs = [np.log(mean[..., 1:]).mean(-1) - np.log(mean[..., 0]) for mean in means]
-        return np.asarray(np.exp(logs[0] - logs[1]))
-
-    return hierarchical_bootstrap(parts, statistic, log=True)
+    trained = [group(evidence, optimizer=name) for name in ("muon", "adamw")]
+    shifted = [partial(over_examples, name=f"{shift}/model_at_b") for shift in SHIFTS]
+    return within([trained], shifted, [over_examples])
 
 
-def _with(evidence: Evidence, optimizer: str) -> Any:
-    """The group of an optimiser, whose runs the verdict rests on."""
-    (found,) = measured_groups(evidence, "plateau", optimizer=optimizer)
-    evidence.where(optimizer=_name(evidence, optimizer))
-    return found
-
-
-def _name(evidence: Evidence, optimizer: str) -> str:
-    """The optimiser's name in the runs' settings: adam, or adamw."""
-    names = {member.config.training.optimizer for member in evidence.members}
-    return "adamw" if optimizer == "adam" and "adamw" in names else optimizer
+def _of_adam(evidence: Evidence, key: str) -> Estimate:
+    """A number of the group of Adam, on whose runs the verdict rests."""
+    (found,) = measured_groups(evidence, "plateau", optimizer="adam")
+    evidence.where(optimizer="adamw")
+    return Estimate.read(found[key])
 
 
 _AT = "when a tenth of the error's fall is"
@@ -219,7 +200,7 @@ claim(
     published="attention makes progress during the plateau",
     published_size="one layer, other tasks",
     above=0.1,
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["attention_done"]))
+)(partial(_of_adam, key="attention_done"))
 
 claim(
     "states_are_parallel_on_the_plateau",
@@ -229,7 +210,7 @@ claim(
     published="nearly parallel",
     published_size="one layer, other tasks",
     above=0.9,
-)(lambda evidence: Estimate.read(_with(evidence, "adam")["parallel"]))
+)(partial(_of_adam, key="parallel"))
 
 claim(
     "muon_leaves_the_plateau_first",

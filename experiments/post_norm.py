@@ -10,8 +10,7 @@ _NO_WORSE = 1.1
 
 
 def _errors_over(evidence: Evidence, above: tuple[str, str], below: tuple[str, str]) -> Estimate:
-    """The ratio of mean errors over all numbers of examples, of models by the place of their norm
-    and their scaling."""
+    """Of models by the place of their norm and their scaling."""
     pair = [
         groups(evidence, block_norm=norm, residual_scaling=scaling)[0]
         for norm, scaling in (above, below)

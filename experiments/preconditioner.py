@@ -2,13 +2,13 @@
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines import iterates as solver
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.panel import Panel
 from looplab.models.loops.linear_attention import LinearAttentionLoop
@@ -19,6 +19,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
+from .iterates import solved
 from .measuring import BESIDE_SOLVERS, SeedGroup, by_loop, grouped, over_runs, ratio, squared_errors
 
 _LABELS = {
@@ -26,7 +27,7 @@ _LABELS = {
     "preconditioned": "preconditioned by the inverse covariance",
     "newton": "Newton's method",
 }
-_GATMIRY = "arXiv 2410.08292, theorem on the global minimiser"
+_claim = partial(claim, source="arXiv 2410.08292, theorem on the global minimiser")
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -52,11 +53,19 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         for seed in (settings.seed, settings.seed + 1)
     )
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
-    steps = _solvers(prompts, other_prompts, (vectors / np.sqrt(values)) @ vectors.T, b, loops)
+    whitening = (vectors / np.sqrt(values)) @ vectors.T
+    descent = {"gradient_descent": range(1, loops + 1)}
+    found = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
+    # On whitened inputs it is descent preconditioned by the inverse covariance.
+    white, other_white = (
+        Prompts(torch.from_numpy(each.xs.double().numpy() @ whitening), each.ys)
+        for each in (prompts, other_prompts)
+    )
+    found["preconditioned"] = solved(white, other_white, descent, b)["gradient_descent"]
     outputs = prompts.ys.double().numpy()[:, -1]
     solvers = {
-        name: (_LABELS[name], np.square(values - outputs).T[None] / task.divisor)
-        for name, values in steps.items()
+        name: (label, np.square(found[name][..., -1] - outputs).T[None] / task.divisor)
+        for name, label in _LABELS.items()
     }
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
@@ -81,60 +90,29 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     }, by_loop("preconditioner", title, BESIDE_SOLVERS, group, models, settings, solvers)
 
 
-def _solvers(
-    prompts: Prompts, other_prompts: Prompts, whitening: Floats, b: int, loops: int
-) -> dict[str, Floats]:
-    """Predictions [loops, B] for the last query of each method's steps, at rates that are the best
-    for b steps on the other prompts; x of covariance I are those of the prompts times `whitening`,
-    Σ^-½."""
-
-    steps = range(1, loops + 1)
-
-    def descent(transform: Floats) -> Floats:
-        """On whitened inputs it is descent preconditioned by the inverse covariance."""
-        (xs, ys), (other_xs, other_ys) = (
-            (each.xs.double().numpy() @ transform, each.ys.double().numpy())
-            for each in (prompts, other_prompts)
-        )
-        rate = solver.best_rate(solver.normal_equations(other_xs, other_ys), other_xs, other_ys, b)
-        weights = solver.gradient_descent(solver.normal_equations(xs, ys), rate)
-        return solver.predictions(xs, weights, steps)[..., -1]
-
-    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
-    newton = solver.newton(solver.normal_equations(xs, ys))
-    return {
-        "gradient_descent": descent(np.eye(len(whitening))),
-        "preconditioned": descent(whitening),
-        "newton": solver.predictions(xs, newton, steps)[..., -1],
-    }
-
-
-claim(
+_claim(
     "linear_attention_learns_inverse_covariance",
     "Looped linear attention learns a preconditioner close to the inverse of the inputs' "
     "covariance.",
-    source=_GATMIRY,
     quantity="condition number of the inputs' covariance as preconditioned, where that of the "
     "inputs is 10",
     below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
     published="close to 1 for long prompts",
 )(lambda evidence: _learned(evidence, "spread"))
 
-claim(
+_claim(
     "linear_attention_reaches_preconditioned_descent",
     "After its b loops looped linear attention is as good as b steps of gradient descent "
     "preconditioned by the inverse covariance, at the best rate for b steps.",
-    source=_GATMIRY,
     quantity="error at the last query over that of preconditioned gradient descent",
     below=1.25,  # the margin that every 'as good as' of these experiments has
     published="the global minimiser is this method",
 )(lambda evidence: _learned(evidence, "over_theory"))
 
-claim(
+_claim(
     "linear_attention_beats_plain_descent",
     "After its b loops looped linear attention has less than half the error of b steps of plain "
     "gradient descent at its best rate.",
-    source=_GATMIRY,
     quantity="error at the last query over that of plain gradient descent",
     below=0.5,
 )(lambda evidence: _learned(evidence, "over_descent"))

@@ -15,18 +15,16 @@ from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
-from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.style import kind_of
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
-from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from . import near_init
 from .claims import Estimate, Evidence, NotMeasured, Paper
-from .fully_looped import collapse
 from .measuring import grouped
 from .near_init import Near
 from .residual_scaling_rates import rates
@@ -74,8 +72,7 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
     there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
     `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `unfinished` says what its
-    training lacks, `collapsed` the reason why it collapsed: empty if it did not, None where a
-    curriculum of the prompts moved its loss, or nothing was logged. `panels`, whose curves are of
+    training lacks. `panels`, whose curves are of
     the seeds of one model: the norms by loop, the cosines of each model's increments, these by the
     distance between two loops, the parts of the squared norm with the inner products of increments
     (`energy`, `products` of each run), and `branch` and `gain`. RunError if states are not finite.
@@ -151,9 +148,6 @@ def _followed(run: Run) -> dict[str, Any]:
     arrays = movements.arrays()
     raw, cosine, scale = arrays["raw"], _mean(arrays["cosines"]), model.residual_scale()
     apart, products = cosine[~np.eye(b, dtype=bool)].mean(), arrays["products"].mean(0)
-    curriculum, losses = build_curriculum(config, run.task), [each["loss"] for each in logged(run)]
-    first, end = curriculum(0), curriculum(max(run.step - 1, 0))
-    moved = (first.dims, first.points) != (end.dims, end.points)
     return {
         "run": str(run.path),
         "what": f"{config.model.connectivity or config.model.family}, b = {b}",
@@ -171,7 +165,6 @@ def _followed(run: Run) -> dict[str, Any]:
         "branch": (arrays["absolute"].mean(0) / (scale * config.model.n_embd**0.5)).tolist(),
         "gain": (arrays["relative"].mean(0) / scale).tolist(),
         "apart": None if apart is np.ma.masked else float(apart),
-        "collapsed": None if moved or not losses else collapse(losses),
     }
 
 
@@ -209,14 +202,12 @@ def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = Fa
 
 
 def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
-    """The norm with the most loops over that with the fewest, after the last of the first steps."""
     result = evidence.result("residual_scaling")
     norms = _values(result["norm"][sharing][scaling])[:, :, -1]
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
-    """The mean cosine over pairs of different loops, or of different blocks."""
     result = evidence.result("residual_scaling")
     return _sized(_values(result["apart"][sharing]), result, 0)
 
@@ -245,8 +236,8 @@ for _over, _at in (("layers", "loops"), ("loops", "layers")):
         f"proposition7_{_over}",
         "With ε = λ/(R √U) and a rate ∝ 1/√U one update, alike in all layers, moves the output as "
         f"far whatever the number of {_over}.",
-        "Proposition 7",
-        f"largest over smallest change of the output by {_over}, at the most {_at}",
+        figure="Proposition 7",
+        quantity=f"largest over smallest change of the output by {_over}, at the most {_at}",
         published="1 (flat)",
         below=1.25,
     )(partial(_update_ratio, over=_over))
@@ -282,8 +273,8 @@ for _number, _steps, _when in (
         _of_paper(
             f"fig{_number}_{_name}",
             f"{_scaled}, {_when} {_moves}.",
-            f"Figure {_number}",
-            f"slope of log change over log R, {' less '.join(_scalings)}",
+            figure=f"Figure {_number}",
+            quantity=f"slope of log change over log R, {' less '.join(_scalings)}",
             published=_published,
             published_steps=_steps,
             **{"above" if len(_scalings) > 1 else "below": _HALF},
@@ -300,40 +291,37 @@ def _trained(evidence: Evidence) -> list[Any]:
     return sorted(found, key=lambda run: run["loops"])
 
 
-def _over_runs(estimate: Estimate, runs: list[Any]) -> Estimate:
+def _over_runs(
+    runs: list[Any], values: Sequence[float], errors: Sequence[float] | None = None, **how: Any
+) -> Estimate:
+    """The mean of a value of each of these runs, which differ in their loops."""
+    estimate = over_seeds(values, errors, what="run of several loops", **how)
     loops = ", ".join(str(run["loops"]) for run in runs)
     steps = min(run["step"] for run in runs)
     return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
 
 
 def _increments_agree(evidence: Evidence) -> Estimate:
-    """The mean cosine over the runs, which differ in their loops."""
     runs = [run for run in _trained(evidence) if run["apart"] is not None]
-    estimate = over_seeds([run["apart"] for run in runs], what="run of several loops")
-    return _over_runs(estimate, runs)
+    return _over_runs(runs, [run["apart"] for run in runs])
 
 
 def _last_increment(evidence: Evidence) -> Estimate:
-    """Over the runs, the mean cosine of the last increment with the others, less that of the other
-    pairs."""
     runs = [run for run in _trained(evidence) if run["loops"] > 2]
     differences = []
     for run in runs:
         cosine = np.array(run["cosine"], dtype=np.float64)
         others = cosine[:-1, :-1][~np.eye(len(cosine) - 1, dtype=bool)]
         differences.append(cosine[-1, :-1].mean() - others.mean())
-    return _over_runs(over_seeds(differences, what="run of several loops"), runs)
+    return _over_runs(runs, differences)
 
 
 def _branch_ratio(evidence: Evidence) -> Estimate:
-    """Over the runs, the largest output of the branches by loop over the smallest."""
     runs = [run for run in _trained(evidence) if run["loops"] > 1]
-    ratios = [max(run["branch"]) / min(run["branch"]) for run in runs]
-    return _over_runs(over_seeds(ratios, log=True, what="run of several loops"), runs)
+    return _over_runs(runs, [max(run["branch"]) / min(run["branch"]) for run in runs], log=True)
 
 
 def _trained_norm_ratio(evidence: Evidence) -> Estimate:
-    """The largest norm over the smallest, with the standard errors over prompts."""
     runs = _trained(evidence)
     if len({run["loops"] for run in runs}) < 2:
         raise NotMeasured("no two trained runs that differ in their loops")
@@ -341,7 +329,7 @@ def _trained_norm_ratio(evidence: Evidence) -> Estimate:
     small, large = ends[0]["norm"], ends[-1]["norm"]
     ratio = large["mean"][-1] / small["mean"][-1]
     parts = [each["standard_error"][-1] / each["mean"][-1] for each in (small, large)]
-    return _over_runs(over_seeds([ratio], [ratio * float(np.hypot(*parts))], log=True), runs)
+    return _over_runs(runs, [ratio], [ratio * float(np.hypot(*parts))], log=True)
 
 
 # Figure 2: a normed stream grows like the square root of the loops at least where it grows, over 64
@@ -377,7 +365,6 @@ _of_paper(
     figure="Figure 3",
     quantity=f"{_COSINE}, looped",
     published="densely positive",
-    published_steps=0,
     above=0.3,
 )(partial(_apart, sharing="looped"))
 
@@ -387,7 +374,6 @@ _of_paper(
     figure="Figure 3",
     quantity=f"{_COSINE}, non-shared",
     published="near 0",
-    published_steps=0,
     below=0.1,
 )(partial(_apart, sharing="non_shared"))
 

@@ -88,9 +88,8 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
 
 def gain(before: Floats, after: Floats) -> dict[str, Any]:
     """The distance of errors `after` below those `before`, both [rates, seeds], each at its best
-    rate: `by_seed`, their `mean`, `half` the width of its 95 % interval, and the `verdict`: gain or
-    loss if the interval excludes 0, else no gain; unknown, with the `reason`, for one seed and if
-    one of them has no best rate."""
+    rate: `by_seed`, their `mean`, and `half` the width of its 95 % interval; unknown, with the
+    `reason`, for one seed and if one of them has no best rate."""
     rates = np.arange(1.0, len(before) + 1)  # only their order matters here
     first, second = optimum(rates, before), optimum(rates, after)
     if first is None or second is None:
@@ -99,8 +98,7 @@ def gain(before: Floats, after: Floats) -> dict[str, Any]:
     if len(differences) < 2:
         return _unknown("one seed has no spread")
     mean, half = float(differences.mean()), _half(differences)
-    verdict = ("gain" if mean > 0 else "loss") if abs(mean) > half else "no gain"
-    return {"verdict": verdict, "mean": mean, "half": half, "by_seed": differences.tolist()}
+    return {"mean": mean, "half": half, "by_seed": differences.tolist()}
 
 
 def _half(values: Floats) -> float:
@@ -232,7 +230,7 @@ def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Esti
     if scaling not in result[kind]:
         raise NotMeasured(f"no runs with residual_scaling={scaling}, or none with linear")
     found = result[kind][scaling][ends[1]] if kind == "gain" else result[kind][scaling]
-    if found["verdict"] == "unknown":
+    if "reason" in found:
         raise NotMeasured(found["reason"])
     estimate = over_seeds(sign * np.array(found["by_seed"]))
     if "initial" in result:

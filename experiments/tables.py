@@ -66,13 +66,9 @@ def looped_no_worse(evidence: Evidence) -> Estimate:
     if not differences:
         raise NotMeasured("no table with a looped and a standard model")
     estimate = over_seeds(differences, spreads, what="table")
-    tables = len(differences)
-    note = "one seed" if min(seeds) == 1 else ""
-    if tables == 1:
-        note = "; ".join(filter(None, [note, "one table: it says nothing of others"]))
-    return estimate._replace(
-        seeds=min(seeds), steps=min(steps), size=f"{tables} table{'s'[: tables > 1]}", note=note
-    )
+    tables, note = len(differences), "one seed" if min(seeds) == 1 else ""
+    size = f"{tables} table{'s'[: tables > 1]}"
+    return estimate._replace(seeds=min(seeds), steps=min(steps), size=size, note=note)
 
 
 def _error(accuracy: Mapping[str, float]) -> float:

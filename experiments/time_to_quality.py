@@ -3,6 +3,7 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -25,7 +26,7 @@ from .measuring import batches, grouped
 from .statistics import over_seeds
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
-_SOURCE = "this suite, docs/records.md"
+_claim = partial(claim, source="this suite, docs/records.md")
 # What training has taken up to a snapshot, and its error there, with the interval's upper end.
 Point = dict[str, float]
 
@@ -84,14 +85,12 @@ def _trainings(
 def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
     """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
-    seconds: dict[int, Any] = {each["step"]: each.get("cpu_seconds") for each in records}
+    seconds = {each["step"]: each["cpu_seconds"] for each in records}
     flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
     loops, points = trained_loops(run.config), run.config.task.points
     prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
     course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
-        if seconds.get(step) is None:
-            raise RunError(f"{run.path} does not say its processor seconds: train it again")
         model = load_run(folder).model
         parts = [
             model_errors(model, run.task, batch, ErrorSettings((loops,), loops))[f"at_{loops}"]
@@ -140,11 +139,10 @@ def _described(race: Mapping[str, Any]) -> str:
     return f"{race['task']}: {', '.join(rows)}"
 
 
-@claim(
+@_claim(
     "race_fast_is_sooner",
     "The last recipe of a race, fast in the suite's own, reaches the stated error in fewer "
     "processor seconds than the first, paper.",
-    source=_SOURCE,
     quantity="processor seconds to it, first over last, by seed, geometric mean over tasks",
     above=1.0,
 )
@@ -171,10 +169,9 @@ def is_sooner(evidence: Evidence) -> Estimate:
     return found._replace(high=high, note=note)
 
 
-@claim(
+@_claim(
     "race_fast_ends_under_the_target",
     "Models of a race's last recipe, fast in the suite's own, end under the stated error.",
-    source=_SOURCE,
     quantity="mean error at the last step over the stated one, the largest over tasks",
     below=1.0,
 )

@@ -9,48 +9,43 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.load import LoadedModel
 from looplab.evaluation.text.measure import last_stage
 from looplab.models.flops import pass_costs
 from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.status import is_run
 
 
-def row_of(of: Run | LoadedModel, loss: float) -> dict[str, float]:
-    """The row of a trained looped model: r is loops.b, D counts the prompts it was trained on.
-    N_once counts prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in
-    the loop), and the parameters of lanes; neither N counts read-in, read-out and positions."""
-    rec = sum(parameter.numel() for parameter in of.model.loop.blocks.parameters())
-    return {
-        "N_once": of.model.backbone_parameters() - rec,
-        "N_rec": rec,
-        "r": of.config.loops.b,
-        "D": of.step * of.config.training.batch_size,
-        "loss": loss,
-    }
-
-
-def row_of_run(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
+def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     """The row of a run after b loops, with its name and the FLOPs of its training, all as long as
     its last steps: on texts the loss is nats a byte of the held-out text and D counts tokens; in
-    context it is the mean error over all numbers of examples."""
+    context it is the mean error over all numbers of examples and D counts prompts. N_once counts
+    prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in the loop), and
+    the parameters of lanes; neither N counts read-in, read-out and positions."""
     config, stage, text = run.config, last_stage(run), run.task.is_text
     _, arrays = measured(run, settings)
     if text:
         loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)
     else:
-        loss = float(arrays["model_at_b"].mean())
+        loss = float(arrays["model_at_b"].mean(dtype=np.float64))
+    rec = sum(parameter.numel() for parameter in run.model.loop.blocks.parameters())
     sequences, length = run.step * config.training.batch_size, config.task.points
     costs = pass_costs(run.model, length if text else 2 * length - 1)
-    flops = sequences * costs.of_step(stage.loops, stage.grad_loops, stage.window)
-    row = {**row_of(run, loss), "budget": flops, "run": run.path.name}
-    return row | {"D": sequences * length} if text else row
+    return {
+        "N_once": run.model.backbone_parameters() - rec,
+        "N_rec": rec,
+        "r": config.loops.b,
+        "D": sequences * length if text else sequences,
+        "loss": loss,
+        "budget": sequences * costs.of_step(stage.loops, stage.grad_loops, stage.window),
+        "run": run.path.name,
+    }
 
 
 def table_of(pattern: str) -> DataFrame:
@@ -70,4 +65,4 @@ def table_of(pattern: str) -> DataFrame:
         print(f"{pattern}: {said}", file=sys.stderr, flush=True)
     if not finished:
         raise RunError(f"{pattern} matches no finished run of a looped model")
-    return DataFrame([row_of_run(run, run.config.evaluation) for run in finished])
+    return DataFrame([row_of(run, run.config.evaluation) for run in finished])

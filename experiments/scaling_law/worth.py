@@ -105,15 +105,14 @@ def page(result: Fitted) -> str:
         Curve(label=f"{each.r:g}", kind="loops", name=f"{each.r:g}", mean=[], number=each.r)
         for each in designs
     ]
-    colours = [style["color"] for style in curve_styles(curves)]
     data = {
         "fitted": asdict(fitted),
         "laws": [asdict(law) for law in laws],
-        "designs": [
-            each._asdict() | {"colour": colour}
-            for each, colour in zip(designs, colours, strict=True)
-        ],
-        "colours": {f"{each.r:g}": colour for each, colour in zip(designs, colours, strict=True)},
+        "designs": [each._asdict() for each in designs],
+        "colours": {
+            curve.name: style["color"]
+            for curve, style in zip(curves, curve_styles(curves), strict=True)
+        },
         "rows": _rows(result)[["N", "r", "loss", "budget"]].to_dict("records"),
         "said": f"{FORMULA}, {len(result.table)} models, phi = {fitted.phi:.3g}",
     }

@@ -1,4 +1,4 @@
-"""What holds of every measurement's panels, and runs as an experiment hands them over."""
+"""What holds of every measurement's panels, and runs of models that predict as is chosen."""
 
 import math
 import re
@@ -12,7 +12,6 @@ from torch import Tensor
 from looplab.conf.schema import Config, FigureSettings, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.drawing import draw, styled
 from looplab.evaluation.panel import Panel
-from looplab.experiments.claims import Measured
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
@@ -40,11 +39,6 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
         for panel in panels:
             draw([panel], FigureSettings())
     return names
-
-
-def handed_over(run: Run, label: str) -> Measured:
-    """A finished run as an experiment hands it to a measurement."""
-    return Measured(label, run.config, run.step, {}, {}, str(run.path))
 
 
 class Predicts:

@@ -12,7 +12,6 @@ from looplab.experiments.fully_looped import collapse, measure, plateau_exit
 from looplab.training.inside_loops import GRADIENT_NORMS
 from tests.experiments.texts import give, run
 
-STEPS, NAMES = 12, ("LT", "FLT")
 LONG = 1000
 FALLING = np.linspace(1.0, 0.2, LONG)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from looplab.experiments.claims import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
-from tests.experiments.claims.of_texts import language
+from tests.experiments.claims.synthetic import language
 from tests.experiments.texts import give, run
 
 _SETTINGS = EvaluationConfig(resamples=40)
@@ -26,37 +27,24 @@ _BLOCKS = 20
 def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses by the law with φ = .5; with half the gradients, .3."""
     runs, bits = [], {}
-    for width in (8, 16, 32):
-        for r in (1, 2, 4):
-            for steps in (50, 200, 800):
-                for half in (False, True):
-                    if half and r == 1:
-                        continue
-                    shape: dict[str, Any] = {
-                        "n_layer": 4 // r,
-                        "n_embd": width,
-                        "n_head": 2,
-                        "n_positions": 8,
-                    }
-                    spec = ModelSpec(
-                        dims=1, vocabulary=257, block="relu2", injection="concat",
-                        prelude=1, coda=1, **shape,
-                    )  # fmt: skip
-                    name = f"{width}-{r}-{steps}-{half}"
-                    loops = LoopsConfig(b=r, T=1, grad_loops="half" if half else "all")
-                    model = Model(spec)
-                    each = run(
-                        name, model=model, loops=loops, training=TrainingConfig(steps=steps),
-                        model_config=ModelConfig(
-                            "looped", injection="concat", block="relu2", prelude=1, coda=1, **shape
-                        ),
-                    )  # fmt: skip
-                    rec = sum(p.numel() for p in model.loop.blocks.parameters())
-                    once = model.backbone_parameters() - rec
-                    effective = once + r ** (0.3 if half else 0.5) * rec
-                    loss = 0.5 + 20 * effective**-0.3 + 100 * (steps * 64 * 8) ** -0.5
-                    bits[name] = np.full((_BLOCKS, r), loss / math.log(2))
-                    runs.append(each)
+    for width, r, steps, half in product((8, 16, 32), (1, 2, 4), (50, 200, 800), (False, True)):
+        if half and r == 1:
+            continue
+        shape: dict[str, Any] = {
+            "n_layer": 4 // r, "n_embd": width, "n_head": 2, "n_positions": 8,
+            "injection": "concat", "block": "relu2", "prelude": 1, "coda": 1,
+        }  # fmt: skip
+        model, name = (
+            Model(ModelSpec(dims=1, vocabulary=257, **shape)),
+            f"{width}-{r}-{steps}-{half}",
+        )
+        loops = LoopsConfig(b=r, T=1, grad_loops="half" if half else "all")
+        config, training = ModelConfig("looped", **shape), TrainingConfig(steps=steps)
+        runs.append(run(name, model=model, model_config=config, loops=loops, training=training))
+        rec = sum(p.numel() for p in model.loop.blocks.parameters())
+        effective = model.backbone_parameters() - rec + r ** (0.3 if half else 0.5) * rec
+        loss = 0.5 + 20 * effective**-0.3 + 100 * (steps * 64 * 8) ** -0.5
+        bits[name] = np.full((_BLOCKS, r), loss / math.log(2))
     give(monkeypatch, iso_flop, bits)
     result = iso_flop.measure(runs, replace(_SETTINGS, resamples=10))
     phi = result["phi"]
@@ -70,10 +58,6 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
     # Six times the weights of every product, with those of the head, and attention.
     matrices = 8 * 8 * 12 * 6 + 8 * 16 + 320 * 8
     assert point["flops"] == pytest.approx(point["D"] * (6 * matrices + 12 * 6 * 8 * 8))
-    for by_r in result["minima"].values():
-        assert all(value > 0 for value in by_r.values())
-    budgets = {f"{round(math.log10(p['flops']) * 4) / 4:g}" for p in result["points"]}
-    assert set(result["minima"]) <= budgets
 
 
 def test_inference() -> None:

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,30 +74,25 @@ def test_gain_is_that_of_the_best_rates() -> None:
     noise = 0.001 * np.array([-1.0, 0.0, 1.0])
     before, after = bowl(1e-3, 0.32, 0.0) + noise, bowl(4e-3, 0.30, 0.0)
     found = gain(before, after)
-    assert found["verdict"] == "gain"
     np.testing.assert_allclose(found["mean"], 0.02, atol=1e-9)
-    assert gain(after, before)["verdict"] == "loss"
+    assert found["half"] < 0.01
 
 
 def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 1/R the best rate is .004 at every R; with 1/√R it is half that at R = 8, where 1/R
     gains .2 bits. A run that collapsed has no place."""
     grid, runs, bits, logs = [0.001, 0.002, 0.004, 0.008], [], {}, {}
-    for scaling in ("linear", "sqrt"):
-        for R in (1, 8):
-            if (scaling, R) == ("sqrt", 1):
-                continue  # one loop is the same for all
-            for rate in grid:
-                for seed in (0, 1):
-                    name = f"{scaling}-{R}-{rate}-{seed}"
-                    best = 0.002 if (scaling, R) == ("sqrt", 8) else 0.004
-                    level = 2 + (0.2 if scaling == "sqrt" else 0) + 0.01 * seed
-                    value = level + 0.1 * math.log2(rate / best) ** 2
-                    bits[name] = np.full((20, R), value)
-                    model = ModelConfig("looped", 2, 16, 2, 8, residual_scaling=scaling)
-                    training = TrainingConfig(steps=300, learning_rate=rate)
-                    loops = LoopsConfig(b=R, T=1, grad_loops="all")
-                    runs.append(run(name, seed, model_config=model, training=training, loops=loops))
+    # One loop is the same for all.
+    kinds: list[tuple[Any, int]] = [("linear", 1), ("linear", 8), ("sqrt", 8)]
+    for (scaling, R), rate, seed in product(kinds, grid, (0, 1)):
+        name = f"{scaling}-{R}-{rate}-{seed}"
+        best, worse = (0.002, 0.2) if scaling == "sqrt" else (0.004, 0.0)
+        value = 2 + worse + 0.01 * seed + 0.1 * math.log2(rate / best) ** 2
+        bits[name] = np.full((20, R), value)
+        model = ModelConfig("looped", 2, 16, 2, 8, residual_scaling=scaling)
+        training = TrainingConfig(steps=300, learning_rate=rate)
+        loops = LoopsConfig(b=R, T=1, grad_loops="all")
+        runs.append(run(name, seed, model_config=model, training=training, loops=loops))
     falls_and_rises = [1.0] * 100 + [3.0] * 200
     logs["linear-8-0.008-0"] = [{"step": i + 1, "loss": x} for i, x in enumerate(falls_and_rises)]
     give(monkeypatch, residual_scaling_rates, bits, logs)

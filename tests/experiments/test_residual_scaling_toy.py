@@ -138,8 +138,6 @@ def test_the_parts_are_put_together_by_name() -> None:
                 ends = run(weights, start, torch.tensor([r]), _scale(r**power))
                 found = result[kind][scaling]["by_seed"][seed][column]
                 assert found == pytest.approx(_length(ends))
-        # One update of random signs moves one loop by about √(1/2), whatever the scaling.
-        assert len({of["by_seed"][seed][0] for of in result["change"].values()}) == 1
         ends = run(stack[:12] * 4, start, torch.tensor([48]), _scale(1 / (4 * math.sqrt(12))))
         found = result["layers"]["12"]["by_seed"][seed][2]
         assert found == pytest.approx(_length(ends))

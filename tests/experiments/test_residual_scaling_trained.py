@@ -32,8 +32,7 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
     parts = ["trained-energy-1", "trained-products-1", "trained-energy-2", "trained-products-2"]
     last = ["trained-cosines-by-distance", *parts, "trained-branch", "trained-gain"]
     assert check_panels(result["panels"]) == [*names, *last]
-    panels = {panel.name: panel for panel in result["panels"]}
-    for at, (run, found) in enumerate(zip(runs, result["runs"], strict=True), start=1):
+    for run, found in zip(runs, result["runs"], strict=True):
         b = run.config.loops.b
         prompts = evaluation_prompts(run.task, 64, run.config.task.points, 0)
         states = [s for s, _ in run.model.unroll(prompts, b)]
@@ -44,8 +43,6 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         units = torch.nn.functional.normalize(moves.diff(dim=0), dim=-1)
         cosine = torch.einsum("iptd,jptd->ijpt", units, units).mean((2, 3)).numpy()
         np.testing.assert_allclose(np.array(found["cosine"])[1:, 1:], cosine, atol=1e-4)
-        matrix = panels[f"trained-cosines-{at}"].matrix
-        np.testing.assert_array_equal(np.array(matrix), found["cosine"])
         # The parts of the energy are those of the stream's square, of every loop.
         squares = [s.stream[:, :-1].square().sum(-1).mean().item() for s in states[1:]]
         sums = np.sum([*found["energy"].values()], axis=0)
@@ -56,9 +53,6 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         np.testing.assert_allclose(found["branch"][1:], branch, rtol=1e-4)
         gain = (lengths / moves[1:].norm(dim=-1)).mean((1, 2)) / scale
         np.testing.assert_allclose(found["gain"][1:], gain, rtol=1e-4)
-        norm = panels["trained-norms"].curves[at - 1]
-        assert norm.number == b
-        assert norm.mean[: b + 1] == found["norm"]["mean"]
 
 
 def test_texts_are_followed_at_all_their_tokens(tmp_path: Path) -> None:

@@ -1,32 +1,28 @@
 """For the claims that no frozen evidence decides (tests/golden/claims.py has the others'), evidence
-that each holds on, and evidence made to contradict it."""
+that each holds on, and evidence made to contradict it. Of claims that read the same number of
+other runs one is here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from looplab.experiments.claims import Evidence, Measured
-from looplab.experiments.definition import load, members_of
+from looplab.evaluation.bootstrap import Floats
+from looplab.experiments.claims import Estimate, Evidence, Measured
+from looplab.experiments.definition import Member, load, members_of
 
-from .of_runs import raced
-from .of_texts import depth, inference, iso_flop, loops_of, rates, shared, useful
-from .synthetic import DIMS, Made, evidence, seeds
+from .synthetic import DIMS, Made, evidence, language, seeds
 
 
-def drawn_loops(ratio: float) -> Evidence:
-    """Errors that rise linearly beyond b loops, with variances over loops b to 3 b that are `ratio`
-    times as large where the loops of training were drawn."""
-    runs = []
-    for member in members_of(load("stopping"), "small"):
-        config = member.config
-        far = np.clip(np.arange(18) - 5, 0, None) * (1 + 0.01 * config.seed) / 100
-        far = far * (1.0 if config.loops.sampling == "none" else ratio**0.5)
-        arrays = {"by_loop": 0.1 + np.tile(far, (8, 1)), "model_at_b": np.full((8, 7), 0.1)}
-        runs.append(Measured(member.label, config, config.training.steps, arrays))
-    return Evidence(runs)
+def beside(changed: Mapping[str, Any], *others: Mapping[str, Any]) -> Made:
+    """Runs with several settings, of which the first have errors `ratio` times as large."""
+
+    def made(ratio: float) -> Evidence:
+        return evidence(seeds(level=0.1 * ratio, **changed), *(seeds(**each) for each in others))
+
+    return made
 
 
 def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
@@ -51,86 +47,34 @@ def one_rate(ratio: float) -> Evidence:
     that is best for the others as at the rate that is best for itself."""
     runs = []
     for layers in (1, 2, 4):
-        levels = {1e-3: 0.2 * ratio, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}
-        if layers == 4:
-            levels = {1e-3: 0.1, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}
-        for rate, level in levels.items():
-            found = seeds(level=level, n_layer=layers, residual_scaling="factored")
-            for each in found:
-                training = replace(each.config.training, learning_rate=rate)
-                runs.append(replace(each, config=replace(each.config, training=training)))
+        lowest = 0.1 if layers == 4 else 0.2 * ratio
+        for rate, level in {1e-3: lowest, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}.items():
+            runs += seeds(level=level, rate=rate, n_layer=layers, residual_scaling="factored")
     return Evidence(runs)
 
 
 def highest_rates(ratio: float) -> Evidence:
     """Two seeds of three depths that learn at every rate but the highest, the deepest only up to
     the lowest of those that are `ratio` apart."""
-    rates = sorted({1e-3, 1e-3 * ratio, 1e-2})
-    runs = []
+    rates, runs = sorted({1e-3, 1e-3 * ratio, 1e-2}), []
     for layers, rate in product((1, 2, 4), rates):
         dead = rate == rates[-1] or (layers == 4 and rate > rates[0])
-        for each in seeds(
-            2, level=1.0 if dead else 0.1, n_layer=layers, residual_scaling="factored"
-        ):
-            training = replace(each.config.training, learning_rate=rate)
-            runs.append(replace(each, config=replace(each.config, training=training)))
+        level = 1.0 if dead else 0.1
+        runs += seeds(2, level=level, rate=rate, n_layer=layers, residual_scaling="factored")
     return Evidence(runs)
 
 
-def two_norms(above: tuple[str, str], below: tuple[str, str]) -> Made:
-    """Blocks by the place of their norm and their scaling, of which the first have errors `ratio`
-    times as large."""
-
-    def made(ratio: float) -> Evidence:
-        parts = [
-            seeds(level=level, block_norm=norm, residual_scaling=scaling)
-            for (norm, scaling), level in ((above, 0.1 * ratio), (below, 0.1))
-        ]
-        return evidence(*parts)
-
-    return made
-
-
-def exploding(name: str) -> Made:
-    """Three seeds whose largest gradient is `value` times the median, that of a small window
-    once."""
-
-    def made(value: float) -> Evidence:
-        largest = {"T = 5": [1.0, 1.0, 1.0], name: [value * f for f in (0.95, 1.0, 1.05)]}
-        return evidence(instability={"largest": largest, "steps": 250, "dims": 3})
-
-    return made
-
-
-def halted(kind: str) -> Made:
+def halted(ratio: float) -> Evidence:
     """The ratio of mean loops, trained halting over measured."""
-
-    def made(ratio: float) -> Evidence:
-        estimate = {
-            "mean": ratio,
-            "low": 0.99 * ratio,
-            "high": 1.01 * ratio,
-            "seeds": 3,
-            "note": "",
-        }
-        group = {"task": "linear", f"{kind}_over_measured": estimate}
-        return evidence(seeds(), halting={"groups": [group]})
-
-    return made
+    estimate = Estimate(ratio, 0.99 * ratio, 1.01 * ratio, 3).plain()
+    group = {"task": "linear", "act_over_measured": estimate}
+    return evidence(seeds(), halting={"groups": [group]})
 
 
-def growing(variant: str, name: str) -> Made:
-    """A quantity of three seeds at the most loops, `ratio` times that at the fewest."""
-
-    def made(ratio: float) -> Evidence:
-        cells = {
-            K: {name: [f * n for f in (1.0, 1.01, 1.02)]} for K, n in (("2", 1.0), ("4", ratio))
-        }
-        cells["4"][name][0] *= 1.01  # so that a ratio has a spread
-        result = {"loops": [2, 4], "variants": {variant: cells}}
-        return evidence(seeds(connectivity=variant), fully_looped=result)
-
-    return made
+def trained(loops: int, **found: Any) -> dict[str, Any]:
+    """What is found of a trained run of so many loops."""
+    about = {"what": f"R = {loops}", "unfinished": [], "step": 600, "scaling": "linear"}
+    return {**about, "loops": loops, **found}
 
 
 def last_increment(value: float) -> Evidence:
@@ -140,18 +84,13 @@ def last_increment(value: float) -> Evidence:
     for loops, shift in ((4, 0.01), (8, -0.01)):
         cosine = np.full((loops, loops), 0.4)
         cosine[-1] = cosine[:, -1] = 0.4 + value + shift
-        about = {"what": f"R = {loops}", "unfinished": [], "step": 600, "scaling": "linear"}
-        runs.append({**about, "loops": loops, "cosine": cosine.tolist()})
+        runs.append(trained(loops, cosine=cosine.tolist()))
     return evidence(residual_scaling={"runs": runs})
 
 
 def one_size(ratio: float) -> Evidence:
     """Two trained runs, of which the branches of the last loop are `ratio` times as large."""
-    runs = []
-    for loops, factor in ((4, 0.99), (8, 1.01)):
-        branch = [*[1.0] * (loops - 1), ratio * factor]
-        about = {"what": f"R = {loops}", "unfinished": [], "step": 400, "scaling": "factored"}
-        runs.append({**about, "loops": loops, "branch": branch})
+    runs = [trained(R, branch=[*[1.0] * (R - 1), ratio * f]) for R, f in ((4, 0.99), (8, 1.01))]
     return evidence(residual_scaling={"runs": runs})
 
 
@@ -180,79 +119,6 @@ def damped(ratio: float) -> Evidence:
     return evidence(residual_scaling={"norm": norm, "init": init, "steps": 10})
 
 
-def connected(variant: str, over: str) -> Made:
-    """Final errors of two connectivities at two numbers of loops, three seeds each."""
-
-    def made(ratio: float) -> Evidence:
-        def cells(level: float) -> dict[str, dict[str, list[float]]]:
-            errors = [level * factor for factor in (0.99, 1.0, 1.01)]
-            return {K: {"error": errors, "initial": [1.0] * 3} for K in ("2", "4")}
-
-        variants = {"LT": cells(0.1), over: cells(0.1), variant: cells(0.1 * ratio)}
-        about = {"loops": [2, 4], "plain": [0.1] * 3, "left_below": 0.7, "steps": 800}
-        noise = [0.099, 0.1, 0.1005]  # so that a ratio has a spread
-        variants[over]["4"]["error"] = noise
-        return evidence(fully_looped={**about, "variants": variants})
-
-    return made
-
-
-def attentions(kind: str) -> Made:
-    """Models of two kinds of attention, of which one has errors `ratio` times as large."""
-
-    def made(ratio: float) -> Evidence:
-        full = seeds(connectivity="FLT", attention="full")
-        other = seeds(level=0.1 * ratio, connectivity="FLT", attention=kind)
-        return evidence(full, other)
-
-    return made
-
-
-def beyond_drawn(ratio: float) -> Evidence:
-    """Fixed and drawn numbers of loops, of which the latter have errors `ratio` times as large."""
-    fixed = seeds(connectivity="FLT")
-    drawn = [
-        replace(
-            each,
-            config=replace(each.config, loops=replace(each.config.loops, sampling="uniform")),
-            arrays={name: ratio * values for name, values in each.arrays.items()},
-        )
-        for each in fixed
-    ]
-    return evidence(fixed, drawn)
-
-
-def by_loops(changed: int) -> Made:
-    """Looped models of 6, 12 and 16 loops, of which one has errors `ratio` times as large."""
-
-    def made(ratio: float) -> Evidence:
-        levels = {b: 0.1 * (ratio if b == changed else 1) for b in (6, 12, 16)}
-        return evidence(*(seeds(level=level, b=b) for b, level in levels.items()))
-
-    return made
-
-
-def two_windows(ratio: float) -> Evidence:
-    """Models of two T, of which the smaller has errors `ratio` times as large."""
-    return evidence(seeds(level=0.1 * ratio, T=2), seeds(T=4))
-
-
-def heads(ratio: float) -> Evidence:
-    """Models of 1, 4 and 8 heads, of which the last has errors `ratio` times as large."""
-    levels = {1: 0.1, 4: 0.1, 8: 0.1 * ratio}
-    return evidence(*(seeds(level=level, n_head=n) for n, level in levels.items()))
-
-
-def beyond(loops: Any, value: float) -> Any:
-    """Ones up to 12 loops, then the value."""
-    return np.where(loops > 12, value, 1.0)
-
-
-def until(first: float, power: int = 0) -> Any:
-    """Two before a loop, `first` times a power of the value; then one."""
-    return lambda loops, value: np.where(loops < first * value**power, 2.0, 1.0)
-
-
 def converging(ratio: float) -> Evidence:
     """Blocks of one and of two layers, whose errors fall to their last value at loop 4, and at
     `ratio` times that."""
@@ -263,45 +129,152 @@ def converging(ratio: float) -> Evidence:
     return Evidence(found)
 
 
+# Of texts.
+def loops_of(variant: str, other: str = "") -> Made:
+    """A variant of 2 and 8 loops, whose ratio is the value; with another variant, that over it."""
+
+    def made(ratio: float) -> Evidence:
+        found, least = list[Measured](), {"block": "flt", "injection": "none"}
+        for connectivity, factor in ((variant, ratio), *([(other, 1.0)] if other else [])):
+            found += language(2.0, 2, connectivity=connectivity, **least)
+            found += language(2.0 * factor, 8, connectivity=connectivity, **least)
+        norms = {
+            str(b): {"first_residual": [end * (1 + 0.01 * seed) for seed in range(3)]}
+            for b, end in ((2, 1.0), (8, ratio))
+        }
+        return evidence(found, fully_looped={"loops": [2, 8], "variants": {variant: norms}})
+
+    return made
+
+
+def best_rate_moves(octaves: float) -> Evidence:
+    """A movement of the best rate."""
+    moved = {"by_seed": [octaves, 0.99 * octaves, 1.01 * octaves]}
+    result = {"loops": [1, 8], "move": {"linear": moved}, "best": {}}
+    return evidence(language(2.0, 8), residual_scaling=result)
+
+
+def iso_flop(kind: str = "") -> Made:
+    """φ of the law; with a kind its φ less that of all gradients."""
+
+    def phi(value: float) -> dict[str, Any]:
+        return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
+
+    def made(value: float) -> Evidence:
+        found = {"gradients of all loops": phi(0.5 if kind else value), kind: phi(0.5 + value)}
+        return evidence(language(2.0, 8), language_iso_depth={"phi": found})
+
+    return made
+
+
+def shared(ratio: float) -> Evidence:
+    """Budgets at which each r has so many times the loss of the next smaller one."""
+    minima = {
+        str(budget): {
+            str(r): 1.5 * (ratio + 0.001 * (budget - 12)) ** i for i, r in enumerate((1, 2, 4, 8))
+        }
+        for budget in (12, 13)
+    }
+    return evidence(language(2.0, 8), language_iso_depth={"minima": minima})
+
+
+# Of the runs of an experiment.
+def of_experiment(name: str, arrays: Callable[[Member, float], dict[str, Any]]) -> Made:
+    """Its runs, with arrays for each run and value."""
+
+    def made(value: float) -> Evidence:
+        members = members_of(load(name), "small")
+        steps = [each.config.training.steps for each in members]
+        return Evidence([
+            Measured(each.label, each.config, step, arrays(each, value))
+            for each, step in zip(members, steps, strict=True)
+        ])  # fmt: skip
+
+    return made
+
+
+def drawn_loops(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that rise linearly from b loops to 3 b, with variances that are `ratio` times as large
+    where the loops of training were drawn; before and beyond others, which do not count."""
+    rise = np.arange(13) * (1 + 0.01 * member.config.seed) / 100
+    rise = rise * (1.0 if member.config.loops.sampling == "none" else ratio**0.5)
+    by_loop = np.concatenate(([9.0] * 5, 0.1 + rise, [7.0] * 3))
+    return {"by_loop": np.tile(by_loop, (8, 1)), "model_at_b": np.full((8, 7), 0.1)}
+
+
+def bits(member: Member, loops: int) -> Floats:
+    """About two bits per byte after each loop."""
+    rng = np.random.default_rng([member.config.seed, len(member.label)])
+    return 2 + 0.002 * rng.normal(size=(30, loops)) + 0.1 * np.linspace(-1, 1, 30)[:, None]
+
+
+def useful(which: Mapping[int, Callable[[Floats, float], Floats]]) -> Made:
+    """Runs with the loss of so many loops of the 12 of training, each with its factor of the bits
+    per byte after so many loops of 48 by the value."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        factor = which.get(member.config.loops.T)
+        factors = factor(np.arange(1.0, 49.0), value) if factor else 1.0
+        return {"held_out": bits(member, 48) * factors}
+
+    return of_experiment("language_test_loops", arrays)
+
+
+def beyond(loops: Floats, value: float) -> Floats:
+    """Ones up to 12 loops, then the value."""
+    return np.where(loops > 12, value, 1.0)
+
+
+def until(power: int) -> Callable[[Floats, float], Floats]:
+    """Twos up to 8 loops, times a power of the value; then ones."""
+    return lambda loops, value: np.where(loops < 8 * value**power, 2.0, 1.0)
+
+
+def depth(label: str, loop: int | None = None) -> Made:
+    """The runs of language_depth, of which those whose label begins so have `value` times as many
+    bits per byte, after one number of loops or after each."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        found = bits(member, 16)
+        if member.label.startswith(label):
+            found[:, slice(None) if loop is None else loop - 1] *= value
+        return {"held_out": found}
+
+    return of_experiment("language_depth", arrays)
+
+
+_DEEPLOOP = {"block_norm": "post", "residual_scaling": "deeploop"}
+_FLT = {"connectivity": "FLT"}
+_DRAWN = {**_FLT, "sampling": "uniform"}
+_HEADS = [{"n_head": count} for count in (8, 1, 4)]
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
     "scaling_fig5_one_rate_is_the_highest": (highest_rates, 1.5, 4.0),
-    "deeploop_like_pre_norm": (two_norms(("post", "deeploop"), ("pre", "linear")), 1.0, 1.4),
-    "post_norm_needs_factors": (two_norms(("post", "none"), ("post", "deeploop")), 1.4, 0.8),
-    "instability_whole_window_explodes": (exploding("T = 20"), 100.0, 2.0),
-    "instability_clipping_cures": (exploding("clipping"), 5.0, 1000.0),
-    "act_beats_measured_halting": (halted("act"), 0.8, 1.2),
-    "ponder_beats_measured_halting": (halted("ponder"), 0.8, 1.2),
-    "fully_looped_LT_ai_worsens": (growing("LT_ai", "error"), 1.2, 0.8),
-    "fully_looped_FLT_res_swings": (growing("FLT_res", "swing"), 1.2, 0.8),
+    "deeploop_like_pre_norm": (beside(_DEEPLOOP, {"residual_scaling": "linear"}), 1.0, 1.4),
+    "post_norm_needs_factors": (beside({"block_norm": "post"}, _DEEPLOOP), 1.4, 0.8),
+    "act_beats_measured_halting": (halted, 0.8, 1.2),
     "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
     "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
     "scaling_theorem3_branches_stay": (one_size, 1.1, 3.0),
     "scaling_proposition7_layers": (updated("layers"), 1.1, 1.6),
     "scaling_proposition7_loops": (updated("loops"), 1.1, 1.6),
-    "fully_looped_LT_ai_like_LT_i": (connected("LT_ai", "LT_i"), 1.0, 1.4),
-    "fully_looped_FLT_res_above_FLT": (connected("FLT_res", "FLT"), 1.2, 0.8),
-    "fully_looped_grouped_keeps": (attentions("grouped"), 1.0, 1.4),
-    "fully_looped_latent_keeps": (attentions("latent"), 1.0, 1.4),
-    "fully_looped_sliding_keeps": (attentions("sliding"), 1.0, 1.4),
-    "fully_looped_drawn_loops_go_further": (beyond_drawn, 0.7, 1.4),
-    "fig04_small_T_is_worse": (two_windows, 1.5, 0.7),
-    "fig04_few_loops_fall_short": (by_loops(6), 1.5, 0.7),
-    "fig04_enough_loops_are_alike": (by_loops(16), 1.0, 0.5),
+    "fully_looped_grouped_keeps": (beside({**_FLT, "attention": "grouped"}, _FLT), 1.0, 1.4),
+    "fully_looped_drawn_loops_go_further": (beside(_DRAWN, _FLT), 0.7, 1.4),
+    "fig04_small_T_is_worse": (beside({"T": 2}, {"T": 4}), 1.5, 0.7),
+    "fig04_few_loops_fall_short": (beside({"b": 6}, {"b": 12}, {"b": 16}), 1.5, 0.7),
+    "fig04_enough_loops_are_alike": (beside({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 0.5),
     "fig07_deeper_blocks_converge_sooner": (converging, 0.5, 1.5),
-    "fig07_narrow_heads_are_worse": (heads, 1.5, 0.7),
+    "fig07_narrow_heads_are_worse": (beside(*_HEADS), 1.5, 0.7),
     "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
     "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
     "fig16_scaled_x_2_like_shallow": (by_layers("scaled_x_2/model_at_b", slice(None)), 0.8, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
-    "language_scaling_linear_gains": (rates("gain", "sqrt"), 0.1, -0.1),
-    "language_scaling_linear_rate_stays": (rates("move", "linear"), -0.1, -3.0),
-    "language_last_loop_keeps": (useful({1: beyond}), 1.0, 1.2),
+    "language_scaling_linear_rate_stays": (best_rate_moves, -0.1, -3.0),
     "language_window_keeps": (useful({4: beyond}), 1.0, 1.2),
-    "language_all_loops_are_reached_sooner": (useful({1: until(8), 12: until(8, 1)}), 0.5, 1.5),
+    "language_all_loops_are_reached_sooner": (useful({1: until(0), 12: until(1)}), 0.5, 1.5),
     "language_depth_loops_pay": (depth("three layers"), 0.95, 1.05),
     "language_depth_loops_pay_for_their_flops": (depth("three plain layers, as"), 1.05, 0.95),
     "language_depth_sharing_costs": (depth("six"), 0.95, 1.05),
@@ -310,11 +283,8 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_depth_fixed_loops_end": (depth("three layers", loop=16), 1.05, 1.0),
     "language_depth_drawn_loops_keep": (depth("the same", loop=16), 1.0, 1.05),
     "language_depth_drawn_loops_go_further": (depth("the same", loop=8), 0.95, 1.05),
-    "inference_sharing_is_cheap": (inference, 1.001, 1.05),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
-    "stopping_drawn_loops_level_the_error": (drawn_loops, 0.3, 3.0),
-    "race_fast_is_sooner": (raced("ratio"), 2.0, 0.5),
-    "race_fast_ends_under_the_target": (raced("error"), 0.6, 1.5),
+    "stopping_drawn_loops_level_the_error": (of_experiment("stopping", drawn_loops), 0.3, 3.0),
 }

@@ -1,6 +1,7 @@
 """Runs whose errors are chosen: what claims are judged from in tests."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +32,8 @@ def run(
     label: str = "",
     b: int = 8,
     T: int = 4,
+    sampling: Literal["none", "uniform"] = "none",
+    rate: float = 1e-3,
     distinct_prompts: int = 0,
     steps: int = 1000,
     step: int | None = None,
@@ -43,11 +46,11 @@ def run(
     config = Config(
         task=TaskConfig(task, DIMS, points, distinct_prompts, settings={}),
         model=ModelConfig(family, layers, **model),
-        loops=LoopsConfig(b, T),
+        loops=LoopsConfig(b, T, sampling=sampling),
         curriculum=CurriculumConfig(
             loops=GrowthConfig(inc=2, intervals=(50,)) if family == "looped" else GrowthConfig()
         ),
-        training=TrainingConfig(steps=steps),
+        training=TrainingConfig(steps=steps, learning_rate=rate),
         seed=seed,
         scale="small",
     )  # fmt: skip
@@ -65,6 +68,17 @@ def run(
 def seeds(count: int = 3, **settings: Any) -> list[Measured]:
     """The same run for several seeds."""
     return [run(seed=seed, **settings) for seed in range(count)]
+
+
+def language(level: float, b: int, **model: Any) -> list[Measured]:
+    """Runs whose held-out blocks have about so many bits per byte at every loop."""
+    members = []
+    for member in seeds(task="language", b=b, T=1, **model):
+        noise = np.random.default_rng([member.config.seed, b])
+        hard = np.random.default_rng(1).normal(size=(50, 1))
+        bits = level * np.exp(0.05 * hard + 0.001 * noise.normal(size=(50, 2 * b)))
+        members.append(replace(member, arrays={"model_at_b": bits, "held_out": bits}))
+    return members
 
 
 def evidence(*runs: list[Measured], **results: Any) -> Evidence:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.conf.saved import read_config
 from looplab.conf.schema import GrowthConfig
 from looplab.experiments.claims import (
     Claim,
@@ -19,7 +18,6 @@ from looplab.experiments.claims import (
     judge,
 )
 from looplab.experiments.statistics import over_seeds
-from tests.conftest import HOME
 
 from .synthetic import evidence, run, seeds
 
@@ -124,18 +122,3 @@ def test_runs_on_other_prompts_are_not_compared() -> None:
     verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
     assert verdict["verdict"] == "not measured"
     assert "different prompts" in verdict["note"]
-
-
-def test_a_real_run_is_judged() -> None:
-    path = HOME / "tests" / "fixtures" / "sparse_linear-looped-seed0-77d87793"
-    config = read_config(path)
-    arrays = dict(np.load(path / "evaluation.npz"))
-    member = Measured("looped", config, config.training.steps, arrays)
-    verdict = judge(
-        find_claim("fig10_sparse_below_least_squares"), Evidence([member]), scale="small",
-        command="",
-    )  # fmt: skip
-    half = config.task.dims // 2
-    expected = arrays["model_at_b"][:, half].mean() / arrays["least_squares"][:, half].mean()
-    assert verdict["mean"] == pytest.approx(expected, rel=1e-6)
-    assert verdict["steps"] == config.training.steps

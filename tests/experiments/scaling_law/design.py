@@ -1,5 +1,4 @@
-"""The published iso-depth experiment (arXiv 2604.21106): its counts, its runs with losses of a law,
-its minima from what is printed.
+"""The published iso-depth experiment (arXiv 2604.21106): its counts, its runs with losses of a law.
 
 table = sample_table(published_law(), noise=0.003, seed=0)      # 116 rows, as if measured
 """
@@ -50,20 +49,6 @@ def counts(d: float, r: int) -> Counts:
 def published() -> Any:
     """What is published, with sources."""
     return json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
-
-
-def minima() -> DataFrame:
-    """The 24 minima, one for each r and budget. Only N is printed: the (fractional) width with as
-    many parameters gives N_once and N_rec, and the budget gives D."""
-    rows = []
-    for cell in published()["minima"]["cells"]:
-        r, budget = cell["r"], cell["budget"]
-        blocks = _ONCE + _REC / r
-        quadratic, linear = 12 * blocks + (2 if r > 1 else 0), 2 * blocks
-        root = np.sqrt(linear**2 + 4 * quadratic * cell["N"] * 1e6)
-        model = counts(float((-linear + root) / (2 * quadratic)), r)
-        rows.append((model.once, model.rec, r, budget / model.flops, cell["loss"], budget))
-    return DataFrame(rows, columns=[*COLUMNS, "budget"]).astype(float)
 
 
 def width(size: int) -> int:
