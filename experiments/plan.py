@@ -7,6 +7,9 @@ print(plan_of(config))
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+from torch.utils.benchmark import Timer
+
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
@@ -21,6 +24,7 @@ from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
 _H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, as large models reach
+_SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
 
@@ -29,7 +33,8 @@ def plan_of(config: Config) -> str:
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
     training, points, model = config.training, config.task.points, shapes_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
-    flops, outside = _flops(config, model), []
+    flops, rate = _flops(config, model), _products_per_second()
+    outside = []
     if vocabulary := model.spec.vocabulary:
         total = sum(each.numel() for each in model.parameters())
         number = total - model.backbone_parameters()
@@ -50,6 +55,8 @@ def plan_of(config: Config) -> str:
             f"{training.steps * training.batch_size * points:,} {unit}",
             f"{flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
+            f"here at least {duration(flops / rate)}: {rate:.2g} FLOPs a second of large products "
+            f"on {torch.get_num_threads()} threads",
             _on_gpus(flops),
         ]
     )
@@ -63,6 +70,13 @@ def _flops(config: Config, model: Model) -> float:
 def _on_gpus(flops: float) -> str:
     one, eight = (duration(flops / (_H100 * count)) for count in (1, 8))
     return f"on an NVIDIA H100 at least {one}, on eight {eight}: {_H100:.0e} FLOPs a second each"
+
+
+def _products_per_second() -> float:
+    """FLOPs a second of float32 products on this processor."""
+    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32)
+    timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
+    return 2 * _SIZE**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
 
 
 def plan(settings: ExperimentSettings) -> str:
