@@ -137,12 +137,9 @@ def test_runs_are_compared_and_listed_by_bits_per_byte(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("task.text=absent.txt", "task.text is no file and no folder: absent.txt"),
         ("task.text=*.parquet", "task.text is no file and no folder: *.parquet"),
         ("task.tokens=words", "task.tokens must be bytes, bpe or a tokenizer.json"),
-        ("task.points=20", "task.points is 20, more than the model has positions"),
         ("task.tokens=bpe task.vocabulary=100", "task.vocabulary must be at least 257"),
-        ("model.tied_head=true training.head_rate=0.1", "training.head_rate has no meaning"),
         ("training.targets=posterior_mean", "training.targets cannot be posterior_mean"),
     ],
 )

@@ -20,14 +20,6 @@ from looplab.models.blocks.parameters import (
 from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, small_spec
 
-_NORMS = {
-    "gpt2": 2,
-    "llama": 1,
-    "flt": 0,
-    "relu2": 1,
-    "sandwich": 1,
-}  # parameters of a norm, per number
-
 
 def generator(seed: int) -> torch.Generator:
     """A CPU generator with a fixed seed."""
@@ -175,33 +167,20 @@ def test_fused_matrices_tell_their_parts() -> None:
 
 
 def count_block(spec: BlockSpec) -> int:
-    """The number of parameters of `make_block(spec)`, without making it."""
-    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
-    norm = _NORMS[spec.kind]
-    sandwich = spec.kind == "sandwich"
-    gates = 2 if spec.kind in ("llama", "sandwich") else 1
-    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
-    if spec.attention == "latent":
-        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
-    else:
-        products += [(d, d + 2 * keys)]
-    normed = (4 if sandwich else 2) * d + (spec.rank if spec.attention == "latent" else 0)
-    weights = sum(inner * outer for inner, outer in products) + (d + keys if sandwich else 0)
-    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
+    """The number of parameters of `make_block(spec)`."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in make_block(spec).parameters())
 
 
 @pytest.mark.parametrize("pair", ALL, ids="-".join)
-def test_the_formula_counts_what_is_there_and_roles_its_parts(pair: tuple[str, str]) -> None:
-    for n_embd, n_head in ((24, 4), (40, 2)):
-        spec = small_spec(*pair, n_embd=n_embd, n_head=n_head)
-        block = make_block(spec)
-        assert count_block(spec) == sum(p.numel() for p in block.parameters())
-        roles, weights = block_roles(block, spec), dict(block.named_parameters())
-        assert roles.keys() == weights.keys()
-        for name, role in roles.items():
-            assert sum(role.parts) == len(weights[name]), name
-            expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
-            assert role.kind == expected, name
+def test_every_parameter_has_its_role(pair: tuple[str, str]) -> None:
+    block = make_block(spec := small_spec(*pair))
+    roles, weights = block_roles(block, spec), dict(block.named_parameters())
+    assert roles.keys() == weights.keys()
+    for name, role in roles.items():
+        assert sum(role.parts) == len(weights[name]), name
+        expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
+        assert role.kind == expected, name
 
 
 def parameters(spec: BlockSpec, matrices: int) -> int:

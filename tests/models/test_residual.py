@@ -96,18 +96,6 @@ def test_more_loops_than_trained_do_not_change_the_map(changes: dict[str, Any]) 
     torch.testing.assert_close(model(draw_prompts(), 6, 6)[:3], model(draw_prompts(), 3, 3))
 
 
-@pytest.mark.parametrize("scaling", ["none", "linear"])
-@pytest.mark.parametrize("changes", [SCALED[0], SCALED[1]])
-def test_the_loops_of_the_scale_can_be_given(changes: dict[str, Any], scaling: str) -> None:
-    """As where training is at fewer loops than at its end."""
-    two, four = (make_model(**changes, loops=R, residual_scaling=scaling) for R in (2, 4))
-    prompts = draw_prompts()
-    expected = four(prompts, 3, 2)
-    assert torch.equal(two(prompts, 3, 2, scale_loops=4), expected)
-    assert torch.equal(four(prompts, 3, 2, scale_loops=None), expected)
-    assert torch.equal(two(prompts, 3, 2), expected) == (scaling == "none")
-
-
 def test_layers_outside_the_loop_are_not_scaled() -> None:
     """With a loop that writes next to nothing the prelude and the coda are as ever."""
     model = make_model(**WAYS["recurrent"] | {"residual_scaling": "linear", "loops": 10**9})

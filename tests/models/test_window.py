@@ -1,11 +1,10 @@
 """The window of loops in the loss, and how far back its gradients reach."""
 
-import pytest
 import torch
 from torch import Tensor
 
 from looplab.models import Model
-from tests.models.small import FAMILIES, as_double, draw_prompts, make_model
+from tests.models.small import as_double, draw_prompts, make_model
 
 
 def gradients_of(
@@ -19,25 +18,6 @@ def gradients_of(
     (predictions * torch.randn(predictions.shape, generator=generator)).sum().backward()
     named = model.named_parameters()
     return {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in named}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_float32_agrees_with_float64_and_more_points_change_no_earlier_prediction(
-    family: str,
-) -> None:
-    model, prompts = make_model(family).double(), draw_prompts()
-    exact = model(as_double(prompts), 3)
-    short = type(prompts)(prompts.xs[:, :4], prompts.ys[:, :4])
-    torch.testing.assert_close(model(as_double(short), 3), exact[:, :, :4])
-    torch.testing.assert_close(model.float()(prompts, 3), exact.float(), rtol=1e-4, atol=1e-4)
-
-
-def test_a_loop_norms_its_output_and_tells_the_raw_one() -> None:
-    """The state of a shared loop: what the next loop reads, and the same before the norm."""
-    model = make_model().double()
-    for state, _ in list(model.unroll(as_double(draw_prompts()), 3))[1:]:
-        torch.testing.assert_close(model.loop.norm(state.raw), state.stream)
-        assert not torch.allclose(state.raw, state.stream)
 
 
 def test_gradient_reaches_back_as_far_as_the_window_unless_told() -> None:

@@ -33,8 +33,3 @@ def test_a_gated_mlp_has_as_many_parameters_as_another() -> None:
     assert widths == [2048, 176, 256]
     assert BlockSpec(96, 4, kind="sandwich").n_hidden == 256
     assert BlockSpec(64, 4, kind="flt").n_hidden == BlockSpec(64, 4).n_hidden == 256
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "flt", "relu2", "sandwich"])
-def test_a_width_may_be_given(kind: str) -> None:
-    assert BlockSpec(64, 4, kind=kind, hidden=33).n_hidden == 33

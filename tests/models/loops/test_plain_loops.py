@@ -13,7 +13,7 @@ from torch import nn
 from looplab.models import Model, ModelSpec
 from looplab.models.loops.loop import LoopState, StepContext
 from tests.models.plain_blocks import Array, plain_block, plain_norm
-from tests.models.small import FAMILIES, WAYS, Batch, as_double, draw_prompts, make_model
+from tests.models.small import WAYS, Batch, as_double, draw_prompts, make_model
 
 
 class Plain:
@@ -281,37 +281,9 @@ def test_index_zero_is_the_read_in(injection: str) -> None:
     torch.testing.assert_close(prediction, expected)
 
 
-def test_index_zero_of_a_standard_model_is_read_through_its_norm() -> None:
-    model, prompts = make_model("standard"), draw_prompts()
-    _, prediction = next(model.unroll(prompts, 1))
-    expected = model.read_out(model.loop.norm(model.read_in(prompts.xs))).squeeze(-1)
-    torch.testing.assert_close(prediction, expected)
-
-
 def test_a_standard_model_cannot_make_more_loops_than_layers() -> None:
     model, loops = make_model("standard", n_layer=3), 4
     with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
         model(draw_prompts(), loops)
     with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
         next(model.unroll(draw_prompts(), loops))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_later_loop_does_not_write_into_an_earlier_state(family: str) -> None:
-    model = make_model(family)
-    copies, states = [], []
-    for state, _ in model.unroll(draw_prompts(), 3):
-        copies.append((state.stream.clone(), state.raw.clone()))
-        states.append(state)
-    for (stream, raw), state in zip(copies, states, strict=True):
-        assert torch.equal(stream, state.stream)
-        assert torch.equal(raw, state.raw)
-
-
-def test_unrolling_does_not_end_gradients_elsewhere() -> None:
-    """A generator left half-way must not leave its mode behind."""
-    steps = make_model().unroll(draw_prompts(), 3)
-    next(steps)
-    assert torch.is_grad_enabled()
-    next(steps)
-    assert torch.is_grad_enabled()

@@ -88,16 +88,6 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
 
 
-def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
-    X = table(30, 4)[0]
-    constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
-    np.testing.assert_allclose(constant.predict(NEW), 0.1)
-    alone = LoopedClassifier(runs / "classifier").fit(X, ["yes"] * 30)
-    assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
-    np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
-    assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
-
-
 def test_there_is_a_prediction_after_each_loop(runs: Path) -> None:
     X, y = table(40, 4)
     run = runs / "regressor"

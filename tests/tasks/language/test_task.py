@@ -195,12 +195,6 @@ def test_an_edited_text_has_another_identity(task: Language, tmp_path: Path) -> 
     assert before["text"] != after["text"]
 
 
-def test_finitely_many_sequences(task: Language) -> None:
-    few = replace(task, distinct_prompts=3)
-    prompts = few.sample(generator(), batch=100, points=20)
-    assert len(prompts.ys.unique(dim=0)) == 3
-
-
 def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
     for held_out in (0.0, 1.0):
         with pytest.raises(ConfigError, match=r"^task.held_out "):
