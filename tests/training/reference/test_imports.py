@@ -125,6 +125,7 @@ def saved(content: Any) -> bytes:
         (saved({"epoch": 3, "lr": 0.1}), "holds no state of a model"),
         (saved({"fc.weight": torch.ones(2)}), "is laid out like neither .* begins with fc.weight"),
         (saved(leiay_weights(outputs=3)), "reads out 3 numbers, where Leiay/.* has 1 or 2"),
+        (saved(leiay_weights() | {"_backbone.lanes": torch.ones(2)}), "does not fit .*lanes"),
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
