@@ -15,7 +15,6 @@ from looplab.models.blocks.parameters import (
     Role,
     block_roles,
     initialise_block,
-    padded_vocabulary,
 )
 from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, small_spec
@@ -164,40 +163,3 @@ def test_fused_matrices_tell_their_parts() -> None:
     assert sandwich["norm_2_after.weight"] == Role("norm", (24,))
     assert latent["attention.up.weight"] == Role("matrix", (24, 24))
     assert latent["mlp.expand.weight"] == Role("matrix", (96,))
-
-
-def count_block(spec: BlockSpec) -> int:
-    """The number of parameters of `make_block(spec)`."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in make_block(spec).parameters())
-
-
-@pytest.mark.parametrize("pair", ALL, ids="-".join)
-def test_every_parameter_has_its_role(pair: tuple[str, str]) -> None:
-    block = make_block(spec := small_spec(*pair))
-    roles, weights = block_roles(block, spec), dict(block.named_parameters())
-    assert roles.keys() == weights.keys()
-    for name, role in roles.items():
-        assert sum(role.parts) == len(weights[name]), name
-        expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
-        assert role.kind == expected, name
-
-
-def parameters(spec: BlockSpec, matrices: int) -> int:
-    """Those of the layers and of so many rows of embedding and head; a norm is not counted."""
-    return spec.n_layer * count_block(spec) + matrices * spec.n_embd
-
-
-@pytest.mark.parametrize(("depth", "heads", "millions"), [(6, 3, 127.1), (12, 6, 317.9)])
-def test_the_fully_looped_paper_s_models(depth: int, heads: int, millions: float) -> None:
-    """arXiv 2605.18797: Qwen3's vocabulary, embedding and head of their own."""
-    spec = BlockSpec(64 * depth, heads, n_layer=depth, kind="flt")
-    assert padded_vocabulary(151_644) == 151_680
-    assert parameters(spec, matrices=2 * 151_680) / 1e6 == pytest.approx(millions, abs=0.05)
-
-
-@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (48, 438.3)])
-def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> None:
-    """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
-    spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")
-    assert parameters(spec, matrices=128_256) / 1e6 == pytest.approx(millions, abs=0.05)

@@ -25,6 +25,8 @@ CASES: list[tuple[dict[str, Any], int, int]] = [
     ({"family": "tied"}, 1, LOOPS),
     ({"injection": "concat", "norm": "at_readout", "block": "sandwich"}, WINDOW, WINDOW),
     ({"family": "standard", "n_layer": LOOPS}, 1, LOOPS),
+    ({"block": "llama", "attention": "sliding", "pattern": "S", "n_layer": 2}, WINDOW, WINDOW),
+    ({"block": "relu2", "attention": "latent", "rank": 8}, WINDOW, WINDOW),
 ]
 
 

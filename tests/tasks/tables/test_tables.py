@@ -44,18 +44,6 @@ def rows_of(prompts: Prompts, name: str) -> list[list[int]]:
     return torch.where(near.any(2), near.int().argmax(2), -1).tolist()
 
 
-@pytest.mark.parametrize("protocol", ["corrected", "reference"])
-def test_prompts_come_from_the_generator_alone(folder: Path, protocol: Any) -> None:
-    made = task(folder, protocol=protocol)
-    for each in (made, made.for_evaluation()):
-        one, again, other = (each.sample(generator(seed), 4, 9) for seed in (3, 3, 4))
-        assert one.xs.shape == (4, 9, DIMS)
-        assert one.xs.dtype == one.ys.dtype == torch.float32
-        assert torch.equal(one.xs, again.xs)
-        assert torch.equal(one.ys, again.ys)
-        assert not torch.equal(one.xs, other.xs)
-
-
 def columns_of(prompts: Prompts, which: int) -> Tensor:
     """A prompt's columns that are not zero, [n, features]."""
     xs = prompts.xs[which]
