@@ -156,19 +156,18 @@ def test_a_wrong_start_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "content", "message"),
+    ("name", "content", "message"),
     [
-        ([], "q.jsonl", b'{"query": "the"}\n', "is 'text', which eval/q.jsonl, line 1 has not"),
-        ([], "b.txt", b"a\0b", "task.eval is no text but binary: eval/b.txt"),
-        ([], "b.txt", b"\xe9t\xe9", "task.eval is not UTF-8: eval/b.txt, byte 0 is 0xe9"),
+        ("q.jsonl", b'{"query": "the"}\n', "is 'text', which eval/q.jsonl, line 1 has not"),
+        ("b.txt", b"\xe9t\xe9", "task.eval is not UTF-8: eval/b.txt, byte 0 is 0xe9"),
     ],
 )
 def test_what_evaluation_will_not_find_is_said_before_training(
-    words: list[str], name: str, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+    name: str, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("eval").mkdir()
     Path("eval", name).write_bytes(content)
-    assert run.main([*words, *WORDS, "task.eval=eval"]) == 2
+    assert run.main([*WORDS, "task.eval=eval"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert message in err

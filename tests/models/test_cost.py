@@ -193,23 +193,3 @@ def test_it_ends_at_the_first_loop_that_changes_the_median_prompt_no_more() -> N
         assert sum(span.count for span in spans if not span.grad) == needed
         for ours, fewer in zip(found, outcome(model, needed + WINDOW), strict=True):
             assert torch.equal(ours, fewer)
-
-
-@pytest.mark.parametrize(("restless", "needed"), [(2, 2), (3, LOOPS - WINDOW)])
-def test_it_does_not_wait_for_prompts_that_never_settle(restless: int, needed: int) -> None:
-    """Of five prompts the first few repeat two states in turn, and the others one."""
-    model, spans = settling()
-
-    def repeating(
-        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
-    ) -> tuple[LoopState, Tensor]:
-        if span.grad:
-            return run_segment(loop, state, e, span, context)
-        spans.append(span)
-        turned = torch.cat((-e[:restless], e[restless:]))
-        stream = turned if span.first % 2 else e
-        return LoopState(stream, stream), e.new_empty(0)
-
-    model.run_segment = repeating
-    outcome(model, LOOPS, 1e-3)
-    assert sum(span.count for span in spans) == needed

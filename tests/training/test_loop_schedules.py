@@ -50,17 +50,6 @@ def test_stages_of_each_family(
     assert [astuple(stage)[2:] for stage in made] == stages
 
 
-def test_draws_are_those_of_the_seed(tmp_path: Path) -> None:
-    """And of nothing else: neither of the weights nor of how long is trained."""
-    config = drawn(tmp_path)
-    ours = [curriculum(config)(step).loops for step in range(100)]
-    wider = replace(config.model, n_embd=32)
-    same = replace(config, training=replace(config.training, steps=9), model=wider)
-    assert [curriculum(same)(step).loops for step in range(100)] == ours
-    other = [curriculum(replace(config, seed=1))(step).loops for step in range(100)]
-    assert sum(one != another for one, another in zip(ours, other, strict=True)) > 50
-
-
 def test_metrics_have_the_draw_of_their_step(tmp_path: Path) -> None:
     config = drawn(tmp_path)
     train(config)

@@ -268,23 +268,9 @@ def test_cutting_gradients_is_detaching(name: str) -> None:
             torch.testing.assert_close(own, theirs, rtol=1e-9, atol=1e-10, msg=name_)
 
 
-@pytest.mark.parametrize("injection", ["add", "multiply"])
-def test_index_zero_is_the_read_in(injection: str) -> None:
-    """Whatever the loop starts from, so that all families begin at the same point."""
-    model = make_model(injection=injection)
-    state, prediction = next(model.unroll(draw_prompts(), 1))
-    prompts = draw_prompts()
-    tokens = torch.zeros(3, 12, 3)
-    tokens[:, 0::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
-    torch.testing.assert_close(state.stream, model.read_in(tokens))
-    torch.testing.assert_close(state.raw, model.read_in(tokens))
-    expected = model.read_out(model.read_in(prompts.xs)).squeeze(-1)
-    torch.testing.assert_close(prediction, expected)
-
-
-def test_a_standard_model_cannot_make_more_loops_than_layers() -> None:
-    model, loops = make_model("standard", n_layer=3), 4
-    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
-        model(draw_prompts(), loops)
-    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
-        next(model.unroll(draw_prompts(), loops))
+@pytest.mark.parametrize("changes", [{"family": "standard", "n_layer": 3}, WAYS["lanes"]])
+def test_loops_end_with_their_own_weights(changes: dict[str, Any]) -> None:
+    model = make_model(**changes)
+    for call in (lambda: model(draw_prompts(), 4), lambda: next(model.unroll(draw_prompts(), 4))):
+        with pytest.raises(ValueError, match=r"has 3 .* cannot make 4"):
+            call()

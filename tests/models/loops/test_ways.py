@@ -13,7 +13,7 @@ from looplab.models import Model, ModelSpec, Queries
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.models.loops.loop import Loop, LoopState, run_blocks
 from looplab.tasks import Prompts
-from tests.models.small import WAYS, draw_prompts, make_model, make_spec
+from tests.models.small import WAYS, draw_prompts, make_spec
 
 
 def new_loop(**changes: Any) -> tuple[Loop, Tensor]:
@@ -39,14 +39,6 @@ def test_lanes_start_by_taking_turns() -> None:
     assert torch.equal(read, torch.eye(3).double()[torch.arange(7) % 3])
     assert torch.equal(mix, torch.eye(3).double().expand(7, 3, 3))
     assert torch.equal(write, torch.ones(7, 3).double())
-
-
-def test_lanes_end_with_their_weights() -> None:
-    model, prompts = make_model(**WAYS["lanes"]), draw_prompts()
-    assert model(prompts, 3, 3).shape == (3, 3, 6)
-    for call in (lambda: model(prompts, 4), lambda: next(model.unroll(prompts, 4))):
-        with pytest.raises(ValueError, match="cannot make 4"):
-            call()
 
 
 def test_bf16_rounds_products_but_no_state() -> None:

@@ -54,15 +54,6 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     np.testing.assert_array_equal(fitted.predict(NEW), likelier)
 
 
-def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) -> None:
-    X, labels = halves(40, 4)
-    estimator = LoopedClassifier(runs / "classifier")
-    names = np.array(["b", "a"])[labels]
-    first = estimator.fit(X, labels).predict_proba(NEW)
-    np.testing.assert_allclose(estimator.fit(X, names).predict_proba(NEW), first[:, ::-1])
-    assert np.ptp(first[:, 1]) > 1e-3
-
-
 def test_no_query_depends_on_the_others(runs: Path) -> None:
     """Not on their number, their order, nor on what else is asked."""
     X, labels = halves(40, 4)

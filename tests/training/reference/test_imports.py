@@ -228,17 +228,6 @@ def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -
     torch.testing.assert_close(run.model(prompts, 6)[0], theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("code", ["leiay", "garg"])
-def test_a_standard_run_predicts_as_it_did(code: str, tmp_path: Path) -> None:
-    made = leiay_run(tmp_path, "gpt2") if code == "leiay" else garg_run(tmp_path)
-    weights = leiay_weights(3) if code == "leiay" else garg_weights(3)
-    run = load_run(import_checkpoint(made, {}, str(tmp_path / "runs")).path)
-    assert (run.config.model.family, run.config.model.n_layer, run.step) == ("standard", 3, STEP)
-    prompts = draw_prompts(points=8)
-    ours = run.model(prompts, loops=3, window=1, grad_loops=3)[0]
-    torch.testing.assert_close(ours, predict(weights, prompts, 1), rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("code", "task", "options", "name", "settings"),
     [

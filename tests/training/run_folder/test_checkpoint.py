@@ -212,13 +212,3 @@ def test_all_damaged_then_interrupted(tmp_path: Path) -> None:
         _cut(checkpoints / f"{step:08d}.safetensors")
     assert "saved after step 5" in str(interrupted(config, 4))
     assert load_run(run_folder(config).path).step == 5
-
-
-def test_another_runs_files_are_not_trained_on(tmp_path: Path) -> None:
-    """Copied under the name of a run of other settings."""
-    ours, theirs = tiny(tmp_path, steps=20), tiny(tmp_path, steps=40)
-    train(ours)
-    os.rename(run_folder(ours).path, run_folder(theirs).path)
-    with pytest.raises(RunError, match=r"other settings \(training.steps is 20, not 40\)"):
-        train(theirs)
-    assert saved_tensors(theirs)

@@ -48,18 +48,6 @@ def _rewrite(folder: RunFolder, text: str) -> None:
     (folder.path / "config.yaml").write_text(text, encoding="utf-8")
 
 
-def test_what_it_lacks_takes_the_default(tmp_path: Path) -> None:
-    """So that folders made before a setting was there can be read."""
-    folder = RunFolder(tmp_path)
-    _rewrite(folder, "schema_version: 1\ntask: {name: linear, dims: 2}\ntraining: {steps: 7}\n")
-    base = Config()
-    assert read_config(folder.path) == replace(
-        base,
-        task=replace(base.task, name="linear", dims=2),
-        training=replace(base.training, steps=7),
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "key"),
     [
