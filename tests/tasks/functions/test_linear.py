@@ -26,14 +26,6 @@ from tests.tasks.statistics import (
 )
 
 
-def test_inputs_are_independent_standard_normals() -> None:
-    xs = make_task("linear", dims=20).sample(generator(), batch=1500, points=10).xs
-    assert_normal(xs)
-    assert_uncorrelated(xs[:, :, ::2], xs[:, :, 1::2])
-    assert_uncorrelated(xs[:, ::2], xs[:, 1::2])
-    assert_uncorrelated(xs[::2], xs[1::2])
-
-
 def test_weights_are_standard_normal_and_independent_of_all_others() -> None:
     prompts, weights = sample_with_parameters(make_task("linear", dims=20), batch=5000, points=2)
     assert weights.shape == (5000, 20)

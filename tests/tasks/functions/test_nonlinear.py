@@ -73,19 +73,6 @@ def test_outputs_are_those_of_the_formula(hidden: int, dims: int) -> None:
     np.testing.assert_allclose(prompts.ys.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_weights_are_standard_normal() -> None:
-    """So that the variance of y is that of its formula, the divisor."""
-    task = make_task("relu_network", dims=20)
-    assert task.divisor == 20
-    _, (first, second) = sample_with_parameters(task, batch=300, points=1)
-    assert first.shape == (300, 20, 100)
-    assert second.shape == (300, 100)
-    assert_normal(first)
-    assert_normal(second)
-    assert_uncorrelated(first[:, 0], second)
-    assert_uncorrelated(first[::2], first[1::2])
-
-
 def test_each_number_of_features_is_as_likely() -> None:
     """In any of the visible places alike, the same in all rows of a prompt."""
     task, dims = make_task("halfspaces", 6, settings={"vary_features": True}), 4
