@@ -94,9 +94,9 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
 def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
     """A model of pairs."""
     if any(name.startswith("_backbone.transformer.h.") for name in state):
-        code, prefix, extra, counts = LEIAY, "_backbone.transformer.", 1, (1, 2)
+        code, prefix, extra = LEIAY, "_backbone.transformer.", 1
     elif any(name.startswith("_backbone.h.") for name in state):
-        code, prefix, extra, counts = GARG, "_backbone.", 0, (1,)
+        code, prefix, extra = GARG, "_backbone.", 0
     else:
         first = ", ".join(list(state)[:3]) or "nothing"
         raise ValueError(f"is laid out like neither {LEIAY} nor {GARG}: it begins with {first}")
@@ -110,6 +110,7 @@ def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
             # Hugging Face's matrices are [in, out].
             turned = code == GARG and ours.startswith("loop.blocks.") and tensor.ndim == 2
             weights[ours] = (tensor.T if turned else tensor).contiguous()
+    counts = (1, 2) if code == LEIAY else (1,)
     if outputs not in counts:
         expected = " or ".join(map(str, counts))
         raise ValueError(f"reads out {outputs} numbers, where {code} has {expected}")

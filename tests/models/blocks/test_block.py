@@ -1,4 +1,4 @@
-"""What the shape of a block says: windows, widths, heads."""
+"""How wide a block's MLP is, where no width is given."""
 
 from looplab.models.blocks.spec import BlockSpec
 
