@@ -1,13 +1,14 @@
 """Residual scaling: its formulas by number, which loops it is for, and where it acts."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from looplab.models import Model
 from looplab.models.model import residual_scale
-from tests.models.small import make_spec
+from tests.models.small import draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,21 @@ def test_factors_of_post_norm_shrink_values_mlp_and_outputs(
             ours, theirs = ours[asked:], theirs[asked:]
         expected = theirs if "norm" in name or name.endswith("bias") else beta * theirs
         torch.testing.assert_close(ours, expected)
+
+
+SCALED = [
+    {"injection": "add"},
+    {"injection": "none", "norm": "at_readout"},
+    {"connectivity": "FLT", "block": "flt"},
+]
+
+
+@pytest.mark.parametrize("changes", SCALED)
+def test_more_loops_than_trained_do_not_change_the_map(changes: dict[str, Any]) -> None:
+    """The first b of 2 b loops are b loops, to the bit."""
+    model = make_model(**changes, loops=3, residual_scaling="linear")
+    long, short = (list(model.unroll(draw_prompts(), loops)) for loops in (6, 3))
+    for (state, prediction), (other, expected) in zip(long, short, strict=False):
+        assert torch.equal(state.stream, other.stream)
+        assert torch.equal(prediction, expected)
+    torch.testing.assert_close(model(draw_prompts(), 6, 6)[:3], model(draw_prompts(), 3, 3))

@@ -3,6 +3,7 @@ functions with endless prompts; and the hash behind numbered prompts."""
 
 import pytest
 import torch
+from scipy.special import ndtri
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
@@ -107,9 +108,47 @@ def test_both_limits_together_and_tables_are_refused() -> None:
             Config.of(*words.split(), "task.distinct_functions=2")
 
 
+BITS = 2**64
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(bits: int) -> int:
+    """SplitMix64's finaliser in whole numbers without end, cut to 64 bits."""
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 % BITS
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB % BITS
+    return bits ^ (bits >> 31)
+
+
+def slow_bits(index: int, family: int, call: int, counter: int) -> int:
+    """64 bits for number `counter` (from 1) of call `call` (from 1) of prompt `index`."""
+    prompt = mix((mix(family) + index * GOLDEN) % BITS)
+    stream = mix((prompt + call * GOLDEN) % BITS)
+    return mix((stream + counter * GOLDEN) % BITS)
+
+
 def draws(prompts: int, family: int = 1, first: int = 0) -> NumberedPrompts:
     """RandomSource for the prompts first, first + 1, …"""
     return NumberedPrompts(torch.arange(first, first + prompts), family)
+
+
+def test_the_slow_hash_is_splitmix64() -> None:
+    """The first number that the published generator gives for seed 0."""
+    assert mix(GOLDEN) == 0xE220A8397B1DCDAF
+
+
+def test_numbers_are_those_of_the_slow_hash() -> None:
+    """Pinned: other numbers here would change the prompts of every run with `distinct_prompts`."""
+    indices, family = [0, 1, 12345, 10**12 - 1, 2**62], 0x5EED
+    numbered = NumberedPrompts(torch.tensor(indices), family)
+    uniform, normal = numbered.uniform(3), numbered.normal(2, 2)
+    for row, index in enumerate(indices):
+        for i in range(3):
+            expected = (slow_bits(index, family, 1, i + 1) >> 40) / 2**24
+            assert uniform[row, i].item() == expected
+        for i in range(4):
+            centre = ((slow_bits(index, family, 2, i + 1) >> 11) + 0.5) / 2**53
+            actual = normal[row].flatten()[i].item()
+            assert actual == pytest.approx(float(ndtri(centre)), rel=1e-6, abs=1e-7)
 
 
 def test_distributions() -> None:

@@ -117,6 +117,24 @@ def test_one_symmetric_map_of_known_eigenvalues_makes_the_inputs(shift: str, dim
     torch.testing.assert_close(found, expected.double(), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("shift", ["skewed_covariance", "half_subspace"])
+def test_the_rotation_is_uniform(shift: str) -> None:
+    """The first two moments of the projection on half of d = 4 dimensions, from E U_ij⁴ = 3/24 and
+    E U_ij² U_ik² = 1/24; the first ones of the skewed map."""
+    task = linear(4)
+    maps = [
+        linear_map(sample(shift, task, seed=s).prompts.xs, plain(task, seed=s).xs)
+        for s in range(400)
+    ]
+    squares = torch.stack([t @ t for t in maps])
+    for i in range(4):
+        assert_mean(squares[:, i, i], 1.0)
+        assert_mean(squares[:, i, i - 1], 0.0)
+    if shift == "half_subspace":
+        assert_mean(squares[:, 0, 0].square() / 4, 1 / 3)
+        assert_mean(squares[:, 0, 1].square() / 4, 1 / 18)
+
+
 def test_noise_is_standard_normal_and_scaled_back_exactly() -> None:
     """In place of the task's own."""
     for name, divisor in (("linear", 5), ("sparse_linear", 3), ("decision_tree", 1)):
