@@ -61,7 +61,7 @@ class Variant:
         """Make a step; RuntimeError if its graph could not be captured, for which the trainer
         itself only prints a line."""
         trainer.update(step)
-        if self.capture and (trainer.runner is None or trainer.runner.recorder is None):
+        if self.capture and trainer.runner.recorder is None:
             raise RuntimeError("the step could not be captured as a CUDA graph")
 
 

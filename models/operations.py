@@ -71,45 +71,20 @@ def attend_by_products(heads: Tensor, mask: Tensor | None) -> Tensor:
 _current = Operations()
 
 
+def current() -> Operations:
+    """The operations by which blocks compute now."""
+    return _current
+
+
 @contextmanager
 def using(operations: Operations) -> Iterator[None]:
-    """Within this context the functions of this module are those of `operations`."""
+    """Within this context blocks compute by these operations."""
     global _current
     previous, _current = _current, operations
     try:
         yield
     finally:
         _current = previous
-
-
-def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`Operations.linear` of the current operations."""
-    return _current.linear(x, layer)
-
-
-def linear_gelu(x: Tensor, layer: nn.Linear) -> Tensor:
-    """`Operations.linear_gelu` of the current operations."""
-    return _current.linear_gelu(x, layer)
-
-
-def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """`Operations.rms_norm` of the current operations."""
-    return _current.rms_norm(x, weight, eps)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """`Operations.rotate` of the current operations."""
-    return _current.rotate(x, cos, sin)
-
-
-def squared_relu(z: Tensor) -> Tensor:
-    """`Operations.squared_relu` of the current operations."""
-    return _current.squared_relu(z)
-
-
-def attend(heads: Tensor, mask: Tensor | None) -> Tensor:
-    """`Operations.attend` of the current operations."""
-    return _current.attend(heads, mask)
 
 
 class Cache:

@@ -8,10 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.random import RandomState
 from numpy.typing import NDArray
+from torch import Tensor
+
+from looplab.models import Model, Queries
+from looplab.tasks import Prompts
 
 Floats = NDArray[np.float64]
+# Queries per pass beside a context. A query attends to its context and itself, but the mask has all
+# pairs of queries: longer passes cost more than they save.
+_QUERY_CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,18 @@ def model_inputs(xs: Floats, dims: int, left: bool) -> Floats:
     OpenML protocol."""
     padding = dims - xs.shape[1]
     return np.pad(xs, ((0, 0), (padding, 0) if left else (0, padding)))
+
+
+@torch.no_grad()
+def answered(
+    model: Model, contexts: Prompts, queries: Tensor, loops: int, window: int = 1
+) -> Tensor:
+    """The model's predictions [window, contexts, m, …] at queries [contexts, m, dims]."""
+    parts = []
+    for chunk in queries.split(_QUERY_CHUNK, dim=1):
+        examples = torch.full((chunk.shape[1],), contexts.xs.shape[1], device=chunk.device)
+        parts.append(model(contexts, loops, window, queries=Queries(chunk, examples)))
+    return torch.cat(parts, dim=2)
 
 
 def context_rows(

@@ -22,18 +22,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.evaluation.load import LoadedModel, load_model
-from looplab.models import Queries
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
 
-from .context import Floats, Scaling, context_rows, model_inputs
+from .context import Floats, Scaling, answered, context_rows, model_inputs
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}
-# Queries per pass beside a context. A query attends to its context and itself, but the mask has all
-# pairs of queries: longer passes cost more than they save.
-_QUERY_CHUNK = 256
 
 
 class _Looped(BaseEstimator):  # type: ignore[misc]
@@ -150,7 +146,6 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """Predictions [m] from the answers in all contexts, [contexts, m]."""
         raise NotImplementedError
 
-    @torch.no_grad()
     def _answers(self, X: ArrayLike, staged: bool = False) -> Floats:
         """Answers at rows X [m, features], [1, contexts, m] after the last loop or, `staged`,
         [loops, contexts, m] after each; the mean over the orders of the columns. An answer is the
@@ -164,15 +159,12 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
         window, answers = self.n_loops_ if staged else 1, []
         for order in self._orders:
-            contexts, parts = Prompts(self._contexts.xs[..., order], self._contexts.ys), []
-            for chunk in queries[:, order].split(_QUERY_CHUNK):
-                examples = torch.full((len(chunk),), contexts.xs.shape[1], device=chunk.device)
-                asked = Queries(chunk.expand(len(contexts), -1, -1), examples)
-                predictions = self._model(contexts, self.n_loops_, window, queries=asked)
-                if self._model.spec.classes:
-                    predictions = predictions.softmax(-1)[..., 1]
-                parts.append(predictions.cpu().numpy())
-            answers.append(np.concatenate(parts, axis=2))
+            contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
+            asked = queries[:, order].expand(len(contexts), -1, -1)
+            predictions = answered(self._model, contexts, asked, self.n_loops_, window)
+            if self._model.spec.classes:
+                predictions = predictions.softmax(-1)[..., 1]
+            answers.append(predictions.cpu().numpy())
         return answers[0] if len(answers) == 1 else np.mean(answers, axis=0)
 
 

@@ -14,19 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from looplab.conf.mistakes import RunError
-from looplab.models import Queries
 from looplab.tasks import Prompts
 from looplab.tasks.tables import reference_split
 from looplab.training import Run
 from looplab.training.assemble import trained_loops
 
-from .context import Floats, Scaling, model_inputs
+from .context import Floats, Scaling, answered, model_inputs
 from .tables import Table
 
 Rows = NDArray[np.int64]  # indices
 Counts = NDArray[np.float64]
-# Queries per pass beside a context: the attention mask has all pairs of queries.
-_QUERY_CHUNK = 256
 _GROUP_CHUNK = 8
 _PROMPT_CHUNK = 64
 _GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
@@ -53,7 +50,6 @@ def model_answers(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows
     return np.concatenate(right)
 
 
-@torch.no_grad()
 def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
     """The right answers in groups that are asked together, [groups, 3]."""
     device, loops = next(run.model.parameters()).device, trained_loops(run.config)
@@ -74,16 +70,12 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
     sizes = np.array([len(group) for group in groups])
     # A smaller group is asked about its first rows once more.
     rows = np.stack([np.resize(group, sizes.max()) for group in groups])
-    correct = np.empty((2, *rows.shape), bool)
-    for start in range(0, rows.shape[1], _QUERY_CHUNK):
-        part = rows[:, start : start + _QUERY_CHUNK]
-        seen = torch.full((part.shape[1],), contexts.shape[1], device=device)
-        answers = run.model(prompts, loops, 1, queries=Queries(inputs(part), seen))[0]
-        classes = answers.argmax(-1).view(2, *part.shape).cpu().numpy()
-        classes[1] = 1 - classes[1]
-        correct[:, :, start : start + _QUERY_CHUNK] = classes == table.ys[part]
+    answers = answered(run.model, prompts, inputs(rows), loops)[0]
+    classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
+    classes[1] = 1 - classes[1]
     asked_once = np.arange(rows.shape[1]) < sizes[:, None]
-    return np.column_stack([*(correct & asked_once).sum(-1), sizes]).astype(np.float64)
+    right = ((classes == table.ys[rows]) & asked_once).sum(-1)
+    return np.column_stack([*right, sizes]).astype(np.float64)
 
 
 def solver_answers(table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:

@@ -22,7 +22,6 @@ from looplab.tasks.trial import divisor_remark
 
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
-from .run_folder.run import edited_since
 from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
@@ -52,14 +51,11 @@ class Clock:
         return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
 
 
-def print_description(path: Path, config: Config, trainer: Trainer, why: str, step: int) -> None:
-    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
+def print_description(path: Path, trainer: Trainer, why: str) -> None:
+    """Print what is trained in the folder `path`, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
-    lines = [
-        trainer.task.data.describe(config.task.points),
-        "" if step else edited_since(config, path),
-        *divisor_remark(trainer.task),
-    ]
+    config, task = trainer.config, trainer.task
+    lines = [task.data.describe(config.task.points), *divisor_remark(task)]
     if config.model.residual_scaling != "none":
         lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
     for line in filter(None, lines):
@@ -178,10 +174,6 @@ class Screen:
 
     def __exit__(self, *raised: object) -> None:
         self.bar.close()
-
-    def tick(self) -> None:
-        """Count one step (the device may still compute it)."""
-        self.bar.update()
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Show the loss of a record of the log, the error where it was measured, and the sizes."""

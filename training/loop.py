@@ -105,7 +105,7 @@ def _make_steps(session: Session) -> None:
         while session.step < training.steps and not session.stopped:
             trainer.update(session.step)
             session.step += 1
-            screen.tick()
+            screen.bar.update()
             signal = session.signal(signals)  # read once: a later one counts for the next step
             pause = signal != 0 or session.step == training.steps
             save = pause or session.step % training.checkpoint_every == 0
@@ -188,9 +188,7 @@ class Session:
                 self._write_status(STOPPED_EARLY)
             return False
         if self.writes:
-            print_description(
-                self.folder.path, self.config, self.trainer, self.placement.why, self.step
-            )
+            print_description(self.folder.path, self.trainer, self.placement.why)
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
         return True

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..operations import attend, linear, rotate
+from ..operations import current
 from .norms import free_norm, make_norm
 from .spec import BlockSpec
 
@@ -28,14 +28,14 @@ def rotation(
 
 def attend_heads(heads: Tensor, mask: Tensor | None) -> Tensor:
     """Attention of queries, keys and values [3, B, heads, S, size]: [B, S, heads · size]."""
-    return attend(heads, mask).transpose(1, 2).flatten(2)
+    return current().attend(heads, mask).transpose(1, 2).flatten(2)
 
 
 def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) -> Tensor:
     """layer(x) [B, S, out], but the first outputs (the queries) are those of `memory` where it is
     given."""
     if memory is None:
-        return linear(x, layer)
+        return current().linear(x, layer)
     weights = layer.weight.split((first, len(layer.weight) - first))
     biases = (None, None) if layer.bias is None else layer.bias.split([len(w) for w in weights])
     parts = zip((memory, x), weights, biases, strict=True)
@@ -79,7 +79,8 @@ class Attention(nn.Module, ABC):
         if positions is None:
             positions = torch.arange(length, device=x.device)
         if spec.rotary:
-            qk = rotate(qk, *rotation(positions, spec.head_size, qk.dtype, spec.rope_base))
+            angles = rotation(positions, spec.head_size, qk.dtype, spec.rope_base)
+            qk = current().rotate(qk, *angles)
         if spec.normed_heads:
             qk = free_norm(spec.kind, qk)
         query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
@@ -88,7 +89,7 @@ class Attention(nn.Module, ABC):
             key, value = (part.repeat_interleave(group, dim=2) for part in (key, value))
         heads = torch.stack((query, key, value)).transpose(2, 3)
         mixed = attend_heads(heads, self._window_mask(positions, mask))
-        return linear(mixed[:, tokens], self.projection)
+        return current().linear(mixed[:, tokens], self.projection)
 
     def _window_mask(self, positions: Tensor, mask: Tensor | None) -> Tensor | None:
         """The mask [S, S], restricted to the window where there is one. With tokens before these a
@@ -132,9 +133,9 @@ class LatentAttention(Attention):
         self.projection = nn.Linear(spec.n_embd, spec.n_embd, bias=spec.biased)
 
     def read(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
-        query = linear(x if memory is None else memory, self.query)
-        latent = self.norm(linear(x, self.down).to(x.dtype))  # normed in the stream's precision
-        key, value = linear(latent, self.up).chunk(2, dim=-1)
+        query = current().linear(x if memory is None else memory, self.query)
+        latent = current().linear(x, self.down).to(x.dtype)  # normed in the stream's precision
+        key, value = current().linear(self.norm(latent), self.up).chunk(2, dim=-1)
         size = (-1, self.spec.head_size)
         return torch.cat((query, key), dim=-1).unflatten(-1, size), value.unflatten(-1, size)
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..operations import linear, linear_gelu
+from ..operations import current
 from ..queries import ALL_TOKENS
 from .attention import attend_heads, read_both
 
@@ -38,9 +38,9 @@ class Block(nn.Module):
         positions are in the stream already."""
         normed_memory = None if memory is None else self.norm_1(memory)
         mixed = self._attend(self.norm_1(x), normed_memory, mask)[:, tokens]
-        x = torch.add(x[:, tokens], linear(mixed, self.projection), alpha=scale)
-        hidden = linear_gelu(self.norm_2(x), self.expand)
-        return torch.add(x, linear(hidden, self.contract), alpha=scale)
+        x = torch.add(x[:, tokens], current().linear(mixed, self.projection), alpha=scale)
+        hidden = current().linear_gelu(self.norm_2(x), self.expand)
+        return torch.add(x, current().linear(hidden, self.contract), alpha=scale)
 
     def _attend(self, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
         batch, length, width = x.shape

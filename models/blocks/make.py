@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..operations import linear, linear_gelu, squared_relu
+from ..operations import current
 from ..queries import ALL_TOKENS
 from .attention import make_attention
 from .gpt2 import Block
@@ -29,14 +29,14 @@ class Mlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The residual branch for the normed stream x [..., n_embd]."""
-        return linear(self._hidden(x), self.contract)
+        return current().linear(self._hidden(x), self.contract)
 
     def _hidden(self, x: Tensor) -> Tensor:
         if self.kind == "gpt2":
-            return linear_gelu(x, self.expand)
-        hidden = linear(x, self.expand)
+            return current().linear_gelu(x, self.expand)
+        hidden = current().linear(x, self.expand)
         if self.kind in ("flt", "relu2"):
-            return squared_relu(hidden)
+            return current().squared_relu(hidden)
         gate, value = hidden.chunk(2, dim=-1)
         return F.silu(gate) * value
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from ..operations import rms_norm
+from ..operations import current
 
 # Under the root, by kind. That of flt is PyTorch's for float32, for every dtype: its norm is
 # idempotent.
@@ -23,9 +23,9 @@ class RmsNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., width] over the root of its mean square, times the gain."""
         assert self.eps is not None
-        return rms_norm(x, self.weight, self.eps)
+        return current().rms_norm(x, self.weight, self.eps)
 
 
 def free_norm(kind: str, x: Tensor) -> Tensor:
     """x [..., width] over the root of its mean square."""
-    return rms_norm(x, None, _EPS[kind])
+    return current().rms_norm(x, None, _EPS[kind])

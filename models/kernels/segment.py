@@ -88,44 +88,9 @@ def run_shared(
     """The steps of a SharedLoop. The loop's norm is computed at the start of the next step, which
     also returns the normed stream where it is kept; after the last step, by its own kernel."""
     count, keep = span.count, span.keep
-    if not keep and not torch.is_grad_enabled():
-        state = run_prefix(loop, stream, e, compute, count, scale)
-        return state, e.new_empty(0, *e[:, ::2].shape)
-    layers, last = _shared_operations(loop, stream, e, compute, count, scale)
-    token = _token([*layers], last)
-    streams: list[Tensor] = []
-    for step in range(count):
-        for index, layer in enumerate(layers):
-            normed = index == 0 and step > 0
-            keep_input = normed and step > count - keep
-            stream, inputs = layer.run(token, step, stream, normed, keep_input)
-            streams += inputs
-    y = last.forward(stream) if token is None else Norm.apply(token, last, stream)
-    if keep:
-        streams.append(y[:, ::2])
-        return LoopState(streams[-1], stream[:, ::2]), torch.stack(streams)
-    return LoopState(y, stream), e.new_empty(0, *e[:, ::2].shape)
-
-
-def run_prefix(
-    loop: SharedLoop, stream: Tensor, e: Tensor, compute: Compute, count: int, scale: float
-) -> LoopState:
-    """The state after `count` steps of a SharedLoop from stream [B, S, D], float32, without
-    gradients: what one launch of a persistent kernel is to compute (docs/gpu.md)."""
-    layers, last = _shared_operations(loop, stream, e, compute, count, scale)
-    for step in range(count):
-        for index, layer in enumerate(layers):
-            stream, _ = layer.run(None, step, stream, index == 0 and step > 0, False)
-    return LoopState(last.forward(stream), stream)
-
-
-def _shared_operations(
-    loop: SharedLoop, stream: Tensor, e: Tensor, compute: Compute, count: int, scale: float
-) -> tuple[list[_Layer], NormOperation]:
-    """The layers' operations, the loop's injection and norm in the first of them; and the norm
-    after the last step."""
     blocks, norm = _blocks(loop), cast(nn.LayerNorm, loop.norm)
     uses = Uses.of(count, stream.shape[0] * stream.shape[1], stream.shape[2], compute)
+    # The loop's injection and norm are in the first of the layers' operations.
     first = QkvOperation(
         blocks[0],
         compute,
@@ -139,7 +104,20 @@ def _shared_operations(
         _layer(block, compute, uses, scale, None if index else first)
         for index, block in enumerate(blocks)
     ]
-    return layers, NormOperation(norm, compute)
+    last = NormOperation(norm, compute)
+    token = _token([*layers], last)
+    streams: list[Tensor] = []
+    for step in range(count):
+        for index, layer in enumerate(layers):
+            normed = index == 0 and step > 0
+            keep_input = normed and step > count - keep
+            stream, inputs = layer.run(token, step, stream, normed, keep_input)
+            streams += inputs
+    y = last.forward(stream) if token is None else Norm.apply(token, last, stream)
+    if keep:
+        streams.append(y[:, ::2])
+        return LoopState(streams[-1], stream[:, ::2]), torch.stack(streams)
+    return LoopState(y, stream), e.new_empty(0, *e[:, ::2].shape)
 
 
 def _run_layers(

@@ -3,20 +3,17 @@ other; a step of the reference is made by its own files; the settings are the co
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 
-from looplab.benchmarks.common import paired_ratio
 from looplab.benchmarks.paired_times import Contender, PairedTimes, measure, warm_up
-from looplab.benchmarks.reference import Reference, load_reference
+from looplab.benchmarks.reference import Reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.step import compare, main
 from looplab.benchmarks.variants import Step, Variant
@@ -188,27 +185,3 @@ def test_it_steps_as_its_script_does(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert reference.curriculum.updates == 2
     after = reference.model.parameters()
     assert all((a != b).any() for a, b in zip(weights, after, strict=True))
-
-
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module of somebody's own that has the name of one of the reference's."""
-    module = ModuleType("models")
-    monkeypatch.setitem(sys.modules, "models", module)
-    return module
-
-
-def test_modules_of_the_same_names_keep_them(tmp_path: Path, models: ModuleType) -> None:
-    loaded = load_reference(write_checkout(tmp_path))
-    assert loaded["models"].__name__ == "reference_models"
-    assert sys.modules["reference_models"] is loaded["models"]
-    assert sys.modules["models"] is models
-    assert "tasks" not in sys.modules
-    assert "nano_gpt" not in sys.modules
-    assert "schema" not in sys.modules
-
-
-def test_a_ratio_is_that_of_pairs() -> None:
-    ratio = paired_ratio([2.0, 40.0, 6.0], [1.0, 10.0, 1.0])
-    assert ratio == (3.0, 4.0, 5.0)
-    assert str(ratio) == "4 (3 to 5)"

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.models import Model, ModelSpec
-from looplab.models.blocks.parameters import Role
-from tests.models.small import FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
+from tests.models.small import DIMS, FAMILIES, WAYS, Batch, draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(
@@ -58,15 +57,6 @@ def test_every_parameter_has_its_role(name: str) -> None:
         assert role.layer == (int(parameter.split(".")[2]) if in_loop else None), parameter
 
 
-def test_the_roles_of_what_only_some_loops_have() -> None:
-    roles = make_model(**WAYS["recurrent"]).parameter_roles()
-    assert roles["loop.inject.weight"] == Role("injection", (16,))
-    assert roles["loop.prelude.0.attention.qkv.weight"] == Role("matrix", (16, 16, 16))
-    assert roles["loop.coda.0.mlp.expand.weight"] == Role("matrix", (48, 48))
-    assert roles["loop.blocks.1.attention.qkv.weight"] == Role("matrix", (16, 16, 16), 1)
-    assert roles["loop.norm_in.weight"] == roles["loop.norm_loop.weight"] == Role("norm", (16,))
-
-
 def test_counts_that_do_not_fit_are_refused() -> None:
     for loops, window, grad_loops in (
         (0, 1, None),
@@ -93,26 +83,23 @@ def test_prompts_that_do_not_fit_are_refused() -> None:
             next(model.unroll(prompts, 2))
 
 
+LINEAR: dict[str, Any] = {"injection": "linear_attention", "n_embd": DIMS, "n_head": 1}
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"family": "loopd"}, "model.family"),
-        ({"n_embd": 18, "n_head": 4}, "n_embd"),
-        ({"n_layer": 0}, "model.n_layer"),
         ({"loops": 0}, "loops"),
         ({"classes": -1}, "classes"),
-        ({"n_embd": 6, "block": "llama"}, "model.n_head"),
-        ({"attention": "grouped", "n_kv": 3}, "model.n_kv"),
+        (LINEAR | {"classes": 2}, "model.injection"),
         ({"attention": "latent"}, "model.rank"),
-        ({"norm": "at_readout", "injection": "concat"}, "model.injection"),
         ({"norm": "at_readout", "injection": "multiply", "block": "sandwich"}, "model.injection"),
         ({"block": "sandwich", "block_norm": "post"}, "model.block_norm"),
         ({"rope_base": 500}, "model.rope_base"),
-        ({"n_hidden": -1}, "model.n_hidden"),
-        ({"lanes": -1}, "model.lanes"),
     ],
 )
 def test_shapes_that_make_no_model_are_refused(changes: dict[str, Any], key: str) -> None:
+    """Others are wrong commands, too."""
     with pytest.raises(ConfigError, match=rf"{key} "):
         Model(make_spec(**changes))
 

@@ -124,16 +124,6 @@ def test_all_pairs_can_be_seen_where_the_prompt_fills_the_positions(name: str) -
     torch.testing.assert_close(predict(model, prompts, query), asked_alone(larger, prompts, query))
 
 
-def test_bf16_answers_as_in_the_prompt() -> None:
-    """And longer than the prompts that attention is made for by plain products."""
-    model, prompts = Model(make_model(n_positions=30).spec), draw_prompts(points=30)
-    model.compute_dtype = torch.bfloat16
-    with torch.no_grad():
-        plain = model(prompts, 3, 3)
-        ours = model(prompts, 3, 3, queries=Queries(prompts.xs, torch.arange(30)))
-    torch.testing.assert_close(ours, plain, rtol=2e-2, atol=2e-2)
-
-
 @pytest.mark.parametrize("seen", [[0, 7], [-1, 2]])
 def test_queries_that_do_not_fit_are_refused(prompts: Batch, seen: list[int]) -> None:
     queries = Queries(torch.zeros(3, 2, 3, dtype=torch.float64), torch.tensor(seen))

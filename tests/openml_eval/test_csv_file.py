@@ -78,10 +78,3 @@ def test_true_and_false_are_numbers_and_a_word_among_numbers_is_missing(tmp_path
     for word in ("NA", "nan", "None"):
         with pytest.raises(RunError, match="missing or not finite \\(1 in 'a', of 60 rows\\)"):
             csv_table(write(tmp_path / "a.csv", [word, *range(59)], classes))
-
-
-def test_numbers_are_read_to_the_last_digit(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    xs = random.normal(size=60) * 10.0 ** random.integers(-300, 300, 60)
-    table = csv_table(write(tmp_path / "a.csv", xs.tolist(), ["x"] * 20 + ["y"] * 40))
-    np.testing.assert_array_equal(table.xs[:, 0], xs)

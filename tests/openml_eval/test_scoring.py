@@ -12,7 +12,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
-from looplab.openml_eval import scoring
 from looplab.openml_eval.scoring import (
     SOLVERS,
     Rows,
@@ -88,7 +87,7 @@ def one_by_one(
 def test_answers_are_those_of_separate_prompts(
     protocol: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, "_QUERY_CHUNK", 5)
+    monkeypatch.setattr("looplab.openml_eval.context._QUERY_CHUNK", 5)
     asked, table = trained(protocol, family), make_table()
     split = split_contexts(70, SIZE, 9, seed=1)
     right = model_answers(asked, table, *split)

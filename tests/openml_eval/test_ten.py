@@ -48,13 +48,3 @@ def test_they_are_as_listed_and_their_cache_stays_as_it_is(
         assert table.source.md5 == each["md5"]
     assert no_network == []
     assert contents(cache) == before
-
-
-def test_what_differs_from_the_paper_or_from_what_is_expected_is_said() -> None:
-    remarks = {key: each.remarks(each.rows, each.features) for key, each in TABLES.items()}
-    assert {key for key, said in remarks.items() if said} == {737, 871, 42192}
-    assert remarks[737][0] == "the paper's Table 1 prints 3,107 rows of 8"
-    assert remarks[42192][0] == "the paper's Table 1 prints 3,848 rows of 7"
-    assert "0.5 is the best accuracy" in remarks[871][0]
-    (said,) = TABLES[720].remarks(4177, 6)
-    assert said.startswith("not as expected: 4,177 rows of 7 numeric features")

@@ -49,18 +49,6 @@ def seen(of: Fit, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Prompts, 
     return batches
 
 
-def test_the_control_alone_learns_from_weights_of_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of = fit(tmp_path)
-    assert len(of.draw("test")[1].unique()) == 9 * 3
-    batches = seen(of, monkeypatch)
-    assert [control for control, *_ in batches] == [False, True] * 2
-    for control, prompts, weights in batches:
-        assert bool((weights == 1).all()) == control
-        assert torch.allclose(prompts.ys, prompts.xs.sum(2), atol=1e-5) == control
-
-
 @pytest.mark.parametrize("distinct", [0, 1])
 def test_no_prompt_is_met_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: int

@@ -78,17 +78,6 @@ def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
     assert not torch.equal(unrolled[1][0].raw, unrolled[1][0].stream)
 
 
-def test_the_errors_of_the_training_are_kept_part_by_part(linear_run: Run) -> None:
-    """Those of the targets in units of their variance, which an untrained probe cannot tell."""
-    result = probe(linear_run, replace(SETTINGS, steps=50, batch_size=8))
-    learning = result["targets"]["gradient"]["learning"]
-    assert learning["until_step"][:3] + learning["until_step"][-1:] == [3, 5, 8, 50]
-    errors = np.array(learning["error"])
-    assert errors.shape == (20, 5)
-    assert 0.8 < errors[0].mean() < 1.5
-    assert errors[-4:].mean() < errors[:4].mean()
-
-
 def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run: Run) -> None:
     settings = replace(SETTINGS, steps=1, seeds=1, targets=("residual",), control=False)
     settings = replace(settings, learning_rate=5e-3)

@@ -91,21 +91,6 @@ def test_losses_and_gradients_are_those_of_separate_modules() -> None:
         assert_same(probes, separate, (layer, length, seed))
 
 
-def test_parts_of_a_batch_add_up() -> None:
-    whole, parts, (states, targets) = small(), small(), batch(1)
-    expected = whole.accumulate(1, states[1], targets)
-    found = sum(
-        parts.accumulate(1, states[1][some], targets[some], prompts=11)
-        for some in (slice(0, 3), slice(3, 11))
-    )
-    torch.testing.assert_close(found, expected)
-    for one, other in zip(parts.parameters(), whole.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
-        assert one.grad is not None
-        assert one.grad[1].any()
-        assert not one.grad[0].any()
-
-
 def test_a_probe_sees_no_token_beyond_its_length() -> None:
     probes, (states, targets) = small(), batch(1)
     seen, changed = probes.predict(0, states[0]), states[0].clone()

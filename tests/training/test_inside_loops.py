@@ -165,16 +165,3 @@ def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> No
         assert trainer.fetch().others == pytest.approx(expected, rel=2e-4)
     if clip:
         assert expected["mlp_grad_norm_clipped"] < expected["mlp_grad_norm"]
-
-
-@pytest.mark.parametrize("model", [UNNORMED, CONNECTED])
-def test_the_weights_are_the_same_without_them(model: ModelConfig) -> None:
-    config = config_of(model)
-    silent = replace(config, training=replace(config.training, log_norms=False))
-    trainer, other = make_trainer(config), make_trainer(silent)
-    for step in range(3):
-        trainer.update(step)
-        other.update(step)
-    assert other.fetch().others == {}
-    for name, tensor in other.model.state_dict().items():
-        assert torch.equal(trainer.model.state_dict()[name], tensor), name

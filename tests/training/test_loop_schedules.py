@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import nn
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
 from looplab.curricula import Curriculum, Schedule, Stage
@@ -51,37 +50,12 @@ def test_stages_of_each_family(
     assert [astuple(stage)[2:] for stage in made] == stages
 
 
-def test_draws_are_those_of_the_seed(tmp_path: Path) -> None:
-    """And of nothing else: neither of the weights nor of how long is trained."""
+def test_metrics_have_the_draw_of_their_step(tmp_path: Path) -> None:
     config = drawn(tmp_path)
-    ours = [curriculum(config)(step).loops for step in range(100)]
-    wider = replace(config.model, n_embd=32)
-    same = replace(config, training=replace(config.training, steps=9), model=wider)
-    assert [curriculum(same)(step).loops for step in range(100)] == ours
-    other = [curriculum(replace(config, seed=1))(step).loops for step in range(100)]
-    assert sum(one != another for one, another in zip(ours, other, strict=True)) > 50
-
-
-def test_each_step_makes_its_draw_and_metrics_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the model is asked for, step by step, and what is written of it."""
-    asked: list[tuple[int, int, int]] = []
-    forward = nn.Module.__call__
-
-    def noted(self: nn.Module, *args: Any, **settings: Any) -> Any:
-        if "grad_loops" in settings:
-            asked.append((args[1], args[2], settings["grad_loops"]))
-        return forward(self, *args, **settings)
-
-    config = drawn(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(nn.Module, "__call__", noted)
-        train(config)
+    train(config)
     stages = [curriculum(config)(step) for step in range(60)]
-    assert asked == [(stage.loops, stage.window, stage.grad_loops) for stage in stages]
-    assert len({loops for loops, _, _ in asked}) > 5
-    assert any(window < reach < loops for loops, window, reach in asked)
+    assert len({stage.loops for stage in stages}) > 5
+    assert any(stage.window < stage.grad_loops < stage.loops for stage in stages)
     text = run_folder(config).metrics.read_text(encoding="utf-8")
     for record in map(json.loads, text.splitlines()):
         fields = {name: record[name] for name in Stage.__dataclass_fields__}

@@ -10,10 +10,8 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from looplab.conf.schema import Config, LoopsConfig, ModelConfig
-from looplab.training import train
-from looplab.training.run_folder.run import run_folder
 from looplab.training.step import Trainer
-from tests.training.tiny import drawn, interrupted, make_trainer, tiny
+from tests.training.tiny import drawn, make_trainer, tiny
 
 _SHAPES: dict[str, dict[str, Any]] = {
     "add": {},
@@ -32,16 +30,6 @@ def test_the_steps_are_the_same(shape: str, tmp_path: Path) -> None:
             trainer.update(step)
         weights.append(torch.cat([p.detach().flatten() for p in trainer.parameters]))
     torch.testing.assert_close(*weights, rtol=0, atol=1e-6)
-
-
-def test_an_unfinished_run_goes_on_with_it(tmp_path: Path) -> None:
-    config = tiny(tmp_path)
-    interrupted(config, 20)
-    run = train(replace(config, training=replace(config.training, recompute=True)))
-    whole = train(tiny(tmp_path / "whole")).model.state_dict()
-    assert run.path == run_folder(config).path
-    for name, tensor in run.model.state_dict().items():
-        torch.testing.assert_close(tensor, whole[name], rtol=0, atol=1e-6)
 
 
 def test_what_is_stored_does_not_grow_with_the_activations_of_loops(tmp_path: Path) -> None:

@@ -259,7 +259,11 @@ def _read_file(path: Path) -> ReferenceFile:
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    tensors = _state_dict(data)
+    tensors = data
+    for name in _CONTAINERS if isinstance(data, Mapping) else ():
+        if isinstance(data.get(name), Mapping):
+            tensors = data[name]
+            break
     if not isinstance(tensors, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
     ):
@@ -274,11 +278,3 @@ def _read_file(path: Path) -> ReferenceFile:
     except (ValueError, RuntimeError) as error:
         raise RunError(f"{path} {one_line(error)}") from None
     return ReferenceFile(path, hashlib.sha256(content).hexdigest(), step, reference)
-
-
-def _state_dict(data: Any) -> Any:
-    """The state dict in a file of either code, a fork or a trainer."""
-    for name in _CONTAINERS if isinstance(data, Mapping) else ():
-        if isinstance(data.get(name), Mapping):
-            return data[name]
-    return data

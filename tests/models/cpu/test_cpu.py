@@ -98,15 +98,6 @@ def test_gelu_comes_with_the_product_where_no_gradient_is_wanted(
     assert (ours.double() - exact).norm() <= allowed
 
 
-def test_other_types_and_narrow_layers_are_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = used(monkeypatch)
-    narrow = ((NARROW, kind) for kind in (torch.float32, torch.bfloat16))
-    for sizes, kind in ((WIDE, torch.float64), *narrow):
-        x, layer = drawn(sizes, kind)
-        assert torch.equal(linear(x, layer), layer(x))
-    assert not calls
-
-
 def test_bf16_without_oneDNNs_products_is_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     calls = used(monkeypatch)
     monkeypatch.setattr(cpu, "has_bf16_products", lambda: False)

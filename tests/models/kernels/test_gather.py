@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from looplab.models.kernels.common import Compute
 from looplab.models.kernels.gather import Uses
 from tests.models.kernels.small_loops import make_pair, step
 from tests.models.kernels.yardstick import relative_error
@@ -21,14 +20,6 @@ def test_every_use_is_in_one_group_and_groups_end_at_the_first_use(number: int, 
         assert count <= group
         assert {place for place in places if place[0] == first} == {(first, count)}
     assert sum(count for _, count in set(places)) == number
-
-
-@pytest.mark.parametrize(("number", "group"), [(1, 1), (14, 14), (15, 8), (29, 10)])
-def test_groups_are_few_and_even(number: int, group: int) -> None:
-    """Fourteen uses of 45 MiB fit into 640 MiB."""
-    assert Uses.of(number, 3072, 512, Compute(torch.bfloat16)) == Uses(number, group)
-    # A use larger than memory allows is a group alone.
-    assert Uses.of(3, 2**20, 512, Compute(torch.float32)) == Uses(3, 1)
 
 
 def test_gradients_do_not_depend_on_the_groups(

@@ -16,7 +16,6 @@ from looplab.models.segment import run_segment as run_eager
 from tests.models.kernels.small_loops import (
     SPREAD,
     Results,
-    gradients,
     make_pair,
     prompts_for,
     step,
@@ -129,16 +128,6 @@ def test_gradients_of_the_last_state_alone_are_near(
     truth = last_state_gradients(run_eager, loop.double(), parts, gaps=gaps)
     assert ours.keys() == theirs.keys()
     assert_each_near(ours, list(theirs.values()), list(truth.values()))
-
-
-def test_a_second_backward_pass_adds_the_same_again(device: torch.device) -> None:
-    model, _ = make_pair(device, None, injection="multiply")
-    loss = model(prompts_for(model), 2, 2, grad_loops=2).sum()
-    loss.backward(retain_graph=True)
-    once = gradients(model)
-    loss.backward()
-    for name, gradient in gradients(model).items():
-        assert torch.equal(gradient, 2 * once[name]), name
 
 
 def test_a_pass_that_wants_no_weights_leaves_nothing_to_the_next(device: torch.device) -> None:

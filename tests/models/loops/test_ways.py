@@ -8,14 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import Floats
 from looplab.models import Model, ModelSpec, Queries
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.models.loops.loop import Loop, LoopState, run_blocks
-from looplab.models.loops.recurrent import LanesLoop
 from looplab.tasks import Prompts
-from tests.models.small import WAYS, draw_prompts, make_model, make_spec
+from tests.models.small import WAYS, draw_prompts, make_spec
 
 
 def new_loop(**changes: Any) -> tuple[Loop, Tensor]:
@@ -43,21 +41,6 @@ def test_lanes_start_by_taking_turns() -> None:
     assert torch.equal(write, torch.ones(7, 3).double())
 
 
-def test_lanes_end_with_their_weights() -> None:
-    model, prompts = make_model(**WAYS["lanes"]), draw_prompts()
-    assert model(prompts, 3, 3).shape == (3, 3, 6)
-    for call in (lambda: model(prompts, 4), lambda: next(model.unroll(prompts, 4))):
-        with pytest.raises(ValueError, match="cannot make 4"):
-            call()
-
-
-def test_other_loops_go_on() -> None:
-    """For as long as anyone asks: the stream of none of them runs away in fifty loops."""
-    for name in (n for n in WAYS if not n.startswith(("lanes", "standard"))):
-        model = make_model(**WAYS[name], spread=0.1)
-        assert torch.isfinite(model(draw_prompts(), 50)).all(), name
-
-
 def test_bf16_rounds_products_but_no_state() -> None:
     """Every way to loop keeps its stream, and lanes theirs, in float32 and near the exact one."""
     for name, changes in WAYS.items():
@@ -70,18 +53,6 @@ def test_bf16_rounds_products_but_no_state() -> None:
         ours, theirs = rounded(prompts, 3), exact(prompts, 3)
         assert (ours - theirs).norm() < 0.016 * theirs.norm(), name
         assert not torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5), name
-
-
-def test_lanes_are_mixed_without_rounding() -> None:
-    """A body that adds nothing to a third of each: sums of lanes in float32 also in autocast."""
-    loop = make_model(**WAYS["lanes"] | {"block": "flt"}).loop
-    assert isinstance(loop, LanesLoop)
-    e = loop.prepare(torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0)))
-    with torch.no_grad():
-        loop.lane_write.zero_()
-        exact = loop.step(loop.start(e), e, 0).stream
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert torch.equal(loop.step(loop.start(e), e, 0).stream, exact)
 
 
 def linear_attention(dims: int = 3, seed: int = 0) -> Model:
@@ -149,8 +120,3 @@ def test_the_last_prediction_alone_has_a_gradient() -> None:
     assert all(not p.grad.any() for p in model.parameters() if p.grad is not None)
     model(prompts, 2, grad_loops=2)[..., -1].sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in model.parameters())
-
-
-def test_classes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="linear_attention for a task with classes"):
-        ModelSpec(dims=4, n_embd=4, n_head=1, classes=2, injection="linear_attention")

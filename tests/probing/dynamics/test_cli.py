@@ -64,26 +64,14 @@ def test_the_numbers_are_those_of_the_runs_states(tiny_run: Run) -> None:
     for part in ("norm", "change", "cosines", "residual"):
         np.testing.assert_allclose(_flat(result[part]), _flat(whole[part]), rtol=1e-9)
     followed = follow(model, batch, 6)
-    *_, before, last = followed.states
+    *_, last = followed.states
     assert followed.one_loop is not None
     norm = spectral_norm(followed.one_loop, last.stream, Generator().manual_seed(3)).values
     found = result["contraction"]["spectral_norm"]["by_prompt"]
     assert found == pytest.approx(norm.tolist(), rel=1e-4)
-    moved = (last.stream - before.stream).norm(dim=-1)
-    residual = result["residual"]
-    assert residual["absolute"]["mean"][-2] == pytest.approx(moved.mean().item())
-    ratios = (moved / before.stream.norm(dim=-1)).mean(1)
-    assert residual["relative"]["mean"][-2] == pytest.approx(ratios.mean().item())
-    spread = [residual["over_prompts"][p][-2] for p in ("percentile_5", "median", "percentile_95")]
-    assert spread == pytest.approx(np.quantile(ratios.numpy(), (0.05, 0.5, 0.95)))
     raw = last.raw.norm(dim=-1).mean(1)
     assert result["norm"]["raw"]["mean"][-1] == pytest.approx(raw.mean().item())
     assert result["norm"]["raw"]["low"][-1] < raw.mean() < result["norm"]["raw"]["high"][-1]
-    matrix = np.array(result["cosines"]["mean"])
-    np.testing.assert_allclose(np.diagonal(matrix), 1)
-    apart = matrix[~np.eye(6, dtype=bool)].mean()
-    assert result["cosines"]["pairs"] is not None
-    assert result["cosines"]["pairs"]["mean"] == [pytest.approx(apart)]
 
 
 def _flat(part: Any) -> np.ndarray[Any, Any]:

@@ -187,20 +187,6 @@ def test_a_text_of_its_own_is_held_out(task: Language, tmp_path: Path) -> None:
     assert _letters(evaluation) == {"z"}
 
 
-def test_an_edited_text_has_another_identity(task: Language, tmp_path: Path) -> None:
-    before = task.data.identity()
-    (tmp_path / "text.txt").write_text("\n<|endoftext|>\n".join([*_DOCUMENTS, "new " * 50]))
-    after = replace(task).data.identity()
-    assert before["tokens"] == after["tokens"] == "bytes"
-    assert before["text"] != after["text"]
-
-
-def test_finitely_many_sequences(task: Language) -> None:
-    few = replace(task, distinct_prompts=3)
-    prompts = few.sample(generator(), batch=100, points=20)
-    assert len(prompts.ys.unique(dim=0)) == 3
-
-
 def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
     for held_out in (0.0, 1.0):
         with pytest.raises(ConfigError, match=r"^task.held_out "):

@@ -80,23 +80,6 @@ def test_bytes_of_tokens_whose_spaces_are_signs() -> None:
     assert tokenizer.lengths()[the] == len(" the")
 
 
-def test_numbers_that_no_token_has() -> None:
-    whole = make_tokenizer("bpe", 280, lambda: [_TEXT])
-    content = json.loads(whole.content())
-    vocabulary = content["model"]["vocab"]
-    content["model"]["vocab"] = {name: 3 * number for name, number in vocabulary.items()}
-    tokenizer = BytePairs.of(json.dumps(content), "it")
-    tokens = tokenizer.encode(_TEXT)
-    assert tokens.tolist() == (3 * whole.encode(_TEXT)).tolist()
-    assert tokenizer.start == 3 * 278 + 1
-    assert tokenizer.decode([*tokens.tolist(), 1]) == _TEXT
-    assert len(tokenizer.lengths()) == tokenizer.vocabulary
-
-
-def test_half_of_a_surrogate_pair_is_a_question_mark(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode("a\ud83d").tolist() == tokenizer.encode("a?").tolist()
-
-
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^task.tokens "):
         make_tokenizer("words", 0, lambda: [])

@@ -18,7 +18,7 @@ from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
 from looplab.tasks import Prompts, RandomSource, table_rows, tables
 from looplab.tasks.table_rows import distinct
-from looplab.tasks.tables import HeldOut, Tables
+from looplab.tasks.tables import HeldOut
 from looplab.training import train
 from tests.tasks.small_tables import SIZES, classes, inputs, task, write
 from tests.tasks.statistics import assert_frequencies, generator
@@ -42,18 +42,6 @@ def rows_of(prompts: Prompts, name: str) -> list[list[int]]:
     xs = prompts.xs[:, :, -SIZES[name][1] :]
     near = (xs[:, :, None] - standard(name)).abs().amax(3) < 1e-5
     return torch.where(near.any(2), near.int().argmax(2), -1).tolist()
-
-
-@pytest.mark.parametrize("protocol", ["corrected", "reference"])
-def test_prompts_come_from_the_generator_alone(folder: Path, protocol: Any) -> None:
-    made = task(folder, protocol=protocol)
-    for each in (made, made.for_evaluation()):
-        one, again, other = (each.sample(generator(seed), 4, 9) for seed in (3, 3, 4))
-        assert one.xs.shape == (4, 9, DIMS)
-        assert one.xs.dtype == one.ys.dtype == torch.float32
-        assert torch.equal(one.xs, again.xs)
-        assert torch.equal(one.ys, again.ys)
-        assert not torch.equal(one.xs, other.xs)
 
 
 def columns_of(prompts: Prompts, which: int) -> Tensor:
@@ -164,13 +152,6 @@ def test_below_its_features_a_tables_classes_are_halfspaces_of_what_is_shown(fol
     assert all(separable(full, which) for which in rest)
 
 
-def test_a_table_of_one_column_keeps_it(tmp_path: Path) -> None:
-    np.savez(tmp_path / "one.npz", xs=inputs("alpha")[:, :1], ys=classes("alpha"))
-    made = Tables(3, data_dir=str(tmp_path), tables=("one",), held_out="")
-    xs = made.sample(generator(), 200, 9).xs
-    assert ((xs != 0).any(1).sum(1) == 1).all()
-
-
 def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
     folder: Path, drawn: list[Tensor]
 ) -> None:
@@ -218,19 +199,6 @@ def test_the_reference_protocol_evaluates_on_the_rest_of_its_table(folder: Path)
     _, test = train_test_split(range(400), test_size=0.05, random_state=2021)
     assert {row for each in rows for row in each} == set(test)
     assert all(len(set(each)) == 5 for each in rows)
-
-
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"held_out": "delta"}, "held_out"),
-        ({"tables": ("beta",)}, "tables"),
-        ({"protocol": "publshed"}, "protocol"),
-    ],
-)
-def test_settings_that_cannot_be(folder: Path, settings: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{key} "):
-        task(folder, **settings)
 
 
 def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:

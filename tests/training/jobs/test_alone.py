@@ -13,7 +13,6 @@ import pytest
 
 from looplab.evaluation import evaluate
 from looplab.training import train
-from looplab.training.run_folder.run import run_folder
 from tests.conftest import Wandb, printed
 from tests.training.tiny import interrupted, tiny
 
@@ -64,28 +63,22 @@ def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> N
     printed("-c", _ALONE, tmp_path)
 
 
-def test_wandb_gets_what_metrics_get(tmp_path: Path, wandb: Wandb) -> None:
-    """Under the run's own name, so that a run that goes on is the same run there."""
+def test_wandb_gets_what_metrics_get_and_the_final_evaluation(
+    tmp_path: Path, wandb: Wandb, undrawn: object
+) -> None:
+    """Under the run's own name, so that a run that goes on is the same run there; errors at the
+    largest k, and pictures, once, and what keeps them away is a line."""
     fake = FakeWandb()
     wandb(fake)
-    config = replace(tiny(tmp_path), wandb="offline")
-    train(config)
-    path = run_folder(config).path
+    run = train(replace(tiny(tmp_path), wandb="offline"))
+    path = run.path
     kinds = [kind for kind, _ in fake.calls]
     assert kinds == ["init", *["log"] * 12, "finish"]
     settings = fake.calls[0][1]
     assert settings["mode"] == "offline"
     assert settings["id"] == settings["name"] == path.name
-    assert settings["dir"] == path
     assert settings["config"]["task"]["name"] == "linear"
     assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))
-
-
-def test_wandb_gets_the_final_evaluation_too(tmp_path: Path, wandb: Wandb, undrawn: object) -> None:
-    """Its errors at the largest k, and its pictures; once, and what keeps them away is a line."""
-    fake = FakeWandb()
-    wandb(fake)
-    run = train(replace(tiny(tmp_path), wandb="offline"))
     fake.calls.clear()
     for _ in range(2):
         result = evaluate(run, prompts=8)

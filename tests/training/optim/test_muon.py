@@ -14,11 +14,11 @@ _QKV = (32, 16, 16)  # the rows of queries, keys and values, of 24 columns
 
 
 def _muon(
-    rows: tuple[int, ...], columns: int, *, rate: float = 0.02, decay: float = 0.0
+    rows: tuple[int, ...], columns: int, rate: float, decay: float = 0.0, keeps_norm: bool = False
 ) -> tuple[nn.Parameter, Muon]:
     weight = nn.Parameter(_normal(0, sum(rows), columns))
     group = {"params": [weight], "parts": [rows], "weight_decay": decay, "lr": torch.tensor(rate)}
-    return weight, Muon([group])
+    return weight, Muon([group], keeps_norm)
 
 
 def _normal(seed: int, *shape: int) -> Tensor:
@@ -91,25 +91,7 @@ def test_it_decays_as_it_is_told(decay: float) -> None:
     torch.testing.assert_close(moved, plain - shrunk, rtol=1e-5, atol=1e-6)
 
 
-def test_a_matrix_without_a_gradient_stands() -> None:
-    """With its momentum, and without decay; the others are moved."""
-    first, second = (nn.Parameter(_normal(seed, 8, 8)) for seed in (0, 1))
-    group = {"params": [first, second], "parts": [(8,), (8,)], "weight_decay": 0.1}
-    muon = Muon([group | {"lr": torch.tensor(0.1)}])
-    second.grad = _normal(2, 8, 8)
-    muon.step(_GOOD)
-    assert torch.equal(first.detach(), _normal(0, 8, 8))
-    assert not muon.matrices[0].buffer.any()
-    assert not torch.equal(second.detach(), _normal(1, 8, 8))
-
-
 _RATE = 0.1
-
-
-def _muon_h(rows: tuple[int, ...], columns: int) -> tuple[nn.Parameter, Muon]:
-    weight = nn.Parameter(_normal(0, sum(rows), columns))
-    group = {"params": [weight], "parts": [rows], "weight_decay": 0.0, "lr": torch.tensor(_RATE)}
-    return weight, Muon([group], keeps_norm=True)
 
 
 def _direction(update: Tensor) -> Tensor:
@@ -129,7 +111,7 @@ def _direction(update: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("rows", [_QKV, (12,)])
 def test_each_part_moves_along_its_sphere(rows: tuple[int, ...]) -> None:
-    weight, muon = _muon_h(rows, 24)
+    weight, muon = _muon(rows, 24, _RATE, keeps_norm=True)
     with torch.no_grad():
         weight[: rows[0]] *= 3
     before = [part.clone().double() for part in weight.detach().split(rows)]

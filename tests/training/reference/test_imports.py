@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-import yaml
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import CurriculumConfig, GrowthConfig, LoopsConfig
 from looplab.evaluation import load_run
+from looplab.models.reference import read_reference
 from looplab.tasks import Prompts
 from looplab.tasks.tables import TEN
 from looplab.training import RunError, import_checkpoint, train
@@ -29,7 +29,6 @@ from tests.training.reference.reference_runs import (
     SAID,
     STEP,
     garg_run,
-    leiay_config,
     leiay_run,
     openml_run,
     openml_weights,
@@ -126,6 +125,7 @@ def saved(content: Any) -> bytes:
         (saved({"epoch": 3, "lr": 0.1}), "holds no state of a model"),
         (saved({"fc.weight": torch.ones(2)}), "is laid out like neither .* begins with fc.weight"),
         (saved(leiay_weights(outputs=3)), "reads out 3 numbers, where Leiay/.* has 1 or 2"),
+        (saved(leiay_weights() | {"_backbone.lanes": torch.ones(2)}), "does not fit .*lanes"),
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_refused_and_nothing_in_it_runs(
@@ -181,7 +181,6 @@ def test_a_table_that_its_code_was_not_given_is_asked_for(tmp_path: Path) -> Non
 Weights = dict[str, Tensor]
 CONTAINERS: dict[str, Callable[[Weights], dict[str, Any]]] = {
     "Lightning": lambda w: {"state_dict": prefixed("model.", w), "global_step": 5, "epoch": 1},
-    "DataParallel": lambda w: {"model": prefixed("module.", w), "step": 5},
     "compiled, DDP": lambda w: {"net": prefixed("module._orig_mod.", w), "step": 5},
     "half": lambda w: {"model": {name: part.half() for name, part in w.items()}, "step": 5},
 }
@@ -191,33 +190,18 @@ def prefixed(prefix: str, weights: Weights) -> Weights:
     return {prefix + name: part for name, part in weights.items()}
 
 
-def write(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.yaml").write_text(yaml.dump(leiay_config()), encoding="utf-8")
-    return folder / "state.pt"
-
-
-def assert_imported(path: Path, tmp_path: Path) -> None:
-    """Its weights are those of the plain file."""
-    torch.save({"model_state_dict": leiay_weights(1), "train_step": 5}, write(tmp_path / "plain"))
-    plain = import_checkpoint(tmp_path / "plain" / "state.pt", {}, str(tmp_path / "plain_runs"))
+@pytest.mark.parametrize("name", [*CONTAINERS, "safetensors"])
+def test_a_container_and_a_wrapper(name: str, tmp_path: Path) -> None:
+    path, weights = leiay_run(tmp_path / "theirs"), leiay_weights(1)
+    if name == "safetensors":
+        path = path.with_name("model_5.safetensors")
+        safetensors.torch.save_file(weights, path)
+    else:
+        torch.save(CONTAINERS[name](weights), path)
     run = import_checkpoint(path, {}, str(tmp_path / "runs"))
     assert run.step == 5
-    for name, part in plain.model.state_dict().items():
-        torch.testing.assert_close(run.model.state_dict()[name], part, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_a_container_and_a_wrapper(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "theirs")
-    torch.save(CONTAINERS[name](leiay_weights(1)), path)
-    assert_imported(path, tmp_path)
-
-
-def test_safetensors(tmp_path: Path) -> None:
-    path = write(tmp_path / "theirs").with_name("model_5.safetensors")
-    safetensors.torch.save_file(leiay_weights(1), path)
-    assert_imported(path, tmp_path)
+    for ours, part in read_reference(weights).weights.items():
+        torch.testing.assert_close(run.model.state_dict()[ours], part, rtol=1e-3, atol=1e-4)
 
 
 def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -> None:
@@ -242,17 +226,6 @@ def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -
     prompts = draw_prompts(points=8)
     theirs = predict(leiay_weights(1), prompts, 6, "multiply")
     torch.testing.assert_close(run.model(prompts, 6)[0], theirs, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("code", ["leiay", "garg"])
-def test_a_standard_run_predicts_as_it_did(code: str, tmp_path: Path) -> None:
-    made = leiay_run(tmp_path, "gpt2") if code == "leiay" else garg_run(tmp_path)
-    weights = leiay_weights(3) if code == "leiay" else garg_weights(3)
-    run = load_run(import_checkpoint(made, {}, str(tmp_path / "runs")).path)
-    assert (run.config.model.family, run.config.model.n_layer, run.step) == ("standard", 3, STEP)
-    prompts = draw_prompts(points=8)
-    ours = run.model(prompts, loops=3, window=1, grad_loops=3)[0]
-    torch.testing.assert_close(ours, predict(weights, prompts, 1), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

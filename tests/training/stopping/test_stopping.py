@@ -209,16 +209,6 @@ def test_stopped_run_ends_as_undisturbed(name: str, tmp_path: Path) -> None:
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
 
 
-@pytest.mark.parametrize("step", [0, 9, 59])
-def test_crash_at_the_edges(step: int, tmp_path: Path) -> None:
-    """The first and the last step, and both sides of a checkpoint."""
-    whole, stopped = tiny(tmp_path / "whole"), tiny(tmp_path / "stopped")
-    train(whole)
-    crashed(stopped, step)
-    train(stopped)
-    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
-
-
 def test_interrupted_after_every_step(tmp_path: Path) -> None:
     """Saved and loaded again at each of its steps: whatever the state lacks would show."""
     settings: dict[str, Any] = {"steps": 12, "clip": 0.5, "warmup": 5, "weight_decay": 0.1}
