@@ -22,6 +22,7 @@ from looplab.tasks.trial import divisor_remark
 
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
+from .run_folder.run import edited_since
 from .step import Totals, Trainer
 
 # Without tqdm's remaining time, which assumes that all steps cost the same.
@@ -51,11 +52,15 @@ class Clock:
         return {"seconds": round(wall, 2), "cpu_seconds": round(cpu, 2)}
 
 
-def print_description(path: Path, trainer: Trainer, why: str) -> None:
-    """Print what is trained in the folder `path`, and `why` on this device."""
+def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None:
+    """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     config, task = trainer.config, trainer.task
-    lines = [task.data.describe(config.task.points), *divisor_remark(task)]
+    lines = [
+        task.data.describe(config.task.points),
+        "" if step else edited_since(config, path),
+        *divisor_remark(task),
+    ]
     if config.model.residual_scaling != "none":
         lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
     for line in filter(None, lines):

@@ -188,7 +188,7 @@ class Session:
                 self._write_status(STOPPED_EARLY)
             return False
         if self.writes:
-            print_description(self.folder.path, self.trainer, self.placement.why)
+            print_description(self.folder.path, self.trainer, self.placement.why, self.step)
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)
         return True

@@ -12,11 +12,20 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional as F
 
 from .common import Compute, Tiles, product, rounded, width
 from .qkv import QkvOperation
 
 _LOG2_E = 1 / math.log(2)
+
+
+def reference(qkv: Tensor, heads: int) -> Tensor:
+    """Does the same in PyTorch: qkv [B, S, 3 D] to [B, S, D]."""
+    prompts, length, _ = qkv.shape
+    query, key, value = qkv.view(prompts, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 @triton.jit

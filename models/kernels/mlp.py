@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
 from .common import (
@@ -39,6 +40,13 @@ _BACKWARD = TileTable(
     Tiles(32, 16, 8, 2), Tiles(32, 64, 4, 2), Tiles(16, 64, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 16, 4, 2),
 )  # fmt: skip
+
+
+def reference(x: Tensor, block: Block, scale: float) -> Tensor:
+    """Does the same in PyTorch, [B, S, D]."""
+    hidden = F.linear(block.norm_2(x), block.expand.weight, block.expand.bias)
+    hidden = F.gelu(hidden, approximate="tanh")
+    return torch.add(x, F.linear(hidden, block.contract.weight, block.contract.bias), alpha=scale)
 
 
 @triton.jit

@@ -6,9 +6,15 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .common import Compute, affine, normalise, normalise_backward, rows_of, vector, width
 from .gather import Operation, Uses
+
+
+def reference(x: Tensor, norm: nn.LayerNorm) -> Tensor:
+    """Does the same in PyTorch."""
+    return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 @triton.jit

@@ -5,11 +5,17 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
 from .common import Compute, Tiles, operand, product, rounded
 from .gather import Operation, Uses, weight_product
+
+
+def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> Tensor:
+    """Does the same in PyTorch; all [B, S, D]."""
+    return torch.add(x, F.linear(mixed, projection.weight, projection.bias), alpha=scale)
 
 
 @triton.jit

@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
 from .common import (
@@ -35,6 +36,24 @@ _FORWARD = TileTable(
     Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2),
 )  # fmt: skip
 _BACKWARD_ROWS, _BACKWARD_WARPS = 8, 2  # of the kernel without a product
+
+
+def reference(
+    source: Tensor,
+    e: Tensor | None,
+    positions: Tensor | None,
+    norm_f: nn.LayerNorm | None,
+    norm_1: nn.LayerNorm,
+    qkv: nn.Linear,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Does the same in PyTorch: y, x [B, S, D] and qkv [B, S, 3 D]. Both e and positions:
+    multiply."""
+    y = source if norm_f is None else norm_f(source)
+    if e is None:
+        x = y if positions is None else y + positions
+    else:
+        x = y + e if positions is None else torch.addcmul(positions, y, e)
+    return y, x, F.linear(norm_1(x), qkv.weight, qkv.bias)
 
 
 @triton.jit

@@ -1,5 +1,6 @@
 """Stages: how many loops, which of them count, and how far back gradients reach."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -18,6 +19,12 @@ def paper(b: int, T: int, grad_loops: Rule = "window") -> Curriculum:
     return Curriculum(DIMS, POINTS, Schedule(min(T, b), b, 2, (500,)), T, grad_loops)
 
 
+def counts(curriculum: Curriculum, steps: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Loops, window and reach of gradients at each step."""
+    stages = map(curriculum, steps)
+    return [(stage.loops, stage.window, stage.grad_loops) for stage in stages]
+
+
 @pytest.mark.parametrize(
     ("step", "stage"),
     [
@@ -30,6 +37,23 @@ def paper(b: int, T: int, grad_loops: Rule = "window") -> Curriculum:
 )
 def test_stages_of_the_paper(step: int, stage: Stage) -> None:
     assert paper(b=20, T=15)(step) == stage
+
+
+@pytest.mark.parametrize(
+    ("rule", "reach"),
+    [
+        ("window", [2, 2, 2, 2]),
+        ("half", [2, 2, 3, 4]),  # of 2, 4, 6, 7
+        ("all", [2, 4, 6, 7]),
+        (2, [2, 2, 2, 2]),
+        (5, [2, 4, 5, 5]),
+        (99, [2, 4, 6, 7]),
+    ],
+)
+def test_gradients_reach_as_far_as_told(rule: Rule, reach: list[int]) -> None:
+    """Whatever the window, which stays."""
+    stages = counts(paper(7, 2, rule), (0, 500, 1000, 1500))
+    assert stages == list(zip((2, 4, 6, 7), (2, 2, 2, 2), reach, strict=True))
 
 
 def test_gradients_that_do_not_reach_the_window_are_refused() -> None:

@@ -44,6 +44,21 @@ def test_values_are_those_of_a_counter_which_ends(schedule: Schedule) -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "steps"),
+    [
+        *((Schedule(15, b, 2, (500,)), steps) for b, steps in ((20, 1500), (70, 14_000))),
+        *((Schedule(a, b, i, (5000,)), 75_000) for a, b, i in ((5, 20, 1), (11, 41, 2))),
+        (Schedule.constant(7), 0),
+    ],
+)
+def test_loops_dims_and_points_of_the_papers_reach_their_end(
+    schedule: Schedule, steps: int
+) -> None:
+    assert schedule(steps) == schedule.end
+    assert steps == 0 or schedule(steps - 1) < schedule.end
+
+
+@pytest.mark.parametrize(
     ("start", "inc", "intervals"),
     [(6, 1, (1,)), (1, 0, (1,)), (1, -1, (1,)), (1, 1, ()), (1, 1, (0,)), (1, 1, (3, 0, 2))],
 )

@@ -1,11 +1,13 @@
 """Every backend makes the same loops; what it compiles, it compiles few times."""
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from looplab.models import Model, Queries
 from looplab.models.backends import segment, use_backend
@@ -14,6 +16,7 @@ from looplab.models.operations import Operations
 from looplab.models.segment import Segment, run_segment
 from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
+compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 # Family and shape; loops, window, loops with gradients; how many versions it may have: the first
 # loop of a connected one is another, and so is that of lanes, whose step looks up weights of its
 # own.
@@ -146,3 +149,31 @@ def test_runs_in_one_process_do_not_use_up_each_other_s_versions(versions: list[
         model.run_segment = segment("compile")
         outcome(model, (4, 2, 2))
     assert len(versions) == 24
+
+
+@pytest.mark.slow
+def test_too_many_versions_are_an_error(versions: list[nn.Module]) -> None:
+    """Rather than steps that are silently not compiled: twice the versions of PyTorch's default."""
+    run = segment("compile")
+
+    def all_widths() -> None:
+        for width in range(4, 4 + 2 * 20, 2):
+            model = Model(make_spec(n_embd=width))
+            model.run_segment = run
+            outcome(model, (2, 2, 2))
+
+    with pytest.raises(FailOnRecompileLimitHit):
+        all_widths()
+    assert len(versions) == 16
+    assert torch._dynamo.config.recompile_limit == 8  # that of other code in this process
+
+
+@compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_generated_code_learns_the_same(name: str) -> None:
+    changes, counts, _ = CASES[name]
+    eager, compiled = make_model(**changes), make_model(**changes)
+    compiled.run_segment = segment("compile")
+    for points in (6, 4, 5):
+        assert_near(outcome(compiled, counts, points), outcome(eager, counts, points))

@@ -138,6 +138,15 @@ def test_seventy_loops_keep_as_much_as_twenty(
         assert saved_bytes(model, 70, window, reach) == saved_bytes(model, 20, window, reach) > 0
 
 
+def test_each_loop_of_the_window_keeps_the_same() -> None:
+    model = make_model(injection="multiply")
+    kept = [saved_bytes(model, 20, window) for window in range(1, 6)]
+    differences = {more - less for less, more in pairwise(kept)}
+    assert len(differences) == 1
+    # At the least a loop's attention and MLP keep their inputs, 3 * 12 tokens 16 wide in float32.
+    assert differences.pop() > 4 * 3 * 12 * 16 * 4
+
+
 def test_evaluation_and_unrolling_keep_nothing() -> None:
     """The window's loops want gradients only where the caller does."""
     model = make_model()
@@ -193,3 +202,41 @@ def test_it_ends_at_the_first_loop_that_changes_the_median_prompt_no_more() -> N
         assert sum(span.count for span in spans if not span.grad) == needed
         for ours, fewer in zip(found, outcome(model, needed + WINDOW), strict=True):
             assert torch.equal(ours, fewer)
+
+
+@pytest.mark.parametrize(("restless", "needed"), [(2, 2), (3, LOOPS - WINDOW)])
+def test_it_does_not_wait_for_prompts_that_never_settle(restless: int, needed: int) -> None:
+    """Of five prompts the first few repeat two states in turn, and the others one."""
+    model, spans = settling()
+
+    def repeating(
+        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    ) -> tuple[LoopState, Tensor]:
+        if span.grad:
+            return run_segment(loop, state, e, span, context)
+        spans.append(span)
+        turned = torch.cat((-e[:restless], e[restless:]))
+        stream = turned if span.first % 2 else e
+        return LoopState(stream, stream), e.new_empty(0)
+
+    model.run_segment = repeating
+    outcome(model, LOOPS, 1e-3)
+    assert sum(span.count for span in spans) == needed
+
+
+def test_what_is_lost_is_what_the_loops_would_have_changed() -> None:
+    """Nothing where it is never reached."""
+    model, _ = settling()
+    full, _ = outcome(model, LOOPS)
+    assert torch.equal(outcome(model, LOOPS, 1e-300)[0], full)
+    errors = [(outcome(model, LOOPS, s)[0] - full).norm() / full.norm() for s in (0.1, 1e-2, 1e-4)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3
+
+
+def test_a_state_that_is_not_finite_ends_nothing() -> None:
+    model, spans = settling()
+    with torch.no_grad():
+        model.read_in.weight.fill_(torch.nan)
+    model(as_double(PROMPTS), LOOPS, WINDOW, stop_at=1.0)
+    assert sum(span.count for span in spans) == LOOPS

@@ -15,9 +15,18 @@ from looplab.models.blocks.parameters import (
     Role,
     block_roles,
     initialise_block,
+    padded_vocabulary,
 )
 from looplab.models.blocks.spec import BlockSpec
 from tests.models.plain_blocks import ALL, small_spec
+
+_NORMS = {
+    "gpt2": 2,
+    "llama": 1,
+    "flt": 0,
+    "relu2": 1,
+    "sandwich": 1,
+}  # parameters of a norm, per number
 
 
 def generator(seed: int) -> torch.Generator:
@@ -163,3 +172,53 @@ def test_fused_matrices_tell_their_parts() -> None:
     assert sandwich["norm_2_after.weight"] == Role("norm", (24,))
     assert latent["attention.up.weight"] == Role("matrix", (24, 24))
     assert latent["mlp.expand.weight"] == Role("matrix", (96,))
+
+
+def count_block(spec: BlockSpec) -> int:
+    """The number of parameters of `make_block(spec)`, without making it."""
+    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
+    norm = _NORMS[spec.kind]
+    sandwich = spec.kind == "sandwich"
+    gates = 2 if spec.kind in ("llama", "sandwich") else 1
+    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
+    if spec.attention == "latent":
+        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
+    else:
+        products += [(d, d + 2 * keys)]
+    normed = (4 if sandwich else 2) * d + (spec.rank if spec.attention == "latent" else 0)
+    weights = sum(inner * outer for inner, outer in products) + (d + keys if sandwich else 0)
+    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
+
+
+@pytest.mark.parametrize("pair", ALL, ids="-".join)
+def test_the_formula_counts_what_is_there_and_roles_its_parts(pair: tuple[str, str]) -> None:
+    for n_embd, n_head in ((24, 4), (40, 2)):
+        spec = small_spec(*pair, n_embd=n_embd, n_head=n_head)
+        block = make_block(spec)
+        assert count_block(spec) == sum(p.numel() for p in block.parameters())
+        roles, weights = block_roles(block, spec), dict(block.named_parameters())
+        assert roles.keys() == weights.keys()
+        for name, role in roles.items():
+            assert sum(role.parts) == len(weights[name]), name
+            expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
+            assert role.kind == expected, name
+
+
+def parameters(spec: BlockSpec, matrices: int) -> int:
+    """Those of the layers and of so many rows of embedding and head; a norm is not counted."""
+    return spec.n_layer * count_block(spec) + matrices * spec.n_embd
+
+
+@pytest.mark.parametrize(("depth", "heads", "millions"), [(6, 3, 127.1), (12, 6, 317.9)])
+def test_the_fully_looped_paper_s_models(depth: int, heads: int, millions: float) -> None:
+    """arXiv 2605.18797: Qwen3's vocabulary, embedding and head of their own."""
+    spec = BlockSpec(64 * depth, heads, n_layer=depth, kind="flt")
+    assert padded_vocabulary(151_644) == 151_680
+    assert parameters(spec, matrices=2 * 151_680) / 1e6 == pytest.approx(millions, abs=0.05)
+
+
+@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (48, 438.3)])
+def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> None:
+    """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
+    spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")
+    assert parameters(spec, matrices=128_256) / 1e6 == pytest.approx(millions, abs=0.05)

@@ -8,7 +8,7 @@ import torch
 
 from looplab.models import Model
 from looplab.models.model import residual_scale
-from tests.models.small import draw_prompts, make_model, make_spec
+from tests.models.small import WAYS, draw_prompts, make_model, make_spec
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,32 @@ def test_the_formulas(
     assert residual_scale(scaling, loops, layers, factor) == pytest.approx(expected, rel=1e-15)
 
 
-def test_a_scale_is_of_the_loops_that_are_asked_for() -> None:
-    """Those of training, if none are; of a standard model always its layers."""
-    looped = Model(make_spec(loops=8, residual_scaling="linear"))
-    assert (looped.residual_scale(), looped.residual_scale(2)) == (1 / 8, 1 / 2)
-    standard = Model(make_spec("standard", n_layer=4, loops=9, residual_scaling="linear"))
-    assert standard.residual_scale() == standard.residual_scale(7) == 1 / 4
+def test_a_looped_model_s_scale_is_of_its_loops() -> None:
+    """Those it is trained to make, unless others are asked for."""
+    for scaling, at_8, at_2 in (
+        ("none", 1.0, 1.0),
+        ("sqrt", 8**-0.5, 2**-0.5),
+        ("linear", 1 / 8, 1 / 2),
+        ("factored", 0.5 / 8 / math.sqrt(3), 0.5 / 2 / math.sqrt(3)),
+    ):
+        factor = 0.5 if scaling == "factored" else 1.0
+        model = Model(
+            make_spec(n_layer=3, loops=8, residual_scaling=scaling, residual_factor=factor)
+        )
+        assert model.residual_scale() == pytest.approx(at_8)
+        assert model.residual_scale(2) == pytest.approx(at_2)
+
+
+def test_a_standard_model_s_scale_is_of_its_layers() -> None:
+    """Whatever loops it is said to make: a stack of n layers has n branches of each kind, made
+    once."""
+    for scaling, factor, expected in (
+        *(("none", 1.0, 1.0), ("sqrt", 1.0, 0.5)),
+        *(("linear", 1.0, 0.25), ("factored", 0.5, 0.5 * 0.5)),
+    ):
+        settings = {"residual_scaling": scaling, "residual_factor": factor}
+        model = Model(make_spec("standard", n_layer=4, loops=9, **settings))
+        assert model.residual_scale() == model.residual_scale(7) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("block", ["gpt2", "llama"])
@@ -74,3 +94,26 @@ def test_more_loops_than_trained_do_not_change_the_map(changes: dict[str, Any]) 
         assert torch.equal(state.stream, other.stream)
         assert torch.equal(prediction, expected)
     torch.testing.assert_close(model(draw_prompts(), 6, 6)[:3], model(draw_prompts(), 3, 3))
+
+
+@pytest.mark.parametrize("scaling", ["none", "linear"])
+@pytest.mark.parametrize("changes", [SCALED[0], SCALED[1]])
+def test_the_loops_of_the_scale_can_be_given(changes: dict[str, Any], scaling: str) -> None:
+    """As where training is at fewer loops than at its end."""
+    two, four = (make_model(**changes, loops=R, residual_scaling=scaling) for R in (2, 4))
+    prompts = draw_prompts()
+    expected = four(prompts, 3, 2)
+    assert torch.equal(two(prompts, 3, 2, scale_loops=4), expected)
+    assert torch.equal(four(prompts, 3, 2, scale_loops=None), expected)
+    assert torch.equal(two(prompts, 3, 2), expected) == (scaling == "none")
+
+
+def test_layers_outside_the_loop_are_not_scaled() -> None:
+    """With a loop that writes next to nothing the prelude and the coda are as ever."""
+    model = make_model(**WAYS["recurrent"] | {"residual_scaling": "linear", "loops": 10**9})
+    other = make_model(**WAYS["recurrent"])
+    with torch.no_grad():
+        for name, weight in other.loop.blocks.named_parameters():
+            if name.endswith(("projection.weight", "contract.weight")):
+                weight.zero_()
+    torch.testing.assert_close(model(draw_prompts(), 3), other(draw_prompts(), 3))

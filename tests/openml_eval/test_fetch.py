@@ -2,6 +2,7 @@
 stays, an interrupted command goes on, and nothing that is not whole is ever used."""
 
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,18 @@ def test_a_complete_copy_needs_no_network_and_stays_as_it_is(
     assert no_network == []
     assert contents(cache) == before
     assert sorted(os.listdir(folder)) == ["small7.json", "small7.npz"]
+
+
+def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[str]) -> None:
+    class Harm:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "harm"),)
+
+    folder = write_data_set(tmp_path, 7, arff(rows(60)))
+    for name in ("dataset.pkl.py3", "features.xml.pkl", "qualities.xml.pkl"):
+        (folder / name).write_bytes(pickle.dumps(Harm()))
+    assert len(openml_table(7, folder).ys) == 60
+    assert not (tmp_path / "harm").exists()
 
 
 @pytest.mark.parametrize("left", [[], ["dataset.arff"]])

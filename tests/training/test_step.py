@@ -3,15 +3,16 @@ nothing that makes the host wait; a loss or gradient that is not finite: no upda
 
 import json
 import math
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from looplab.conf.schema import Config, ModelConfig
 from looplab.training import RunError, train
 from looplab.training.objective import loss
 from looplab.training.run_folder.checkpoint import saved_steps
@@ -82,8 +83,27 @@ def test_totals_are_means_since_the_last_fetch(tmp_path: Path) -> None:
     assert totals.bad_step is None
 
 
+def _with_family(config: Config, family: Any) -> Config:
+    return replace(config, model=ModelConfig(family, 2, 16, 2, 5, injection="none"))
+
+
+@pytest.mark.parametrize("family", ["tied", "standard"])
+def test_without_a_window_the_loss_is_the_last_loop_s(family: str, tmp_path: Path) -> None:
+    """And its gradient flows through all of them."""
+    trainer = make_trainer(_with_family(tiny(tmp_path), family))
+    prompts, stage = drawn(trainer, 0, 0), trainer.curriculum(0)
+    loops = 2 if family == "standard" else 4
+    assert (stage.loops, stage.window, stage.grad_loops) == (loops, 1, loops)
+    predictions = trainer.model(prompts, loops, 1, grad_loops=loops)
+    wanted = torch.autograd.grad(
+        loss("squared_error", predictions, prompts.ys), list(trainer.model.parameters())
+    )
+    trainer.update(0)
+    for parameter, gradient in zip(trainer.model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
+
+
 WINDOW, BATCH, POINTS, CLASSES = 3, 2, 5, 2
-PLACES = list(product(range(WINDOW), range(BATCH), range(POINTS)))
 TOKENS = [(0.0, 1.0), (-1.0, 1.0)]  # of class 0 and class 1: the reference's and ours
 
 
@@ -100,15 +120,67 @@ def _labels(tokens: tuple[float, float]) -> Tensor:
     return torch.tensor(tokens)[_classes()]
 
 
+def test_squared_error_is_the_mean_over_window_batch_and_points() -> None:
+    predictions, ys = _draw(WINDOW, BATCH, POINTS), _draw(BATCH, POINTS)
+    total = 0.0
+    for t in range(WINDOW):
+        for b in range(BATCH):
+            for i in range(POINTS):
+                total += (float(predictions[t, b, i]) - float(ys[b, i])) ** 2
+    mean = total / (WINDOW * BATCH * POINTS)
+    assert float(loss("squared_error", predictions, ys)) == pytest.approx(mean, rel=1e-6)
+
+
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_cross_entropy_is_the_mean_of_minus_log_probabilities(tokens: tuple[float, float]) -> None:
     scores, ys = _draw(WINDOW, BATCH, POINTS, CLASSES), _classes()
-    nats = []
-    for t, b, i in PLACES:
-        row = scores[t, b, i].tolist()
-        nats.append(math.log(sum(map(math.exp, row))) - row[int(ys[b, i])])
-    mean = fmean(nats)
+    total = 0.0
+    for t in range(WINDOW):
+        for b in range(BATCH):
+            for i in range(POINTS):
+                row = [float(score) for score in scores[t, b, i]]
+                total += math.log(sum(map(math.exp, row))) - row[int(ys[b, i])]
+    mean = total / (WINDOW * BATCH * POINTS)
     assert float(loss("cross_entropy", scores, _labels(tokens))) == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "training", "step"),
+    [
+        (math.nan, {}, 0),
+        (-math.inf, {"clip": 0.5, "weight_decay": 0.1, "warmup": 5}, 3),
+        (1e30, {"shards": 2}, 0),
+        (2e19, {"clip": 0.5, "shards": 2}, 3),
+    ],
+)
+def test_a_bad_step_changes_nothing(
+    value: float,
+    training: dict[str, float],
+    step: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither weights nor Adam's state, decay included; one bad shard is enough. The last two are
+    losses that overflow; the last of them has a finite gradient."""
+    trainer = make_trainer(tiny(tmp_path, **training))
+    shards = trainer.config.training.shards
+    spoil_ys(monkeypatch, value, lambda _, at, shard: at == step and shard == shards - 1)
+    for good in range(step):
+        trainer.update(good)
+    before = copied(trainer.state())
+    trainer.update(step)
+    after = copied(trainer.state())
+    assert_same_bits({name: after[name] for name in before}, before)
+    assert not any(after[name].any() for name in after.keys() - before.keys())
+    trainer.update(step + 1)
+    totals = trainer.fetch()
+    assert totals.bad_step == step
+    assert math.isfinite(totals.loss)
+    assert math.isfinite(totals.grad_norm)
+    assert all(torch.isfinite(tensor).all() for tensor in trainer.state().values())
+    assert not torch.equal(
+        trainer.state()["model.read_out.weight"], before["model.read_out.weight"]
+    )
 
 
 @pytest.mark.parametrize("value", [math.nan, 3e38])
@@ -123,6 +195,29 @@ def test_a_bad_gradient_of_a_finite_loss(value: float, tmp_path: Path) -> None:
     assert_same_bits(trainer.state(), before)
     hook.remove()
     assert trainer.fetch().bad_step == 1
+
+
+def test_a_large_but_finite_step_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is skipped for its size alone."""
+    trainer = make_trainer(tiny(tmp_path))
+    before = copied(trainer.state())
+    spoil_ys(monkeypatch, 1e18, lambda _, step, shard: True)
+    trainer.update(0)
+    totals = trainer.fetch()
+    assert totals.bad_step is None
+    assert 1e33 < totals.loss < math.inf
+    assert not torch.equal(trainer.state()["model.read_out.bias"], before["model.read_out.bias"])
+
+
+def test_the_first_bad_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next fetch starts anew."""
+    trainer = make_trainer(tiny(tmp_path))
+    spoil_ys(monkeypatch, math.nan, lambda _, step, shard: step in (2, 3, 5))
+    for step in range(6):
+        trainer.update(step)
+    assert trainer.fetch().bad_step == 2
+    trainer.update(6)
+    assert trainer.fetch().bad_step is None
 
 
 def test_training_stops_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ import yaml
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.files import own_settings
+from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.mistakes import RunError as RunError
-from looplab.conf.mistakes import check_choice
-from looplab.conf.plugins import COPIES, PREFIX
+from looplab.conf.plugins import COPIES, PREFIX, is_users
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
@@ -282,6 +282,22 @@ def run_folder(config: Config) -> RunFolder:
     start = f"{config.task.name}-{config.model.family}-seed{config.seed}"
     start = f"{config.name}-{start}" if config.name else start
     return RunFolder(Path(config.folder) / f"{start}-{key_of(changes, 8)}")
+
+
+def edited_since(config: Config, path: Path) -> str:
+    """A line on a run of the same settings as the one in the folder `path`, if its task or way to
+    loop is one of the user's, whose file he has edited since; else empty."""
+    files = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
+    pattern = f"{path.name.rpartition('-')[0]}-????????"
+    for other in sorted(path.parent.glob(pattern)) if files else ():
+        try:
+            same = other != path and not RunFolder(other).differences(config, read_config(other))
+        except ConfigError:
+            continue
+        if same:
+            names = " and ".join(dict.fromkeys(f"{name.removeprefix(PREFIX)}.py" for name in files))
+            return f"{names} was edited after {other.name} was begun: this is another run"
+    return ""
 
 
 def _training_values(config: Config) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from looplab.models.blocks.gpt2 import Block
-from looplab.models.kernels.attention import Attention
+from looplab.models.kernels.attention import Attention, reference
 from looplab.models.kernels.attention import tiles as attention_tiles
 from looplab.models.kernels.common import Compute
 from looplab.models.kernels.gather import Uses
 from looplab.models.kernels.qkv import QkvOperation
-from tests.models.kernels import references
 from tests.models.kernels.shapes import ONE_TOKEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 
@@ -41,11 +40,7 @@ def check(shape: Shape, size: float, compute: Compute, device: torch.device) -> 
     dbias = operation.slot("bias", 0, (tiles, 3 * shape.width), bias).sum(0)
     ours = {"out": out, "dqkv": dqkv, "dbias": dbias}
     assert_near(
-        ours,
-        lambda x, bias: (references.attention(x + bias, shape.heads),),
-        (qkv, bias),
-        [dout],
-        compute,
+        ours, lambda x, bias: (reference(x + bias, shape.heads),), (qkv, bias), [dout], compute
     )
 
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from looplab.models.kernels.common import Compute
 from looplab.models.kernels.gather import Uses
-from looplab.models.kernels.mlp import MlpOperation
-from tests.models.kernels import references
+from looplab.models.kernels.mlp import MlpOperation, reference
 from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 
@@ -32,7 +31,7 @@ def check(shape: Shape, scale: float, compute: Compute, device: torch.device) ->
     ours |= dict(zip(GRADIENTS, gradients, strict=True))
 
     def eager(*arguments: Any) -> list[Tensor]:
-        return [references.mlp(x, arguments[-1], scale) for x in arguments[:-1]]
+        return [reference(x, arguments[-1], scale) for x in arguments[:-1]]
 
     assert_near(ours, eager, (*xs, block), douts, compute)
 

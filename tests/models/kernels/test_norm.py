@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from looplab.models.kernels.common import Compute
-from looplab.models.kernels.norm import NormOperation
-from tests.models.kernels import references
+from looplab.models.kernels.norm import NormOperation, reference
 from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 
@@ -23,4 +22,4 @@ def test_norm_and_its_gradients_are_near(shape: Shape, device: torch.device) -> 
     assert dweight is not None
     assert dbias is not None
     ours = {"out": out, "dx": dx, "dweight": dweight, "dbias": dbias}
-    assert_near(ours, lambda *a: (references.norm(*a),), (x, norm), [dout], compute)
+    assert_near(ours, lambda *a: (reference(*a),), (x, norm), [dout], compute)

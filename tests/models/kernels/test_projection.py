@@ -8,8 +8,7 @@ from torch import Tensor
 
 from looplab.models.kernels.common import Compute
 from looplab.models.kernels.gather import Uses
-from looplab.models.kernels.projection import ProjectionOperation
-from tests.models.kernels import references
+from looplab.models.kernels.projection import ProjectionOperation, reference
 from tests.models.kernels.shapes import NO_POWER_OF_TWO, ONE_TOKEN, UNEVEN, Shape, shapes
 from tests.models.kernels.yardstick import Draws, assert_near
 
@@ -41,7 +40,7 @@ def test_projection_and_its_gradients_are_near(
     def eager(*arguments: Any) -> list[Tensor]:
         layer = arguments[-1]
         pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
-        return [references.projection(x, heads, layer, scale) for x, heads in pairs]
+        return [reference(x, heads, layer, scale) for x, heads in pairs]
 
     pairs = [tensor for pair in zip(xs, mixed, strict=True) for tensor in pair]
     assert_near(ours, eager, (*pairs, block.projection), douts, compute)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from looplab.models.kernels.common import Compute
 from looplab.models.kernels.gather import Uses
-from looplab.models.kernels.qkv import QkvOperation
-from tests.models.kernels import references
+from looplab.models.kernels.qkv import QkvOperation, reference
 from tests.models.kernels.shapes import (
     EVEN_LENGTH,
     NO_POWER_OF_TWO,
@@ -79,8 +78,7 @@ def check(
         outputs = []
         e_, positions_, norm_, *own = arguments[len(uses) :]
         for source, use in zip(arguments, uses, strict=False):
-            norm_f = norm_ if use.normed else None
-            y, *rest = references.qkv(source, e_, positions_, norm_f, *own)
+            y, *rest = reference(source, e_, positions_, norm_ if use.normed else None, *own)
             outputs += [*rest, y[:, ::2]] if use.keep else rest
         return outputs
 

@@ -13,7 +13,7 @@ from torch import nn
 from looplab.models import Model, ModelSpec
 from looplab.models.loops.loop import LoopState, StepContext
 from tests.models.plain_blocks import Array, plain_block, plain_norm
-from tests.models.small import WAYS, Batch, as_double, draw_prompts, make_model
+from tests.models.small import FAMILIES, WAYS, Batch, as_double, draw_prompts, make_model
 
 
 class Plain:
@@ -246,11 +246,10 @@ def test_gradients_are_those_of_differences(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_cutting_gradients_is_detaching(name: str) -> None:
-    """The window's gradients, which reach back to its first loop unless told otherwise, from a
-    state that was made before and has no history."""
+    """The window's gradients from a state that was made before and has no history."""
     model, prompts = make_model(**SHAPES[name]).double(), as_double(draw_prompts())
     loop, scale = model.loop, model.residual_scale()
-    model(prompts, 3, 2)[-1].sum().backward()
+    model(prompts, 3, 1, grad_loops=2).sum().backward()
     ours = {n: p.grad for n, p in model.named_parameters()}
     model.zero_grad()
     e = loop.prepare(model.read_in(model.reader.tokens(prompts, None)))
@@ -268,9 +267,51 @@ def test_cutting_gradients_is_detaching(name: str) -> None:
             torch.testing.assert_close(own, theirs, rtol=1e-9, atol=1e-10, msg=name_)
 
 
-@pytest.mark.parametrize("changes", [{"family": "standard", "n_layer": 3}, WAYS["lanes"]])
-def test_loops_end_with_their_own_weights(changes: dict[str, Any]) -> None:
-    model = make_model(**changes)
-    for call in (lambda: model(draw_prompts(), 4), lambda: next(model.unroll(draw_prompts(), 4))):
-        with pytest.raises(ValueError, match=r"has 3 .* cannot make 4"):
-            call()
+@pytest.mark.parametrize("injection", ["add", "multiply"])
+def test_index_zero_is_the_read_in(injection: str) -> None:
+    """Whatever the loop starts from, so that all families begin at the same point."""
+    model = make_model(injection=injection)
+    state, prediction = next(model.unroll(draw_prompts(), 1))
+    prompts = draw_prompts()
+    tokens = torch.zeros(3, 12, 3)
+    tokens[:, 0::2], tokens[:, 1::2, 0] = prompts.xs, prompts.ys
+    torch.testing.assert_close(state.stream, model.read_in(tokens))
+    torch.testing.assert_close(state.raw, model.read_in(tokens))
+    expected = model.read_out(model.read_in(prompts.xs)).squeeze(-1)
+    torch.testing.assert_close(prediction, expected)
+
+
+def test_index_zero_of_a_standard_model_is_read_through_its_norm() -> None:
+    model, prompts = make_model("standard"), draw_prompts()
+    _, prediction = next(model.unroll(prompts, 1))
+    expected = model.read_out(model.loop.norm(model.read_in(prompts.xs))).squeeze(-1)
+    torch.testing.assert_close(prediction, expected)
+
+
+def test_a_standard_model_cannot_make_more_loops_than_layers() -> None:
+    model, loops = make_model("standard", n_layer=3), 4
+    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
+        model(draw_prompts(), loops)
+    with pytest.raises(ValueError, match=rf"3 layers .* cannot make {loops}"):
+        next(model.unroll(draw_prompts(), loops))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_later_loop_does_not_write_into_an_earlier_state(family: str) -> None:
+    model = make_model(family)
+    copies, states = [], []
+    for state, _ in model.unroll(draw_prompts(), 3):
+        copies.append((state.stream.clone(), state.raw.clone()))
+        states.append(state)
+    for (stream, raw), state in zip(copies, states, strict=True):
+        assert torch.equal(stream, state.stream)
+        assert torch.equal(raw, state.raw)
+
+
+def test_unrolling_does_not_end_gradients_elsewhere() -> None:
+    """A generator left half-way must not leave its mode behind."""
+    steps = make_model().unroll(draw_prompts(), 3)
+    next(steps)
+    assert torch.is_grad_enabled()
+    next(steps)
+    assert torch.is_grad_enabled()

@@ -54,6 +54,15 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     np.testing.assert_array_equal(fitted.predict(NEW), likelier)
 
 
+def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) -> None:
+    X, labels = halves(40, 4)
+    estimator = LoopedClassifier(runs / "classifier")
+    names = np.array(["b", "a"])[labels]
+    first = estimator.fit(X, labels).predict_proba(NEW)
+    np.testing.assert_allclose(estimator.fit(X, names).predict_proba(NEW), first[:, ::-1])
+    assert np.ptp(first[:, 1]) > 1e-3
+
+
 def test_no_query_depends_on_the_others(runs: Path) -> None:
     """Not on their number, their order, nor on what else is asked."""
     X, labels = halves(40, 4)
@@ -77,6 +86,16 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
         each.append(asked_alone(model, xs.numpy()[:, :4], ys.numpy(), standard(NEW, X), B))
     expected = y.mean() + y.std() * np.mean(each, axis=0) / DIMS**0.5
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
+
+
+def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
+    X = table(30, 4)[0]
+    constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
+    np.testing.assert_allclose(constant.predict(NEW), 0.1)
+    alone = LoopedClassifier(runs / "classifier").fit(X, ["yes"] * 30)
+    assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
+    np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
+    assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
 
 
 def test_there_is_a_prediction_after_each_loop(runs: Path) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from looplab import training
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
-from tests.openml_eval.leave_out import words, write_tables
+from looplab.tasks import make_task
+from tests.openml_eval.leave_out import ROWS, words, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +66,32 @@ def test_the_references_protocol_stands_beside_table_2(
     said = capsys.readouterr().out
     assert f"{found['accuracy']['mean']:.3f} ± {found['accuracy']['std']:.3f}" in said
     assert "0.662" in said
+
+
+def test_no_held_out_row_is_in_a_training_prompt(tmp_path: Path) -> None:
+    """Under the corrected protocol rows cannot be found again by their values;
+    tests/tasks/tables/test_tables.py shows that prompts do not depend on that table."""
+    data = write_tables(tmp_path / "data")
+    # Under this protocol a row is the same in every prompt, so that it can be found again.
+    settings = {"tables": tuple(ROWS), "held_out": "third", "protocol": "reference"}
+    task = make_task("tables", 3, 0, {**settings, "data_dir": str(data)})
+    generator = torch.Generator().manual_seed(0)
+    seen: set[tuple[float, ...]] = set()
+    for _ in range(60):
+        xs = task.sample(generator, 7, 9).xs.flatten(0, 1)[:, 1:]
+        seen |= rounded(xs.numpy())
+    own = {name: scaled_rows(data, name) for name in ROWS}
+    assert not seen & own["third"]
+    others = set().union(*(own[name] for name in ROWS if name != "third"))
+    assert len(seen & others) > 0.8 * len(others)
+    assert seen <= others
+
+
+def scaled_rows(data: Path, name: str) -> set[tuple[float, ...]]:
+    with np.load(data / f"{name}.npz") as file:
+        xs = file["xs"]
+    return rounded((xs - xs.mean(0)) / xs.std(0))
+
+
+def rounded(rows: np.ndarray[tuple[int, ...], np.dtype[np.floating]]) -> set[tuple[float, ...]]:
+    return {tuple(row) for row in np.round(rows.astype(float), 3).tolist()}

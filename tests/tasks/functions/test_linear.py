@@ -3,6 +3,7 @@ their formula, and their posterior means as targets."""
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +25,14 @@ from tests.tasks.statistics import (
     generator,
     sample_with_parameters,
 )
+
+
+def test_inputs_are_independent_standard_normals() -> None:
+    xs = make_task("linear", dims=20).sample(generator(), batch=1500, points=10).xs
+    assert_normal(xs)
+    assert_uncorrelated(xs[:, :, ::2], xs[:, :, 1::2])
+    assert_uncorrelated(xs[:, ::2], xs[:, 1::2])
+    assert_uncorrelated(xs[::2], xs[1::2])
 
 
 def test_weights_are_standard_normal_and_independent_of_all_others() -> None:
@@ -152,6 +161,14 @@ def test_support_has_the_sparsity_and_is_uniform_over_visible_dims(
         assert_frequencies(weights[:, :dims] != 0, size / dims)
 
 
+def test_every_support_is_equally_likely() -> None:
+    """Not only each coordinate: all C(5, 3) = 10 subsets have the same frequency."""
+    _, weights = sample_with_parameters(make_task("sparse_linear", dims=20), 10_000, 1, dims=5)
+    support = weights[:, :5] != 0
+    hits = [support[:, list(chosen)].all(1) for chosen in combinations(range(5), 3)]
+    assert_frequencies(torch.stack(hits, dim=1), 1 / 10)
+
+
 def test_weights_on_the_support_are_standard_normal_and_supports_independent() -> None:
     task = make_task("sparse_linear", dims=20)
     _, weights = sample_with_parameters(task, batch=10_000, points=1)
@@ -188,6 +205,19 @@ def test_posterior_means_are_those_of_the_evaluation(
     found = task.posterior_mean(prompts, visible)
     assert found.dtype == prompts.ys.dtype
     np.testing.assert_allclose(found.numpy(), wanted, atol=2e-5)
+
+
+def test_it_is_what_prompts_with_the_same_beginning_come_to_on_average() -> None:
+    """The definition, by rejection: of two dimensions, one pair seen, the next output's mean."""
+    task = make_task("sparse_linear", 2, settings={"sparsity": 1})
+    generator = torch.Generator().manual_seed(0)
+    w = task.draw(generator, 400_000, 1)[1]
+    x = torch.tensor([[1.0, -0.5], [0.3, 2.0]])
+    outputs = w @ x.mT  # [prompts, 2]
+    near = (outputs[:, 0] - 0.8).abs() < 0.02
+    prompts = type(task.sample(generator, 1, 1))(x[None], torch.tensor([[0.8, 0.0]]))
+    found = float(task.posterior_mean(prompts, 2)[0, 1])
+    assert found == pytest.approx(float(outputs[near, 1].mean()), abs=0.05)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.mixture import Mixed, Mixture
+from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_mean,
@@ -40,6 +41,13 @@ def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
             assert prompts.ys[b, i].item() == slow_tree(prompts.xs[b, i].tolist(), *tree)
 
 
+def test_a_coordinate_of_zero_goes_left() -> None:
+    task = make_task("decision_tree", dims=2, settings={"depth": 1})
+    xs = torch.tensor([[[0.0, 1.0], [1e-30, -1.0], [-1e-30, 1.0]]])
+    parameters = (torch.tensor([[0]]), torch.tensor([[-5.0, 5.0]]))
+    assert task.outputs(xs, parameters).tolist() == [[-5.0, 5.0, -5.0]]
+
+
 def test_coordinates_are_uniform_over_visible_dims_and_leaves_normal() -> None:
     task, dims = make_task("decision_tree", dims=20), 3
     _, (coordinates, leaves) = sample_with_parameters(task, batch=6000, points=1, dims=dims)
@@ -50,6 +58,19 @@ def test_coordinates_are_uniform_over_visible_dims_and_leaves_normal() -> None:
     assert_normal(leaves)
     assert_uncorrelated(leaves[:, ::2], leaves[:, 1::2])
     assert_uncorrelated(leaves[::2], leaves[1::2])
+
+
+def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None:
+    """(u · dims) must not round up to dims, whatever dims is."""
+
+    class Largest(FreshNumbers):
+        def uniform(self, *shape: int) -> torch.Tensor:
+            return torch.full((self.batch, *shape), 1 - 2.0**-24)
+
+    for dims in range(1, 300):
+        task = make_task("decision_tree", dims=dims, settings={"depth": 1})
+        coordinates, _ = task.parameters(Largest(generator(), 1), dims)
+        assert coordinates.item() == dims - 1
 
 
 def slow_network(xs: Tensor, first: Tensor, second: Tensor) -> np.ndarray:
@@ -71,6 +92,19 @@ def test_outputs_are_those_of_the_formula(hidden: int, dims: int) -> None:
     assert torch.equal(task.outputs(prompts.xs, (first, second)), prompts.ys)
     assert torch.equal(prompts.xs, kept)  # the network works in place on its own numbers only
     np.testing.assert_allclose(prompts.ys.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_standard_normal() -> None:
+    """So that the variance of y is that of its formula, the divisor."""
+    task = make_task("relu_network", dims=20)
+    assert task.divisor == 20
+    _, (first, second) = sample_with_parameters(task, batch=300, points=1)
+    assert first.shape == (300, 20, 100)
+    assert second.shape == (300, 100)
+    assert_normal(first)
+    assert_normal(second)
+    assert_uncorrelated(first[:, 0], second)
+    assert_uncorrelated(first[::2], first[1::2])
 
 
 def test_each_number_of_features_is_as_likely() -> None:

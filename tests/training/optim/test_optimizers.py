@@ -3,6 +3,7 @@ their depth, epsilon and decay of each optimiser; what is kept beside the weight
 untouched by a bad step; and the moving average of the weights, by which a run is measured."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +15,15 @@ from looplab.conf.saved import read_config
 from looplab.conf.schema import Config, ModelConfig, TrainingConfig
 from looplab.evaluation import load_run
 from looplab.models import Model, ModelSpec
+from looplab.models.blocks.parameters import Role
 from looplab.training import train
+from looplab.training.optim.muon import Muon
 from looplab.training.optim.optimizers import (
     Optimizer,
     WeightAverage,
     learning_rate,
     make_optimizer,
+    multiplier,
 )
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import run_folder
@@ -128,6 +132,31 @@ def test_it_is_adam(optimizer: str, decay: float) -> None:
         torch.testing.assert_close(parameter.double(), expected[name], rtol=0, atol=1e-6)
 
 
+def test_rates_follow_their_peaks_in_place(tmp_path: Path) -> None:
+    """Written where they are, so that no step waits for them and a captured one sees them."""
+    config = tiny(tmp_path, warmup=4, weight_decay=0.1, optimizer="muon", muon_rate=0.2)
+    trainer = make_trainer(replace(config, model=replace(config.model, n_layer=3)))
+    factored = replace(config.model, n_layer=3, residual_scaling="factored")
+    scaled = make_trainer(replace(config, model=factored))
+    for made, wanted in ((trainer, [5e-4, 0.1]), (scaled, [5e-4, 1e-3, 0.2])):
+        tensors = [group["lr"] for group in made.optimizer.param_groups]
+        made.update(1)
+        rates = {round(float(tensor), 9) for tensor in tensors}
+        assert sorted(rates) == pytest.approx(wanted)
+        groups = zip(made.optimizer.param_groups, tensors, strict=True)
+        assert all(group["lr"] is tensor for group, tensor in groups)
+
+
+def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
+    trainer = make_trainer(tiny(tmp_path, optimizer="muon", steps=1000))
+    muon = trainer.optimizer.muon
+    assert isinstance(muon, Muon)
+    place = muon.momentum
+    for step, wanted in ((0, 0.85), (150, 0.9), (400, 0.95)):
+        trainer.optimizer.prepare(step)
+        assert float(place) == pytest.approx(wanted)
+
+
 def test_warm_up_and_decay_may_overlap() -> None:
     """The rate is then the product of both."""
     training = TrainingConfig(steps=10, warmup=10, decay=1.0)
@@ -157,23 +186,29 @@ def test_the_papers_schedules() -> None:
         assert rate == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
 
 
+def test_factored_stacks_take_the_root_of_their_depth() -> None:
+    """Of 12 layers over theirs, whatever the parameter is and the factor of the branches; nothing
+    outside the stack, and no other scaling."""
+    inside, outside = Role("bias", (16,), layer=2), Role("embedding", (16,))
+    for layers, wanted in ((3, 2.0), (12, 1.0), (48, 0.5), (27, 2 / 3)):
+        model = ModelConfig(n_layer=layers, residual_scaling="factored", residual_factor=3.0)
+        assert multiplier(model, inside) == pytest.approx(wanted)
+        assert multiplier(model, outside) == 1.0
+    assert multiplier(ModelConfig(n_layer=48, residual_scaling="linear"), inside) == 1.0
+
+
 (_OLD,) = (HOME / "tests" / "fixtures").iterdir()
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "value", "shards"),
-    [("adam", -math.inf, 1), ("adamw", 1e30, 2), ("muon", 2e19, 2), ("muon", math.nan, 1)],
-)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_bad_step_changes_nothing(
-    optimizer: str, value: float, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither weights nor Adam's moments, Muon's momentum or the average, decay included; and the
-    next step is the one that would have been without it. One bad shard is enough; finite values
-    are of losses that overflow, of which the last has a finite gradient."""
-    rule = {"weight_decay": 0.1, "clip": 0.5, "ema_decay": 0.9, "shards": shards}
-    config = tiny(tmp_path, optimizer=optimizer, **rule)
+    """Neither weights nor Adam's moments nor Muon's momentum, decay included; and the next step is
+    the one that would have been without it."""
+    config = tiny(tmp_path, optimizer=optimizer, weight_decay=0.1, clip=0.5)
     trainer, spared = make_trainer(config), make_trainer(config)
-    spoil_ys(monkeypatch, value, lambda _, step, shard: step == 3 and shard == shards - 1)
+    spoil_ys(monkeypatch, math.nan, lambda _, step, shard: step == 3)
     for step in range(3):
         trainer.update(step)
         spared.update(step)
@@ -186,9 +221,25 @@ def test_a_bad_step_changes_nothing(
     assert not torch.equal(
         trainer.state()["model.loop.blocks.0.qkv.weight"], before["model.loop.blocks.0.qkv.weight"]
     )
-    totals = trainer.fetch()
-    assert totals.bad_step == 3
-    assert math.isfinite(totals.loss)
+    assert trainer.fetch().bad_step == 3
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_what_is_saved_has_these_names(optimizer: str, tmp_path: Path) -> None:
+    """Adam's moments and step of what it moves, Muon's momentum of the matrices, each whole."""
+    trainer = make_trainer(tiny(tmp_path, optimizer=optimizer))
+    trainer.update(0)
+    wanted = set[str]()
+    for name, parameter in trainer.model.named_parameters():
+        wanted.add(f"model.{name}")
+        on_muon = optimizer == "muon" and ".blocks." in name and parameter.ndim == 2
+        keys = ["momentum_buffer"] if on_muon else ["step", "exp_avg", "exp_avg_sq"]
+        for key in keys:
+            saved = f"{'muon' if on_muon else 'adam'}.{key}.{name}"
+            wanted.add(saved)
+            shape = torch.Size() if key == "step" else parameter.shape
+            assert trainer.state()[saved].shape == shape
+    assert trainer.state().keys() == wanted
 
 
 def test_an_older_checkpoint_is_gone_on_from() -> None:
@@ -203,7 +254,7 @@ def test_an_older_checkpoint_is_gone_on_from() -> None:
     assert_same_bits(trainer.state(), kept)
 
 
-_GOOD = torch.tensor(False)
+_GOOD, _BAD = torch.tensor(False), torch.tensor(True)
 
 
 def test_it_is_the_exponential_average_of_the_weights() -> None:
@@ -217,6 +268,16 @@ def test_it_is_the_exponential_average_of_the_weights() -> None:
         decay = min(0.9, number / (number + 9))
         wanted = decay * wanted + (1 - decay) * model.weight.detach()
         torch.testing.assert_close(average.averages[0], wanted.float())
+
+
+def test_a_step_that_broke_is_no_part_of_it() -> None:
+    model = nn.Linear(2, 3)
+    average = WeightAverage(model, decay=0.9)
+    before = [tensor.clone() for tensor in average.averages]
+    with torch.no_grad():
+        model.weight.add_(1)
+    average.update(torch.tensor(1.0), _BAD)
+    assert all(map(torch.equal, average.averages, before))
 
 
 def test_a_run_is_measured_by_the_average_and_goes_on_from_the_weights(tmp_path: Path) -> None:
@@ -233,3 +294,26 @@ def test_a_run_is_measured_by_the_average_and_goes_on_from_the_weights(tmp_path:
     plain = train(tiny(tmp_path)).model.state_dict()
     for name, tensor in plain.items():
         torch.testing.assert_close(tensor, last[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_shares_are_the_whole(optimizer: str, tmp_path: Path) -> None:
+    """Each of two optimisers keeps the state of some weights, and moves these alone as one of all
+    moves them."""
+    config = tiny(tmp_path, optimizer=optimizer, clip=0.5)
+    whole, *parts = (make_trainer(config) for _ in range(3))
+    for index, part in enumerate(parts):
+        part.update(0)
+        part.optimizer.keep([part.parameters[i] for i in range(index, len(part.parameters), 2)])
+    for step in range(2):
+        whole.update(step)
+    begun = [weight.detach().clone() for weight in parts[0].parameters]
+    for part in parts:
+        part.update(1)
+    for number, wanted in enumerate(whole.parameters):
+        own, other = (parts[(number + place) % 2].parameters[number] for place in (0, 1))
+        assert torch.equal(own, wanted)
+        assert torch.equal(other, begun[number])
+    states = [part.optimizer.state() for part in parts]
+    assert not states[0].keys() & states[1].keys()
+    assert states[0].keys() | states[1].keys() == whole.optimizer.state().keys()
