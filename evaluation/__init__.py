@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .load import from_pretrained, load_run
 
 __all__ = ["compare", "evaluate", "from_pretrained", "load_run", "snapshots_of"]
-
 _MODULES = {
     "compare": ".comparison",
     "evaluate": ".evaluate_run",
@@ -19,6 +18,5 @@ _MODULES = {
     "load_run": ".load",
     "snapshots_of": "looplab.training.run_folder.checkpoint",
 }
-
 
 __getattr__, __dir__ = importer(__name__, _MODULES)

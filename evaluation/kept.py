@@ -104,11 +104,11 @@ def _sha256(path: Path) -> str:
 
 
 class Cache:
-    """Computations of one or more values per prompt, written every `between_writes` seconds. The
-    folder may be deleted at any time."""
+    """Computations of one or more values per prompt, written once a second. The folder may be
+    deleted at any time."""
 
-    def __init__(self, folder: Path, between_writes: float = 1.0) -> None:
-        self.folder, self.between_writes = folder, between_writes
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def rows(
         self,
@@ -132,7 +132,7 @@ class Cache:
                 arrays = {n: np.concatenate((arrays[n], new[n])) for n in new} if arrays else new
                 progress.update(_length(new))
                 done = _length(arrays)
-                if done == total or time.monotonic() - write_time > self.between_writes:
+                if done == total or time.monotonic() - write_time > 1:
                     self.folder.mkdir(exist_ok=True)
                     write_arrays(path, arrays, compressed=False)
                     write_time = time.monotonic()

@@ -57,7 +57,6 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     "network": ("#332288", _SHORT_DOT),
     "majority": ("#777777", _DOTS),
     "gradient_descent": ("#E69F00", _SHORT),
-    "preconditioned_gradient_descent": ("#882255", _SHORT_DOT),
     "conjugate_gradients": ("#117733", _SHORT_DOT),
     "newton": ("#332288", _SHORT),
     # Those of scikit-learn beside one context.

@@ -5,10 +5,8 @@ document(["error, 64 prompts", Table(["k", "0", "5"], [["looped", "1.02", "0.13"
 
 import csv
 import io
-import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -46,9 +44,12 @@ _WORD, _TO = re.compile("[A-Za-z]{4}"), re.compile(r"(?<=[\d∞]) to (?=\S)")
 def document(parts: Iterable[Part], form: TableFormat = "text", width: int | None = None) -> str:
     """Sentences and tables, each from a new line; an empty sentence is an empty line. Sentences are
     paragraphs in markdown, and comments in csv (#) and latex (%). Lines of text have at most
-    `width` characters, 0: any number; None: those of the terminal, any where there is none."""
+    `width` characters, 0: any number; None: those of the terminal or COLUMNS, but 80 at least, and
+    any number where there is neither."""
     if form == "text":
-        width = line_width() if width is None else width
+        if width is None:
+            columns = shutil.get_terminal_size((0, 0)).columns
+            width = max(columns, _NARROWEST) if columns else 0
         return "\n".join(line for part in parts for line in _lines(part, width))
     write_table, write_text = _WRITERS[form]
     texts: list[str] = []
@@ -58,14 +59,6 @@ def document(parts: Iterable[Part], form: TableFormat = "text", width: int | Non
         else:
             texts += ["", write_table([[cell.strip() for cell in row] for row in part.cells()]), ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(texts)).strip("\n")
-
-
-def line_width() -> int:
-    """The characters of a line of the terminal, or COLUMNS where it is set, at least 80; else 0."""
-    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
-        return 0
-    columns = shutil.get_terminal_size((0, 0)).columns
-    return max(columns, _NARROWEST) if columns else 0
 
 
 def _lines(part: Part, width: int) -> list[str]:

@@ -5,7 +5,7 @@ import sys
 
 from looplab import __version__
 from looplab.conf.checks.folders import check_folder
-from looplab.conf.checks.processes import check_launch, is_follower, launched, refuse_torchrun
+from looplab.conf.checks.processes import is_follower, refuse_torchrun
 from looplab.conf.command import answered
 from looplab.conf.compose import commands
 from looplab.conf.help import START, help_text, settings_text
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
     starts = {"generate": text.generate, "core": text.core, "export": export.main}
     for action, start in (starts | {"report": experiments.report}).items():
         if f"action={action}" in words:
-            return start(words)
+            return start([word for word in words if word != f"action={action}"])
     if any(word.startswith("experiment=") or word == "action=figure" for word in words):
         return experiments.main(words)
     if experiments.MULTIRUN & set(words):
@@ -56,13 +56,9 @@ def main(words: list[str]) -> int:
 
 def _run(words: list[str]) -> int:
     """Carry out one command; the exit code."""
-    launch = launched()
-    if launch is not None:
-        for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
-            refuse_torchrun(word)
+    for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
+        refuse_torchrun(word)
     (command,) = commands(words)
-    if launch is not None:
-        check_launch(command.config, launch)
     if command.action == "evaluate":
         check_folder("run", command.paths[0])
     elif not is_follower():  # only the first process needs the folder

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import HOME, printed
+from tests.training.tiny import WORDS
 
 # What each room may import of the project, beside itself. `conf` here means its plain half.
 MAY_USE = {
@@ -113,18 +114,13 @@ def test_no_module_is_loaded_under_two_names() -> None:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        (
-            "looplab.conf.build, looplab.conf.schema, looplab.conf.compose, looplab.conf.help, run",
-            ["torch"],
-        ),
+        ("looplab.conf.compose, looplab.conf.help, run", ["torch"]),
         (
             "looplab.training.loop, looplab.evaluation.evaluate_run, looplab.probing.probe",
             ["wandb", "triton"],
         ),
         (
-            "looplab.conf.command, looplab.conf.words, looplab.probing.dynamics.__main__, "
-            "looplab.probing.settings, "
-            "looplab.openml_eval.__main__, looplab.reference",
+            "looplab.probing.dynamics.__main__, looplab.openml_eval.__main__, looplab.reference",
             ["torch", "requests", "pandas", "sklearn"],
         ),
         (
@@ -148,17 +144,11 @@ IMPORTS = (
     "assert models.__file__.startswith(sys.argv[1])\n"
     "print(Config.of('task=sparse_linear', 'seed=1').seed)\n"
 )
-SMALL = (
-    *(
-        "task.dims=2",
-        "task.points=5",
-        "model.n_embd=16",
-        "model.n_head=2",
-        "loops.b=2",
-        "loops.T=1",
-    ),
-    *("curriculum.dims.start=2", "curriculum.loops.start=2", "training.steps=4", "device=cpu"),
-    *("training.batch_size=4", "evaluation.prompts=8", "evaluation.resamples=4"),
+ESTIMATORS = (
+    "import numpy as np; from looplab import LoopedClassifier, LoopedRegressor\n"
+    "x = np.random.default_rng(0).normal(size=(30, 3)); y = x[:, 0] > 0\n"
+    "print(LoopedClassifier().fit(x, y).score(x, y) > 0.6)\n"
+    "print(LoopedRegressor().fit(x, x[:, 0]).score(x, x[:, 0]) > 0.5)\n"
 )
 
 
@@ -168,63 +158,33 @@ def _unneeded(folder: str, names: list[str]) -> set[str]:
     return {name for name in names if name[0] == "." or name == "__pycache__"} | made & {*names}
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that the built wheel was installed into."""
-    source = tmp_path_factory.mktemp("source") / "project"
+@pytest.mark.slow
+def test_the_wheel_works_beside_folders_of_the_same_names(tmp_path: Path) -> None:
+    """Those of somebody else's project: imports, commands, shipped models and estimators."""
+    source, installed, elsewhere = (tmp_path / name for name in ("source", "installed", "else"))
     shutil.copytree(HOME, source, ignore=_unneeded)
-    target = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-w", "wheels"]
     subprocess.run([*pip, *build], cwd=source, check=True)
     (wheel,) = (source / "wheels").iterdir()
-    into = ["install", "--no-deps", "--no-index", "--target", str(target), str(wheel)]
-    subprocess.run([*pip, *into], cwd=target, check=True)
-    return target
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """Somebody's project, whose folders have the names of ours."""
+    into = ["install", "--no-deps", "--no-index", "--target", str(installed), str(wheel)]
+    subprocess.run([*pip, *into], cwd=source, check=True)
     for name in ("models", "tasks", "conf", "training"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("", encoding="utf-8")
-    return tmp_path
+        (elsewhere / name).mkdir(parents=True)
+        (elsewhere / name / "__init__.py").touch()
 
+    def python(*words: str) -> str:
+        return printed(*words, cwd=elsewhere, PYTHONPATH=str(installed))
 
-def python(words: list[str], installed: Path, cwd: Path) -> str:
-    return printed(*words, cwd=cwd, PYTHONPATH=str(installed))
-
-
-@pytest.mark.slow
-def test_it_is_imported_beside_folders_of_the_same_names(installed: Path, elsewhere: Path) -> None:
-    assert python(["-c", IMPORTS, str(elsewhere)], installed, elsewhere) == "1\n"
-
-
-@pytest.mark.slow
-def test_the_command_trains_and_evaluates(installed: Path, elsewhere: Path) -> None:
-    said = python(["-m", "looplab", "task=linear", *SMALL], installed, elsewhere)
-    assert "step 4/4" in said
+    assert python("-c", IMPORTS, str(elsewhere)) == "1\n"
+    assert python("-c", ESTIMATORS) == "True\nTrue\n"
+    said = python("-m", "looplab", "task=linear", "device=cpu", *WORDS)
+    assert "step 1/1" in said
     assert (elsewhere / "runs").is_dir()
-    shipped = ["action=evaluate", "run=shipped/linear", "evaluation.prompts=8", "device=cpu"]
-    assert "least squares" in python(["-m", "looplab", *shipped], installed, elsewhere)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", ["probing", "openml_eval", "benchmarks.step"])
-def test_other_commands_are_there(module: str, installed: Path, elsewhere: Path) -> None:
-    assert "python -m" in python(["-m", f"looplab.{module}", "--help"], installed, elsewhere)
-
-
-@pytest.mark.slow
-def test_the_estimators_find_their_weights(installed: Path, elsewhere: Path) -> None:
-    code = (
-        "import numpy as np; from looplab import LoopedClassifier, LoopedRegressor\n"
-        "x = np.random.default_rng(0).normal(size=(30, 3)); y = x[:, 0] > 0\n"
-        "print(LoopedClassifier().fit(x, y).score(x, y) > 0.6)\n"
-        "print(LoopedRegressor().fit(x, x[:, 0]).score(x, x[:, 0]) > 0.5)\n"
-    )
-    assert python(["-c", code], installed, elsewhere) == "True\nTrue\n"
+    shipped = ("action=evaluate", "run=shipped/linear", "evaluation.prompts=8", "device=cpu")
+    assert "least squares" in python("-m", "looplab", *shipped)
+    for module in ("probing", "openml_eval", "benchmarks.step"):
+        assert "python -m" in python("-m", f"looplab.{module}", "--help")
 
 
 @pytest.mark.slow
@@ -236,11 +196,5 @@ def test_a_source_distribution_holds_the_rooms_run_py_and_the_tests(tmp_path: Pa
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    wanted = {
-        "run.py",
-        "Makefile",
-        "conf/task/linear.yaml",
-        "tests/conftest.py",
-        "docs/guide/own.md",
-    }
-    assert wanted <= names
+    wanted = {"run.py", "Makefile", "conf/task/linear.yaml", "tests/conftest.py"}
+    assert wanted | {"docs/guide/own.md"} <= names

@@ -7,17 +7,6 @@ from pathlib import Path
 import pytest
 
 from looplab import main as run
-from looplab.conf.schema import (
-    Config,
-    EvaluationConfig,
-    LoopsConfig,
-    ModelConfig,
-    TaskConfig,
-    TrainingConfig,
-)
-from looplab.evaluation import evaluate
-from looplab.evaluation.bootstrap import numbers
-from looplab.training import train
 
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"),
@@ -58,22 +47,27 @@ def test_a_model_trains_and_is_drawn(words: list[str], tmp_path: Path) -> None:
     assert (loops[-1] == 2) == (words == LANES)
 
 
+def learned(model: str, folder: Path, *more: str) -> list[dict[str, float]]:
+    """The log of a training on one-dimensional regression, which was learned: predicting zero
+    scores one, and only a model that reads the examples gets under half of that."""
+    words = ["task=linear", "task.dims=1", "task.points=8", f"model={model}", "loops.b=4"]
+    words += ["model.n_positions=8", "curriculum.dims.start=null", "training.warmup=50"]
+    words += ["evaluation.prompts=400", "evaluation.baselines=[]", "evaluation.loops=null"]
+    assert run.main([*words, "evaluation.max_loops=4", *more]) == 0
+    (run_folder,) = (folder / "runs").iterdir()
+    result = json.loads((run_folder / "evaluation.json").read_text())
+    error = result["by_examples"]["model_at_b"]
+    assert max(error["high"][1:]) < 0.5 * error["mean"][0]
+    return [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model", ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
 )
 def test_a_model_learns_from_its_last_loop_alone(model: str, tmp_path: Path) -> None:
-    """One-dimensional regression in 500 steps; predicting zero scores one."""
-    words = ["task=linear", "task.dims=1", "task.points=8", f"model={model}", "loops.b=4"]
-    words += ["model.n_positions=8", "curriculum.dims.start=null", "training.steps=500"]
-    words += ["training.warmup=50", "evaluation.prompts=400", "evaluation.baselines=[]"]
-    assert run.main([*words, "evaluation.loops=null", "evaluation.max_loops=4"]) == 0
-    (folder,) = (tmp_path / "runs").iterdir()
-    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    logged = learned(model, tmp_path, "training.steps=500")
     assert {(line["loops"], line["window"], line["grad_loops"]) for line in logged} == {(4, 1, 4)}
-    result = json.loads((folder / "evaluation.json").read_text())
-    error = result["by_examples"]["model_at_b"]
-    assert max(error["high"][1:]) < 0.5 * error["mean"][0]
 
 
 def test_lanes_are_not_evaluated_beyond_their_weights(
@@ -96,34 +90,6 @@ def test_lanes_are_not_evaluated_beyond_their_weights(
     assert run.main([*words, *LANES, "task=relu_network", "task.points=4", "task.dims=2"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("family", "injection"),
-    [("looped", "add"), pytest.param("tied", "none", marks=pytest.mark.slow)],
-)
-def test_one_dimensional_regression_is_learned_in_context(
-    family: str, injection: str, tmp_path: Path
-) -> None:
-    config = Config(
-        task=TaskConfig("linear", dims=1, points=8),
-        model=ModelConfig(family=family, n_embd=32, n_head=4, n_positions=8, injection=injection),  # type: ignore[arg-type]
-        loops=LoopsConfig(b=4, T=4),
-        training=TrainingConfig(
-            steps=300,
-            batch_size=64,
-            optimizer="muon",
-            muon_rate=0.02,
-            learning_rate=4e-3,
-            beta2=0.98,
-            clip=1.0,
-            warmup=50,
-            decay=0.4,
-            init_std=0.1,
-            position_std=0.1,
-        ),
-        evaluation=EvaluationConfig(prompts=400, resamples=100),
-        folder=str(tmp_path),
-    )
-    result = evaluate(train(config), config.evaluation)
-    error = result["by_examples"]["model_at_b"]
-    # Predicting zero scores one; only a model that reads the examples gets under half of that.
-    assert numbers(error["high"])[1:].max() < 0.5 * numbers(error["mean"])[0]
+@pytest.mark.parametrize("model", ["looped", pytest.param("tied", marks=pytest.mark.slow)])
+def test_one_dimensional_regression_is_learned_in_context(model: str, tmp_path: Path) -> None:
+    learned(model, tmp_path, "training.steps=300", "model.n_embd=32", "model.n_head=4")

@@ -48,5 +48,4 @@ def main(words: Sequence[str]) -> int:
         path = export(load_run(settings.run), Path(settings.folder))
         return f'{path}: from looplab import from_pretrained; run = from_pretrained("{path}")'
 
-    rest = [word for word in words if word != "action=export"]
-    return run_command("run.py", ExportSettings, rest, lambda: _HELP, write)
+    return run_command("run.py", ExportSettings, words, lambda: _HELP, write)

@@ -31,7 +31,7 @@ Ask a language model the questions of CORE, the 22 tasks of DCLM.
 The folder has core.yaml, eval_meta_data.csv and eval_data/. Settings, with their defaults:
 {settings}
 """
-_ACTION, _PROMPT = "action=generate", "prompt="
+_PROMPT = "prompt="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class CoreSettings:
 def generate(words: Sequence[str]) -> int:
     """Run `action=generate`; returns the exit code."""
     prompts = [word.removeprefix(_PROMPT) for word in words if word.startswith(_PROMPT)]
-    rest = [word for word in words if word != _ACTION and not word.startswith(_PROMPT)]
+    rest = [word for word in words if not word.startswith(_PROMPT)]
     prompt = prompts[-1] if prompts else ""
 
     def show(settings: GenerateSettings) -> str:
@@ -93,9 +93,8 @@ def core(words: Sequence[str]) -> int:
         model = language_model(load_run(settings.run), settings.loops, settings.device)
         return core_table(*core(model, Path(settings.bundle), settings.most))
 
-    rest = [word for word in words if word != "action=core"]
     help_text = _CORE_HELP.format(settings=described(CoreSettings))
-    return run_command("run.py", CoreSettings, rest, lambda: help_text, show)
+    return run_command("run.py", CoreSettings, words, lambda: help_text, show)
 
 
 def lm_eval(words: Sequence[str]) -> int:

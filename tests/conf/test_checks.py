@@ -10,7 +10,7 @@ import pytest
 from looplab.conf.checks.config import check_config
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig
 from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
@@ -29,10 +29,8 @@ def problem(loops: LoopsConfig, **model: Any) -> str:
     [
         (20, 15, "none", 15),
         (12, 15, "none", 12),
-        (12, 15, "uniform", 15),
         (6, 15, "uniform", 11),
         (3, 15, "poisson_lognormal", 12),
-        (1, 15, "poisson_lognormal", 1),
     ],
 )
 def test_a_whole_number_reaches_all_that_can_count(
@@ -40,38 +38,23 @@ def test_a_whole_number_reaches_all_that_can_count(
 ) -> None:
     """Drawn loops can be more than b, and then more of them count."""
     assert problem(LoopsConfig(b, T, least, sampling)) == ""
-    assert problem(LoopsConfig(b, T, 10**6, sampling)) == ""
     expected = f"loops.grad_loops must be at least {least}, the loops that count in the loss, got"
     assert problem(LoopsConfig(b, T, least - 1, sampling)).startswith(expected)
 
 
-@pytest.mark.parametrize(
-    ("b", "T", "fits"),
-    [(12, 6, True), (12, 7, False), (13, 7, True), (13, 8, False), (1, 15, True), (2, 15, False)],
-)
-@pytest.mark.parametrize("sampling", ["none", "uniform", "poisson_lognormal"])
-def test_half_reaches_all_that_count_at_b(b: int, T: int, fits: bool, sampling: Any) -> None:
-    assert (problem(LoopsConfig(b, T, "half", sampling)) == "") is fits
+@pytest.mark.parametrize(("b", "T", "fits"), [(12, 6, True), (13, 8, False), (1, 15, True)])
+def test_half_reaches_all_that_count_at_b(b: int, T: int, fits: bool) -> None:
+    assert (problem(LoopsConfig(b, T, "half", "uniform")) == "") is fits
 
 
 @pytest.mark.parametrize(
-    ("b", "T", "rule", "fits"),
-    [
-        (8, 3, "all", True),
-        (8, 3, "window", False),
-        (8, 3, "half", False),
-        (8, 3, 7, False),
-        (8, 3, 8, True),
-        (8, 3, 9, True),
-        (8, 8, "window", True),
-        (8, 7, "window", False),
-        (1, 1, "half", True),
-    ],
+    ("T", "rule", "fits"),
+    [(3, "all", True), (3, "half", False), (3, 7, False), (3, 8, True), (8, "window", True)],
 )
-def test_lanes_need_gradients_through_all_loops(b: int, T: int, rule: Any, fits: bool) -> None:
-    found = problem(LoopsConfig(b, T, rule), lanes=2, injection="none")
+def test_lanes_need_gradients_through_all_loops(T: int, rule: Any, fits: bool) -> None:
+    found = problem(LoopsConfig(8, T, rule), lanes=2, injection="none")
     assert ("loops.grad_loops must be all" in found) is not fits
-    assert problem(LoopsConfig(b, T, rule), lanes=0) == ""
+    assert problem(LoopsConfig(8, T, rule), lanes=0) == ""
 
 
 @pytest.mark.parametrize(
@@ -86,13 +69,6 @@ def test_a_loop_that_reads_once_needs_gradients_to_its_start(once: Any) -> None:
     for loops in (LoopsConfig(8, 3, "all", "uniform"), LoopsConfig(8, 8), LoopsConfig(8, 3, 8)):
         assert problem(loops, **model) == ""
     assert problem(LoopsConfig(8, 3), injection="none", connectivity="FLT") == ""
-
-
-def test_lanes_cannot_make_more_loops_than_they_have_parameters_for() -> None:
-    for sampling in ("uniform", "poisson_lognormal"):
-        loops: Any = LoopsConfig(4, 2, "all", sampling)
-        assert "lanes have parameters for loops.b=4" in problem(loops, lanes=2, injection="none")
-    assert problem(LoopsConfig(1, 1, "all", "uniform"), lanes=2, injection="none") == ""
 
 
 def test_what_concerns_loops_without_gradients_needs_some() -> None:
@@ -115,30 +91,6 @@ def test_what_concerns_loops_without_gradients_needs_some() -> None:
         assert problems(loops) == refused
     for family in ("tied", "standard"):
         assert problems(LoopsConfig(8, 3), family=family, injection="none") == refused
-
-
-def test_the_command_line_takes_what_goes_together() -> None:
-    grid = commands(["task=linear", "loops.grad_loops=window,half,all,9"], multirun=True)
-    rules = [command.config.loops.grad_loops for command in grid]
-    assert rules == ["window", "half", "all", 9]
-
-
-def test_its_width_is_that_of_the_inputs_at_every_scale() -> None:
-    for scale in ("small", "paper"):
-        config = Config.of("task=linear", "model=linear_attention", f"scale={scale}")
-        assert config.model.n_embd == config.task.dims
-        assert config.loops.T == 1
-
-
-BAYES = EvaluationConfig(baselines=("bayes",))
-
-
-@pytest.mark.parametrize("name", ["decision_tree", "relu_network"])
-def test_bayes_is_for_linear_functions_alone(name: str) -> None:
-    with pytest.raises(ConfigError, match="not known"):
-        check_config(Config(task=TaskConfig(name), evaluation=BAYES))
-    for known in ("linear", "noisy_linear", "sparse_linear"):
-        check_config(Config(task=TaskConfig(known), evaluation=BAYES))
 
 
 def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:

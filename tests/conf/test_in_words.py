@@ -11,16 +11,13 @@ from looplab.conf.schema import Config
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("model.injection", "gated", "gated injection"),
         ("model.injection", "none", "without injection"),
         ("loops.b", "20", "b = 20"),
         ("model.n_layer", 1, "1 layer"),
         ("training.steps", 500_000, "500,000 steps"),
         ("training.learning_rate", "1e-3", "rate 0.001"),
         ("training.recompute", True, "with recompute"),
-        ("training.recompute", "false", "without recompute"),
         ("curriculum.dims.start", 5, "dims start = 5"),
-        ("model", "standard", "standard"),
     ],
 )
 def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, words: str) -> None:

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from looplab.conf.schema import Config, EvaluationConfig
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import numbers
 from looplab.training import Run, train
@@ -21,19 +20,15 @@ SETTINGS = EvaluationConfig(prompts=30, resamples=20, batch_size=16)
 @pytest.fixture(params=["corrected", "reference"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """A trained run of small tables."""
-    return train(config(tmp_path, request.param))
-
-
-def config(folder: Path, protocol: str = "corrected") -> Config:
-    tiny = tiny_config(folder)
-    settings: dict[str, Any] = {
-        "data_dir": str(small_tables.write(folder)),
+    settings = {
+        "data_dir": str(small_tables.write(tmp_path)),
         "tables": tuple(small_tables.SIZES),
         "held_out": "beta",
-        "protocol": protocol,
+        "protocol": request.param,
     }
+    tiny = tiny_config(tmp_path)
     task = replace(tiny.task, name="tables", dims=6, points=7, settings=settings)
-    return replace(tiny, task=task)
+    return train(replace(tiny, task=task))
 
 
 def test_errors_are_rates_of_the_held_out_tables_prompts(run: Run) -> None:

@@ -89,10 +89,8 @@ def test_runs_that_differ_in_nothing_have_their_folders_names(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dims": 2, "settings": {"sparsity": 2}}, "task.dims is 3 in .* and 2 in"),
         ({"settings": {"sparsity": 1}}, "task.sparsity is 2 in .* and 1 in"),
         ({"points": 6}, "task.points is 7 in .* and 6 in"),
-        ({"name": "linear", "settings": {}}, "task is sparse_linear in .* and linear in"),
     ],
 )
 def test_runs_of_different_tasks_are_refused(

@@ -162,11 +162,9 @@ def test_long_texts_lose_their_beginning(tmp_path: Path, model: LanguageModel) -
     ("file", "text", "message"),
     [
         ("core.yaml", "tasks: []", "has no 'icl_tasks'"),
-        ("core.yaml", "- [", "cannot be read"),
         ("eval_meta_data.csv", "Eval Task,Random baseline\n", "has no 'our_multiple_choice'"),
         ("eval_data/some/schema.jsonl", "", "has no question"),
         ("eval_data/some/schema.jsonl", '{"context": "a"}', "has no 'context_options'"),
-        ("eval_data/some/schema.jsonl", "nothing", "cannot be read"),
     ],
 )
 def test_a_wrong_bundle_is_named(

@@ -1,6 +1,5 @@
 """An evaluation's files agree with each other and with a computation beside them."""
 
-import json
 import shutil
 import sys
 from dataclasses import replace
@@ -42,20 +41,6 @@ def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) 
     np.testing.assert_allclose(saved["by_loop"][:, 3], saved["model_at_b"][:, -1], rtol=1e-5)
     assert (result["b"], result["loops"], result["divisor"]) == (4, 6, 2)
     assert set(result["by_examples"]) == {"k", "model", "model_at_b", *BASELINES}
-
-
-def test_a_result_is_kept_until_other_settings_are_asked_for(tiny_run: Run) -> None:
-    first = evaluate(tiny_run, SETTINGS)
-    shown = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert {key: shown[key] for key in first} == first
-    changed = evaluate(tiny_run, replace(SETTINGS, loops=3))
-    assert changed["loops"] == 3
-    with batches_of(tiny_run.model) as measured:
-        assert evaluate(tiny_run, replace(SETTINGS, loops=3)) == changed
-        assert evaluate(tiny_run, SETTINGS) == first
-        assert not measured
-        evaluate(tiny_run, replace(SETTINGS, seed=1))
-        assert measured
 
 
 def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:

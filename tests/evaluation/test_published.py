@@ -43,7 +43,6 @@ def test_a_run_under_the_papers_settings_gets_its_model_and_the_baselines() -> N
     [
         replace(LINEAR, loops=LoopsConfig(30, 15)),
         replace(LINEAR, model=ModelConfig(n_embd=128)),
-        replace(LINEAR, model=ModelConfig("tied", injection="none")),
         replace(LINEAR, model=replace(STANDARD, n_layer=8)),
     ],
     ids=lambda config: f"{config.model.family}-{config.loops}",

@@ -1,6 +1,5 @@
 """Models that come with the project: how a run becomes one, and shipped/<name> as a run folder."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
 from looplab.evaluation.export.export import export
 from looplab.evaluation.remarks import remarks
-from looplab.training import Run, train
+from looplab.training import Run
 from looplab.training.assemble import trained_loops
-from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import RunFolder
 from looplab.training.validation import evaluation_prompts
-from tests.conftest import tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -46,17 +43,6 @@ def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> 
     assert command.config.evaluation == tiny_run.config.evaluation
 
 
-def test_averages_are_what_ships(tmp_path: Path, shelf: Path) -> None:
-    config = tiny_config(tmp_path)
-    run = train(replace(config, training=replace(config.training, ema_decay=0.9)))
-    export(run, shelf / "averaged")
-    checkpoint, _ = newest_checkpoint(shelf / "averaged" / "checkpoints")
-    assert checkpoint is not None
-    assert all(name.startswith("model.") for name in checkpoint.tensors)
-    for name, tensor in run.model.state_dict().items():
-        assert torch.equal(checkpoint.weights()[name], tensor)
-
-
 def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
     export(tiny_run, shelf / "tiny")
     kept = config_to_mapping(saved.read_config(shelf / "tiny"))
@@ -71,13 +57,10 @@ def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
     assert "git_commit" in made_with
 
 
-@pytest.mark.parametrize("name", ["tinny", "../x"])
-def test_an_unknown_name_is_told_those_there_are(name: str, tiny_run: Run, shelf: Path) -> None:
+def test_an_unknown_name_is_told_those_there_are(tiny_run: Run, shelf: Path) -> None:
     export(tiny_run, shelf / "tiny")
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
-        load_run(f"shipped/{name}")
-    with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
-        saved.read_config(Path(f"shipped/{name}x"))
+        load_run("shipped/tinny")
 
 
 @pytest.mark.parametrize("name", saved.shipped_names())
