@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
 from textwrap import wrap
@@ -15,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from .checks.processes import is_follower, refuse_torchrun
-from .mistakes import ConfigError, EndedElsewhere, RunError, out_of_memory
+from .mistakes import ConfigError, EndedElsewhere, RunError, one_line, out_of_memory
 from .plugins import failure
 from .setting import all_settings, names_of
 from .words import as_called, settings_from_words
@@ -88,10 +87,18 @@ def answered(
         return 2 if isinstance(error, ConfigError) else 1
     except Exception as error:
         line = "out of memory; fewer prompts or a smaller batch need less"
-        if not out_of_memory(error) and not (line := failure(error)):
+        if not out_of_memory(error) and not (line := failure(error) or _compiler_failure(error)):
             raise
         print(as_called(f"{name}: {line}"), file=sys.stderr)
         return 1
+
+
+def _compiler_failure(error: Exception) -> str:
+    """A line on a compiler that is there and does not compile; empty for any other error."""
+    if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return ""
+    reason = one_line(error).split(" Set TORCHDYNAMO")[0][-200:]
+    return f"backend=compile cannot compile here: … {reason}; backend=auto needs no compiler"
 
 
 def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
@@ -135,8 +142,11 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
 def _importing(frame: FrameType | None) -> bool:
     """Says whether a module is being imported. An exception raised there may be swallowed, become
     another exception, or abort the process within a module's C code."""
-    files = (each.f_code.co_filename for each, _ in traceback.walk_stack(frame))
-    return any(file.startswith("<frozen importlib") for file in files)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def described(cls: type[Any]) -> str:

@@ -47,7 +47,7 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     given = _texts(words)
     several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
-    return [_command(texts) for texts in grid]
+    return [_command(_given(texts), texts) for texts in grid]
 
 
 def grid_commands(words: Sequence[str]) -> list[Command]:
@@ -118,7 +118,7 @@ def _hint(key: str, task: str) -> Any:
     for name in [task] if task in choices("task") else choices("task"):
         default = (own_settings(name) or {}).get(key.partition(".")[2])
         if isinstance(default, list):
-            return GenericAlias(tuple, (type(default[0]), ...))
+            return GenericAlias(tuple, (type(default[0]) if default else str, ...))
         if default is not None:
             return type(default)
     return None
@@ -131,11 +131,10 @@ def _hints() -> dict[str, Any]:
     return {key: item.hint for key, item in all_settings(Config).items()} | subjects
 
 
-def _command(texts: Mapping[str, str]) -> Command:
-    given = _given(texts)
+def _command(given: dict[str, Any], typed: Mapping[str, str]) -> Command:
     words = [  # a number has one spelling
         f"{key}={text if isinstance(given[key], str | list) else as_word(given[key])}"
-        for key, text in texts.items()
+        for key, text in typed.items()
     ]
     return _import(given, words) if given.get("action") == "import" else command_of(given, words)
 
@@ -179,10 +178,7 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     _check_keys(given, values)
     base_steps = values["training.steps"]
     own = {key: value for key, value in given.items() if key not in GROUPS}
-    values |= own
-    for key, value in values.items():
-        if isinstance(value, str) and value.startswith("${"):  # ${loops.b} is the value of loops.b
-            values[key] = values.get(value[2:-1], value)
+    values = _without_references(values | own)
     before = dict(values)
     _stretch(values, base_steps, given)
     _fit_recipe(values, given)
@@ -190,7 +186,8 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         for key in ("task.text", "task.held_out_text", "task.eval", "task.tokens"):
             if isinstance(values[key], str) and values[key]:
                 values[key] = normpath(values[key])
-    values["plugins"] = [str(Path(path).absolute()) for path in values["plugins"]]
+    plugins = values["plugins"] if isinstance(values["plugins"], list) else [values["plugins"]]
+    values["plugins"] = [str(Path(str(path)).absolute()) for path in plugins]
     fitted = {key for key in values if values[key] != before[key]} - {*own}
     return values, origins | dict.fromkeys(own, "given") | dict.fromkeys(fitted, "fitted")
 
@@ -238,7 +235,7 @@ def _check_groups(given: Mapping[str, Any]) -> None:
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raises ConfigError for a key that is no setting and no group, and for one that a group
     chooses."""
-    for key in given:
+    for key, value in given.items():
         if key in ("task.name", "model.family"):
             raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
         if key not in settings and key not in GROUPS:
@@ -246,6 +243,20 @@ def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
                 raise ConfigError(key, f"is a group of settings{nearest(key, settings)}")
             options = [name for name in [*settings, *GROUPS] if name not in _HIDDEN]
             raise ConfigError(key, f"is not a setting{nearest_key(key, options)}")
+        if isinstance(value, Mapping):
+            raise ConfigError(key, f"cannot be {value!r}")
+
+
+def _without_references(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, ${key} replaced by that setting's; ConfigError where that has none, or one of
+    this kind."""
+    found = dict(values)
+    for key, value in values.items():
+        if isinstance(value, str) and "${" in value:
+            found[key] = values.get(value[2:-1], value)
+            if isinstance(found[key], str) and "${" in found[key]:
+                raise ConfigError(key, f"cannot be {value!r}, which names no other setting")
+    return found
 
 
 def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) -> None:

@@ -6,10 +6,9 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 import ast
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
@@ -51,10 +50,15 @@ def load_plugins(paths: Iterable[str]) -> None:
 
 
 def failure(error: BaseException) -> str:
-    """An error as a line that names the plugin whose code raised it, or what that code called;
-    empty where it was none."""
-    place = _place(error)
-    return f"{place}: {_with_kind(error)}" if place else ""
+    """An error as a line that names the plugin whose code raised it, or what that code called; or
+    the plugins, which may have returned what raised it later. Empty where there are none."""
+    what, path = _with_kind(error), _place(error)
+    if path:
+        return f"{path}: {what}"
+    if not (files := _files()):
+        return ""
+    place, code = _place(error, any_code=True), ", ".join(files)
+    return f"{what} ({place}); see what the code in {code} returns"
 
 
 def is_users(thing: Any) -> bool:
@@ -128,15 +132,27 @@ def registering(
 
 def check_class(cls: Any, base: type) -> None:
     """Raises Slip for a user's class that cannot stand for `base`: no subclass, without one of its
-    methods, or with a value in its place. What they take and return is seen where it is tried."""
+    methods, or with another kind of thing, or of arguments, under the name of a method."""
     if not (isinstance(cls, type) and issubclass(cls, base)):
         raise Slip(cls, f"must be a subclass of {base.__name__}")
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise Slip(cls, f"must define {', '.join(missing)}")
     for name, method in vars(base).items():
         own = inspect.getattr_static(cls, name)
-        if inspect.isfunction(method) and not (callable(own) or name.startswith("__")):
+        if own is method or name.startswith("__"):
+            continue
+        problem = ""
+        if isinstance(method, property) and inspect.isfunction(own):
+            problem = "needs @property above it"
+        elif inspect.isfunction(method) and not callable(own):
             problem = f"hides the method {name} of {base.__name__}: choose another name"
+        elif inspect.isfunction(method) and inspect.isfunction(own):
+            arguments = inspect.signature(method).parameters
+            try:
+                inspect.signature(own).bind(*arguments)
+            except TypeError:
+                problem = f"must take ({', '.join(arguments)})"
+        if problem:
             raise Slip(cls, problem, name)
 
 
@@ -160,6 +176,9 @@ def _load(path: Path) -> None:
     if path.suffix != ".py" or not path.is_file():
         problem = "is no Python file" if path.exists() else "does not exist"
         raise ConfigError("plugins", f"names {path}, which {problem}")
+    if _is_another(path):
+        remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
+        print(remark, file=sys.stderr, flush=True)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -184,14 +203,29 @@ def _with_kind(error: BaseException) -> str:
     return f"{type(error).__name__}: {what}"
 
 
-def _place(error: BaseException) -> str:
-    """'FILE, line N' of the innermost call on an error's way in a plugin, or in a file beside one.
-    Empty where there is none."""
+def _files() -> list[str]:
+    """The files of the plugins that are imported."""
     plugins = [each for name, each in sys.modules.items() if name.startswith(PREFIX)]
-    folders, place = {Path(str(each.__file__)).parent for each in plugins}, ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
-        is_ours = module == "__main__" or module.startswith(_PROJECT)
-        if Path(file).parent in folders and not is_ours:
-            place = f"{file}, line {line}"
+    return [str(each.__file__) for each in plugins]
+
+
+def _is_another(path: Path) -> bool:
+    """Says whether an import of a file's name would get another module."""
+    try:
+        spec = find_spec(path.stem)
+    except (ImportError, ValueError):  # a part of no package, the module of a shell
+        return path.stem in sys.modules
+    return spec is not None and (not spec.origin or Path(spec.origin).resolve() != path.resolve())
+
+
+def _place(error: BaseException, any_code: bool = False) -> str:
+    """'FILE, line N' of the innermost call on an error's way in a plugin, or in a file beside one;
+    with `any_code` in any file. Empty where there is none."""
+    place, trace, folders = "", error.__traceback__, {Path(file).parent for file in _files()}
+    while trace is not None:
+        file, module = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_globals.get("__name__")
+        is_beside = Path(file).parent in folders and module != "__main__"
+        if any_code or (is_beside and not str(module).startswith(_PROJECT)):
+            place = f"{file}, line {trace.tb_lineno}"
+        trace = trace.tb_next
     return place

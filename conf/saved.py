@@ -92,7 +92,7 @@ def read_mapping(folder: Path) -> Mapping[str, Any]:
         mapping = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(f"{path.parent}", "is no run folder: it holds no config.yaml") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}", f"cannot be read: {one_line(error)}") from None
     if not isinstance(mapping, dict):
         raise ConfigError(f"{path}", "cannot be read: it holds no settings")

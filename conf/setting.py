@@ -68,15 +68,13 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
 
 
 def check_settings(prefix: str, settings: Any) -> None:
-    """Raises ConfigError for the first setting of a dataclass and its groups that is out of its
-    range, none of its names, or not at its default without what it needs."""
+    """Raises ConfigError for the first setting of a dataclass that is out of its range, none of its
+    names, or not at its default without what it needs."""
     hints = get_type_hints(type(settings))
     for item in fields(settings):
-        key, value = f"{prefix}{item.name}", getattr(settings, item.name)
-        if is_dataclass(value):
-            check_settings(f"{key}.", value)
-        if (info := item.metadata.get(_KEY)) is None:
+        if (info := item.metadata.get(_KEY)) is None:  # a group of settings
             continue
+        key, value = f"{prefix}{item.name}", getattr(settings, item.name)
         names = names_of(hints[item.name])
         names += added_names(key) if names else []
         for each in value if isinstance(value, tuple) else (value,):
@@ -113,7 +111,10 @@ def _check_range(key: str, value: float, info: Setting) -> None:
 def convert_scalar(kind: type, value: Any, key: str) -> Any:
     """`value` as bool, int, float or str; whole floats count as int (1e3), ints as float."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ConfigError(key, "is larger than any number can be") from None
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):

@@ -146,7 +146,6 @@ changed are taken from the last report (<output>/cache).
 
 def report(words: Sequence[str]) -> int:
     """Run `action=report`; returns the exit code."""
-    rest = [word for word in words if word != "action=report"]
     help_text = _REPORT_HELP.format(settings=described(ReportSettings))
 
     def write(settings: ReportSettings) -> str:
@@ -154,4 +153,4 @@ def report(words: Sequence[str]) -> int:
 
         return write_report(settings)
 
-    return run_command("run.py", ReportSettings, rest, lambda: help_text, write)
+    return run_command("run.py", ReportSettings, words, lambda: help_text, write)

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
-from tests.conftest import HOME
+from tests.conftest import HOME, python
 from tests.training.reference.reference_runs import leiay_run
 
 TINY = [
@@ -89,8 +89,14 @@ def test_halting_and_shifted_inputs_by_one_command(
     shifts = ["evaluation.shifts=[orthogonal_query,scaled_x_2]", "evaluation.baselines=[ridge]"]
     assert run.main([*TINY, *words, *shifts]) == 0
     out = capsys.readouterr().out
-    shown = ("looped, early exit", "mean loops used", "orthogonal query", "x · 2", "ridge, λ = ")
-    assert [text for text in shown if text not in out] == []
+    for text in (
+        "looped, early exit",
+        "mean loops used",
+        "orthogonal query",
+        "x · 2",
+        "ridge, λ = ",
+    ):
+        assert text in out
     assert "averaging" not in out
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "figures" / "shifts.png").exists()
@@ -161,3 +167,21 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, code: int, tmp_path: 
     assert "Traceback" not in err
     (folder,) = (tmp_path / "runs").iterdir()
     assert '"interrupted"' in (folder / "status.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_compiler_that_does_not_compile_is_one_line(tmp_path: Path) -> None:
+    """As where its headers are not installed."""
+    compiler = tmp_path / "bin" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo 1 && exit\necho no headers >&2\nexit 1\n"
+    )
+    compiler.chmod(0o755)
+    path = f"{compiler.parent}:{os.environ['PATH']}"
+    done = python(HOME / "run.py", *TINY, "backend=compile", cwd=tmp_path, PATH=path)
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("run.py: backend=compile cannot compile here: ")
+    assert "no headers" in line
+    assert "Traceback" not in done.stderr

@@ -23,6 +23,10 @@ class Wrong(NamedTuple):
     words: tuple[str, ...]
     expected: str
 
+    @property
+    def name(self) -> str:
+        return " ".join((self.entry, *self.words))[:80]
+
 
 def wrong_commands(run: Path, beside: Path) -> Iterator[Wrong]:
     """All of them, with the run folder RUN, and below `beside` EMPTY and FILE."""
@@ -39,23 +43,29 @@ def wrong_commands(run: Path, beside: Path) -> Iterator[Wrong]:
             yield Wrong(entry, (*more, *words.split()), expected)
 
 
-def answers(run: Path, beside: Path) -> Iterator[dict[str, object]]:
-    """Exit code, output and errors of each command in this process, and what it left in the current
-    folder, up to the first that leaves something."""
-    left = list[str]()
+def answer(wrong: Wrong) -> dict[str, object]:
+    """Exit code, output and errors of a command in this process."""
+    module = "main" if wrong.entry == "run" else f"{wrong.entry}.__main__"
+    main = importlib.import_module(f"looplab.{module}").main
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main(list(wrong.words))
+        except BaseException as error:
+            code = f"{type(error).__name__}: {error}"[:300]
+    return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
+
+
+def answer_all(run: Path, beside: Path) -> list[dict[str, object]]:
+    """Of all commands, with what each left in the current folder."""
+    answers = []
     for wrong in wrong_commands(run, beside):
-        if left:
-            return
-        module = "main" if wrong.entry == "run" else f"{wrong.entry}.__main__"
-        main = importlib.import_module(f"looplab.{module}").main
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = main(list(wrong.words))
-            except BaseException as error:
-                code = f"{type(error).__name__}: {error}"[:300]
+        found = answer(wrong)
         left = [str(path) for path in Path().iterdir()]
-        yield {"code": code, "out": out.getvalue(), "err": err.getvalue(), "left": left}
+        answers.append(found | {"left": left})
+        if left:
+            break
+    return answers
 
 
 class _NoTorch:
@@ -68,4 +78,4 @@ class _NoTorch:
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, _NoTorch())
-    print(json.dumps([*answers(Path(sys.argv[1]), Path(sys.argv[2]))]))
+    print(json.dumps(answer_all(Path(sys.argv[1]), Path(sys.argv[2]))))

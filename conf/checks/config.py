@@ -1,5 +1,6 @@
 """Checks of names, values, their combinations and sizes, without torch."""
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -11,6 +12,7 @@ from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
 from .model import check_model, prompt_mistakes
 
+_BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 _OF_TEXTS = {  # settings of texts alone
     "model": ("tied_head", "softcap"),
@@ -33,23 +35,28 @@ def check_setting(key: str, value: Any) -> None:
 def check_config(config: Config) -> None:
     """Raises ConfigError for the first value out of its range, and for the first combination that
     cannot run."""
-    task = config.task
+    task, loops = config.task, config.loops
     typed_settings(task.name, task.settings)
-    check_settings("", config)
+    check_settings("task.", task)
     for key, value in task.settings.items():
         check_setting(f"task.{key}", value)
     check_model(config.model)
-    ends = {"dims": task.dims, "points": task.points, "loops": config.loops.b}
+    check_settings("loops.", loops)
+    ends = {"dims": task.dims, "points": task.points, "loops": loops.b}
     for name, end in ends.items():
         growth: GrowthConfig = getattr(config.curriculum, name)
+        check_settings(f"curriculum.{name}.", growth)
         if not growth.intervals:
             raise ConfigError(f"curriculum.{name}.intervals", "must hold a number of steps")
         if growth.start is not None and growth.start > end:
             beyond = f"is {growth.start}, beyond the end of {end}"
             raise ConfigError(f"curriculum.{name}.start", beyond)
+    check_settings("training.", config.training)
+    check_settings("evaluation.", config.evaluation)
+    check_settings("", config)
     for key, problem in chain(
         _task_mistakes(task), prompt_mistakes(config.model, task), _text_mistakes(config),
-        loop_mistakes(config), _training_mistakes(config),
+        loop_mistakes(config), _training_mistakes(config), _bayes_mistakes(config),
     ):  # fmt: skip
         raise ConfigError(key, problem)
 
@@ -58,6 +65,8 @@ def _task_mistakes(task: TaskConfig) -> Iterator[tuple[str, str]]:
     if task.distinct_functions and (task.distinct_prompts or task.name == "tables"):
         other = "task.distinct_prompts" if task.distinct_prompts else "task=tables"
         yield "task.distinct_functions", f"has no meaning with {other}"
+    if (condition := task.settings.get("condition", 1)) < 1:
+        yield "task.condition", f"must be at least 1, got {condition}"
     if (sparsity := task.settings.get("sparsity", 1)) > task.dims:
         yield "task.sparsity", f"is {sparsity}, but there are {task.dims} dims"
 
@@ -121,6 +130,18 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.previous_token_head", "needs heads of an even number of numbers"
     for step in (step for step in training.snapshots if step > training.steps):
         yield "training.snapshots", f"cannot hold {step}: there are {training.steps:,} steps"
+
+
+def _bayes_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    task, key = config.task, "evaluation.baselines"
+    if "bayes" not in (config.evaluation.baselines or ()):
+        return
+    if task.name not in _BAYES:
+        yield key, f"cannot hold bayes: for task={task.name} it is not known"
+    supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
+    if supports > MOST_SUPPORTS:
+        number = f"{supports:,}" if supports < 10**9 else "billions of"
+        yield key, f"cannot hold bayes: {number} supports are more than {MOST_SUPPORTS:,}"
 
 
 def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,30 +9,50 @@ from looplab.conf.mistakes import ConfigError
 from tests.conftest import HOME, printed
 from tests.training.tiny import WORDS
 
-OWN = """
-from dataclasses import dataclass
-from looplab.tasks.linear import Linear
-from looplab import register_shift, register_task
-from looplab.tasks.shift import ScaledInputs
-register_shift("scaled_x_7", ScaledInputs("x · 7", 7))
-@register_task("own")
-@dataclass(frozen=True)
-class Own(Linear):
-    height: float = 1.5
-    levels: tuple[int, ...] = (1, 2)
-"""
+MISTAKES = {
+    "plugins=missing.py": "names missing.py, which does not exist",
+    "plugins=words.txt": "names words.txt, which is no Python file",
+    "plugins=[own.py,there/own.py]": "names two files own.py: rename one",
+}
+FILES = {
+    "words.txt": "",
+    "own.py": (
+        "from dataclasses import dataclass\n"
+        "from looplab.tasks.linear import Linear\n"
+        "from looplab import register_shift, register_task\n"
+        "from looplab.tasks.shift import ScaledInputs\n"
+        'register_shift("scaled_x_7", ScaledInputs("x · 7", 7))\n'
+        '@register_task("own")\n@dataclass(frozen=True)\n'
+        "class Own(Linear):\n    height: float = 1.5\n    levels: tuple[int, ...] = (1, 2)\n"
+    ),
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("plugins")
-    (made / "own.py").write_text(OWN, encoding="utf-8")
+    for name, text in FILES.items():
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text(text, encoding="utf-8")
     return made
 
 
 def python(code: str, folder: Path) -> str:
     """What a new process prints: plugins stay in the one that imports them."""
     return printed("-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", cwd=folder)
+
+
+def test_a_mistake_is_one_line(folder: Path) -> None:
+    code = (
+        "from looplab.conf.compose import commands\n"
+        "from looplab.conf.mistakes import ConfigError\n"
+        f"for word in {list(MISTAKES)}:\n"
+        "    try: commands([word])\n"
+        "    except ConfigError as error: print(error)\n"
+    )
+    lines = python(code, folder).splitlines()
+    for line, expected in zip(lines, MISTAKES.values(), strict=True):
+        assert line.startswith(f"plugins {expected}")
 
 
 def test_settings_and_names_of_a_file(folder: Path) -> None:
@@ -55,18 +75,25 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
     assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
 
 
-@pytest.mark.parametrize("name", ["torch", "my-own.v2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch",
+        "my-own.v2",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("json", "statistics", "numpy")),
+    ],
+)
 def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Path) -> None:
     """It has a module name of its own, other modules keep theirs, and so does the run: its name
     depends on the file's."""
-    (tmp_path / f"{name}.py").write_text(OWN, encoding="utf-8")
+    (tmp_path / f"{name}.py").write_text(FILES["own.py"], encoding="utf-8")
     words = [f"plugins={tmp_path / name}.py", "task=own"]
     code = (
         "import sys\n"
         "from looplab.conf.compose import commands\n"
         f"config = commands({words})[0].config\n"
-        "import torch\n"
-        f"assert {str(tmp_path)!r} not in str(torch)\n"
+        "import json, statistics, numpy, torch\n"
+        f"assert {str(tmp_path)!r} not in str([json, statistics, numpy, torch])\n"
         "from looplab.tasks import task_class\n"
         "from looplab.training.run_folder.sources import sources_of\n"
         "print(*sources_of(plugins=[task_class('own').__module__]))\n"
@@ -86,6 +113,7 @@ def test_a_grid_over_plugins_trains_in_processes(folder: Path, tmp_path: Path) -
     ("file", "content", "problem"),
     [
         ("", "", r"needs some_pack, .* .No module named 'some_pack'.; pip install some_pack==1"),
+        ("some_pack/log.txt", "", "cannot be loaded .module 'some_pack' has no attribute 'init'"),
         ("some_pack.py", "1 / 0", "cannot be loaded .division by zero"),
     ],
 )
@@ -94,6 +122,7 @@ def test_what_is_said(
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     if file:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(content)
     monkeypatch.delitem(__import__("sys").modules, "some_pack", raising=False)
     with pytest.raises(ConfigError, match=problem) as mistake:
