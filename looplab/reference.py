@@ -10,6 +10,7 @@ from looplab.conf.files import choices, own_settings
 from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.export.command import ExportSettings
+from looplab.evaluation.text.command import CoreSettings, GenerateSettings
 from looplab.experiments.runs_table import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
@@ -27,6 +28,8 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py -m": GridSettings,
     "python run.py action=report": ReportSettings,
     "python run.py action=list": ListSettings,
+    "python run.py action=generate": GenerateSettings,
+    "python run.py action=core": CoreSettings,
     "python -m benchmarks.step": StepSettings,
     "python -m benchmarks.parity": ParitySettings,
     "python -m benchmarks.kernels": KernelSettings,
@@ -52,7 +55,8 @@ def reference() -> str:
 def _groups() -> str:
     lines = [f"- `{name}=` {', '.join(choices(name))}" for name in ("task", "model", "scale")]
     lines.append(f"- `recipe=` {', '.join(choices('recipe'))}")
-    lines.append("- `action=` train, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)")
+    of_runs = "train, plan, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)"
+    lines.append(f"- `action=` {of_runs}; others have a section below")
     lines.append("- `again=true` trains again; the old run is kept under another name\n")
     return "\n".join(lines)
 
