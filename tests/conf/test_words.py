@@ -16,8 +16,8 @@ from looplab.conf.setting import setting
 from looplab.conf.words import settings_from_words
 
 PATHS = (
-    *("zoë/é ü", "a (1)", "epoch=3", "x[0]", "{a}", "results #2", "1e3", "null", "C:\\x\\"),
-    *("it's", "'", 'say "a"', "$HOME", "${a}", "!x", "*?", "a:b"),
+    *("zoë/é ü", "a (1)", "epoch=3", "R&D", "x[0]", "{a}", "#1", "results #2", "2024", "1e3"),
+    *("null", "~x", "C:\\x\\", "it's", "'", 'say "a"', "$HOME", "100%", "a;b", "!x", "*?", "a:b"),
 )
 
 
@@ -42,6 +42,9 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        ([], "run must be given"),
+        (["run=''"], "run must name something, got ''"),
+        (["run=a", "targets=[x"], r"'targets=\[x' cannot be read; lists are key=1,2"),
         (["run=a", "loops={x"], "cannot be read"),
         (["run=a", "loops.b=3"], "loops must be a whole number, got {'b': 3}"),
         (["run=1", "run.x=2"], r"run\.x is not a setting; run is one"),
@@ -63,16 +66,32 @@ def test_a_text_is_taken_as_typed(path: str) -> None:
         assert Config.of(f"folder={text}").folder == path
         assert Config.of("task=language", f"task.text={text}").task.settings["text"] == path
     assert settings_from_words(Settings, ["run=a", f"targets=[{quoted},b]"]).targets == (path, "b")
-    grid = commands(["task=language", f"task.text={quoted},b", f"folder={text}, c"], multirun=True)
-    assert [each.config.task.settings["text"] for each in grid] == [path, "b"]
-    assert {each.config.folder for each in grid} == {f"{text}, c"}
+    words = ["task=language", f"task.text={quoted},b", f"folder={text}, c"]
+    texts, folders = zip(
+        *((m.task.settings["text"], m.folder) for m in members(words)), strict=True
+    )
+    assert (texts, set(folders)) == ((path, "b"), {f"{text}, c"})
+
+
+def members(words: list[str]) -> list[Config]:
+    """The members of a grid."""
+    return [each.config for each in commands(words, multirun=True)]
+
+
+def test_a_comma_separates_in_a_list_and_in_a_grid() -> None:
+    assert settings_from_words(Settings, ["run=a", "targets=x, y z"]).targets == ("x", "y z")
+    grid = members(["task=language", "task.text=a (1),b", "seed=1"])
+    assert [each.task.settings["text"] for each in grid] == ["a (1)", "b"]
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/zoë")
-    found = settings_from_words(Settings, ["run=~/x", "targets=~"])
-    assert found == Settings("/home/zoë/x", targets=("/home/zoë",))
-    assert Config.of("folder=~/x").folder == "/home/zoë/x"
+    for text in ("~/x", "~"):
+        expected = text.replace("~", "/home/zoë")
+        assert settings_from_words(Settings, [f"run={text}", f"targets={text}"]) == Settings(
+            expected, targets=(expected,)
+        )
+        assert Config.of(f"folder={text}").folder == expected
 
 
 def mapping(task: str, **settings: Any) -> dict[str, Any]:
