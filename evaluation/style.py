@@ -157,6 +157,11 @@ def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
     }
 
 
+def has_style(kind: str) -> bool:
+    """Says whether a kind has a style of its own here."""
+    return kind in _STYLES
+
+
 def kind_of(model: ModelConfig) -> str:
     """The kind of a model's curve: its way to loop where that has a name of its own, else its
     family."""

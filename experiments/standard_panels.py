@@ -11,6 +11,7 @@ from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
 from looplab.evaluation.figures import loop_axis, without_far
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import error_name, examples_name, levels_of
+from looplab.evaluation.style import has_style
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import build_task, trained_loops
 
@@ -121,10 +122,12 @@ def _over_values(spec: PanelSpec, runs: Sequence[Measured], values: Sequence[flo
 
 
 def _curve(run: Measured, interval: Interval) -> Curve:
-    """The curve of a run's label, in the style of its model."""
+    """The curve of a run's label, in its own style where it has one (recipes, residual scalings),
+    else in that of its model."""
     model = run.config.model
     b = None if model.family == "standard" else trained_loops(run.config)
-    return Curve.of(run.label, model.connectivity or model.family, interval, b=b)
+    kind = run.label if has_style(run.label) else model.connectivity or model.family
+    return Curve.of(run.label, kind, interval, b=b)
 
 
 def _interval(errors: Sequence[NDArray[Any]]) -> Interval:
