@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from looplab import main as run
 from looplab import runs_table
 from looplab.experiments import grid
+from tests.conftest import HOME
 from tests.test_cli import TINY
 
 
@@ -24,8 +25,9 @@ def in_an_empty_folder(
 def test_the_tasks_of_an_array_end_as_a_grid_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """submitit's local executor stands in for Slurm."""
+    """submitit's local executor stands in for Slurm; it runs no setup, which has the path."""
     pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", str(HOME))
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr(grid, "_CLUSTER", "local")
     words = ["-m", *TINY, "seed=0,1"]
