@@ -18,7 +18,7 @@ import yaml
 
 from .build import config_from_mapping
 from .mistakes import ConfigError, one_line
-from .plugins import COPIES, PREFIX
+from .plugins import COPIES, PREFIX, Slip
 from .schema import Config
 
 _PREFIX = "shipped/"
@@ -71,7 +71,12 @@ def read_config(folder: Path) -> Config:
         if path != now and PREFIX + Path(now).stem not in sys.modules:
             problem = f"plugins: {path} is not there, {now} is used; plugins=NEW where it has moved"
             print(problem, file=sys.stderr, flush=True)
-    return config_from_mapping(mapping)
+    try:
+        return config_from_mapping(mapping)
+    except ConfigError as error:
+        if isinstance(error, Slip) or error.key == "plugins":  # which names its own file
+            raise
+        raise ConfigError(f"{folder / 'config.yaml'}:", str(error)) from None
 
 
 def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ where it was stopped and goes on; and who holds its folder."""
 import json
 import math
 import os
+import re
 import shutil
 import socket
 from dataclasses import replace
@@ -62,9 +63,8 @@ def test_what_cannot_be_understood_is_refused(text: str, key: str, tmp_path: Pat
     """A setting of a newer version must not be ignored: the model would be another."""
     folder = RunFolder(tmp_path)
     _rewrite(folder, text)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError, match=rf"config\.yaml: {re.escape(key)} "):
         read_config(folder.path)
-    assert refused.value.key == key
     with pytest.raises(ConfigError):
         load_run(tmp_path)
 
