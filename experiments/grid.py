@@ -158,9 +158,10 @@ def train_grid(*words: str, jobs: int | None = None) -> GridResult:
     commands = grid_commands(words)
     _check(commands)
     grid = Grid.of(commands)
-    failures = _train(grid, jobs)
+    failures = _train(grid, jobs, again=commands[0].again)
     result = summarise(grid, failures)
-    for path, reason in failures.items():
+    if failures:
+        path, reason = next(iter(failures.items()))
         raise RunError(f"{path}: {reason}; the others are in {result['path']}")
     return result
 

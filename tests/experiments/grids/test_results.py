@@ -65,6 +65,8 @@ def test_a_grid_in_a_notebook(
     curves = plot(result, result["panels"][-1]["name"]).lines
     assert {"T = 1", "T = 2"} <= {curve.get_label() for curve in curves}
     pyplot.close("all")
+    train_grid(*_WORDS, *words, "again=true", jobs=1)
+    assert len([*Path("runs").glob("*-before-*")]) == 4
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1])
