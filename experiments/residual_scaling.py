@@ -72,10 +72,10 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
     there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
     `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `unfinished` says what its
-    training lacks. `panels`, whose curves are of
-    the seeds of one model: the norms by loop, the cosines of each model's increments, these by the
-    distance between two loops, the parts of the squared norm with the inner products of increments
-    (`energy`, `products` of each run), and `branch` and `gain`. RunError if states are not finite.
+    training lacks. `panels`, whose curves are of the seeds of one model: the norms by loop, the
+    cosines of each model's increments, these by the distance between two loops, the parts of the
+    squared norm with the inner products of increments (`energy`, `products` of each run), and
+    `branch` and `gain`. RunError if states are not finite.
     """
     found = {str(run.path): _followed(run) for run in runs}
     longest = 1 + max(run["loops"] for run in found.values())
