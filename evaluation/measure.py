@@ -18,7 +18,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 from looplab.training.validation import evaluation_prompts
 
-from .baselines import SLOW, Solver, answers, optimal, solver_module, solvers, try_solver
+from .baselines import SLOW, Solver, answers, optimal, solvers, try_solver
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
@@ -104,7 +104,7 @@ class Measure:
     ) -> Floats:
         """A solver's errors [P, n] at the queries asked, from the pairs given before each."""
         content = {
-            "sources": _sources(self.task, solver_module(solve)),
+            "sources": _sources(self.task, solve),
             "label": label,
             "prompts": digest(given.xs, given.ys, asked.xs, asked.ys),
             "task": repr(self.task),
@@ -133,17 +133,17 @@ class Measure:
 
 def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]:
     """The source files that an evaluation's result depends on, with their fingerprints."""
-    solver_modules = [
-        solver_module(solve)
+    used = [
+        solve
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    return _sources(task, *solver_modules)
+    return _sources(task, *used)
 
 
-def _sources(task: Task, *modules: str) -> dict[str, str]:
-    """The source files that errors depend on, including those of these modules."""
-    return sources_of(*EVALUATED, plugins=[type(task).__module__, *modules])
+def _sources(task: Task, *used: Solver) -> dict[str, str]:
+    """The source files that errors depend on, with the code of these solvers."""
+    return sources_of(*EVALUATED, things=[type(task), *used])
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, Solver]:

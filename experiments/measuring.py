@@ -107,7 +107,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
             "settings": asdict(settings),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-            "sources": sources_of(*EVALUATED, "probing", "experiments", plugins=[module.__name__]),
+            "sources": sources_of(*EVALUATED, "probing", "experiments", things=[module]),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:

@@ -25,7 +25,8 @@ from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.sources import OTHER_CODE, changed_code, with_imports
+from looplab.training.run_folder.imports import imported_files
+from looplab.training.run_folder.sources import OTHER_CODE, changed_code
 from looplab.training.run_folder.status import (
     last_record,
     one_number,
@@ -130,11 +131,12 @@ def no_runs(folder: object) -> str:
 
 
 def _row(path: Path) -> Row:
-    problem, settings, plugins = "", dict[str, Any](), list[Path]()
+    problem, settings, plugins = "", dict[str, Any](), dict[str, Path]()
     try:
         mapping = read_mapping(path)
         settings = {**_defaults(), **flatten(mapping)}
-        plugins = [file for each in plugins_of(path, mapping) for file in with_imports(Path(each))]
+        for plugin in plugins_of(path, mapping):
+            plugins |= imported_files(Path(plugin))
     except ConfigError as error:
         problem = str(error)
     status, last = status_of(path), last_record(path)

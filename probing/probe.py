@@ -81,10 +81,10 @@ def stored(run: Run, settings: ProbingSettings) -> Probing | None:
 def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[str, object]]:
     """The settings for this run, with the rate filled in and no control if its task has none; and
     all that the result depends on."""
-    modules = set()
+    kinds = []
     for name in settings.targets:
         target = find_target(name)
-        modules.add(type(target).__module__)
+        kinds.append(type(target))
         if target.of is not None and not isinstance(run.task, target.of):
             problem = f"it is one of {target.of.name} tasks, which {run.task.name} is not"
             raise ConfigError("targets", f"cannot hold {name}: {problem}")
@@ -96,7 +96,7 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
     rate = settings.learning_rate or RATES[settings.protocol]
     settings = replace(settings, learning_rate=rate, control=control)
-    return settings, request_of(run, settings, *sorted(modules))
+    return settings, request_of(run, settings, *kinds)
 
 
 def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:

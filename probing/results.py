@@ -31,10 +31,10 @@ _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
 
 def request_of(
-    run: Run, settings: ProbingSettings | DynamicsSettings, *plugins: str
+    run: Run, settings: ProbingSettings | DynamicsSettings, *targets: type
 ) -> dict[str, object]:
-    """All that a run's result depends on; `plugins` are modules of a user's own among it. Raises
-    ConfigError for more loops than the run's model has weights for."""
+    """All that a run's result depends on; `targets` are the classes of those that are asked for.
+    Raises ConfigError for more loops than the run's model has weights for."""
     most, loops = run.model.loop.most_loops, settings.loops
     if loops is not None and most is not None and loops > most:
         raise ConfigError("loops", f"is {loops}, but this model has weights for {most} and no more")
@@ -43,7 +43,7 @@ def request_of(
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
         **({"data": data} if (data := run.task.data.identity()) else {}),
-        "sources": sources_of(*EVALUATED, "probing", plugins=[type(run.task).__module__, *plugins]),
+        "sources": sources_of(*EVALUATED, "probing", things=[type(run.task), *targets]),
     }
 
 

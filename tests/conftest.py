@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -154,9 +154,9 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     empty name, none."""
     digest, edited = sources._digest, [""]
 
-    def other(path: Path, *more: int) -> str:
+    def other(path: Path, *more: Any) -> str:
         mark = "x" if edited[0] and path.as_posix().endswith(edited[0]) else ""
-        return mark + digest(path, *more)
+        return digest(path, *more) + mark
 
     def edit(file: str) -> None:
         edited[0] = file

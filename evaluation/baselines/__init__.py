@@ -138,11 +138,6 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
         raise Slip(solve, problem)
 
 
-def solver_module(solve: Solver) -> str:
-    """The name of the module that defines a solver."""
-    return str(getattr(solve, "func", solve).__module__)
-
-
 def optimal(task: Task) -> str | None:
     """The name of the predictor with the least expected error on a task; None if it is unknown or
     intractable."""

@@ -96,7 +96,7 @@ def test_a_file_may_be_called_as_it_likes(name: str, folder: Path, tmp_path: Pat
         f"assert {str(tmp_path)!r} not in str([json, statistics, numpy, torch])\n"
         "from looplab.tasks import task_class\n"
         "from looplab.training.run_folder.sources import sources_of\n"
-        "print(*sources_of(plugins=[task_class('own').__module__]))\n"
+        "print(*sources_of(things=[task_class('own')]))\n"
     )
     assert python(code, folder).split() == [f"{name}.py"]
 

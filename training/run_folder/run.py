@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import cache
+from glob import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,8 +31,17 @@ from looplab.models import Model
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
+from .digest import BYTES, kind_of
 from .files import read_record, write_bytes, write_record
-from .sources import KERNELS, TRAINED, changed_code, outside_files, outside_source, sources_of
+from .sources import (
+    KERNELS,
+    TRAINED,
+    changed_code,
+    outside_files,
+    outside_source,
+    same_code,
+    sources_of,
+)
 from .status import holding, one_number, status_of, writer
 
 if TYPE_CHECKING:
@@ -186,10 +197,12 @@ class RunFolder:
     def _keep_plugins(self, config: Config) -> None:
         """Copy the plugins, with what they import from beside them, where the copies are others."""
         for plugin in config.plugins:
-            for path in outside_files(PREFIX + Path(plugin).stem):
-                copy, content = self.path / COPIES / path.name, path.read_bytes()
+            module = sys.modules[PREFIX + Path(plugin).stem]
+            for name, path in outside_files(module).items():
+                copy = self.path / COPIES / name
+                content = path.read_bytes()
                 if not copy.exists() or copy.read_bytes() != content:
-                    copy.parent.mkdir(exist_ok=True)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
                     write_bytes(copy, content)
 
     def differences(self, config: Config, saved_config: Config) -> list[str]:
@@ -272,30 +285,63 @@ def run_folder(config: Config) -> RunFolder:
     """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
     settings for training that differ from their defaults (so that new settings rename no old runs),
     and of what bears on training in the sources of task and loop if they were registered outside
-    the project."""
+    the project. A run of theirs that an earlier version named keeps its name."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
-    for part, cls in _classes(config).items():
-        if (source := outside_source(cls)) is not None:
-            changes[f"{part}.source"] = source
+    sources = {part: outside_source(cls) for part, cls in _classes(config).items()}
+    changes |= {f"{part}.source": source for part, source in sources.items() if source is not None}
     start = f"{config.task.name}-{config.model.family}-seed{config.seed}"
     start = f"{config.name}-{start}" if config.name else start
-    return RunFolder(Path(config.folder) / f"{start}-{key_of(changes, 8)}")
+    path = Path(config.folder) / f"{start}-{key_of(changes, 8)}"
+    if any(sources.values()) and not path.exists():
+        path = _named_before(config, path) or path
+    return RunFolder(path)
+
+
+def _named_before(config: Config, path: Path) -> Path | None:
+    """The run of the same settings, beside `path`, that an earlier version named by its files'
+    bytes, if its copies of the user's files have the code of today's."""
+    files: dict[str, Path] = {}
+    for cls in _classes(config).values():
+        files |= outside_files(cls)
+    for folder in _alike(path):
+        copies = {name: folder / COPIES / name for name in files}
+        copies = {name: copy for name, copy in copies.items() if copy.is_file()}
+        is_same = all(same_code(files[name], copy) for name, copy in copies.items())
+        if copies and is_same and _is_named_by_bytes(folder) and _has_settings(folder, config):
+            return folder
+    return None
+
+
+def _alike(path: Path) -> list[Path]:
+    """The folders beside `path` whose names differ from its name in the hash alone."""
+    pattern = f"{escape(path.name.rpartition('-')[0])}-????????"
+    return sorted(folder for folder in path.parent.glob(pattern) if folder != path)
+
+
+@cache  # what a run was made with does not change
+def _is_named_by_bytes(folder: Path) -> bool:
+    made_with = RunFolder(folder).made_with() or {}
+    return any(kind_of(digest) == BYTES for digest in made_with.get("sources", {}).values())
+
+
+def _has_settings(folder: Path, config: Config) -> bool:
+    """Say whether the run in a folder has the settings for training of a configuration."""
+    try:
+        return not RunFolder(folder).differences(config, read_config(folder))
+    except ConfigError:
+        return False
 
 
 def edited_since(config: Config, path: Path) -> str:
     """A line on a run of the same settings as the one in the folder `path`, if its task or way to
     loop is one of the user's, whose file he has edited since; else empty."""
-    files = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
-    pattern = f"{path.name.rpartition('-')[0]}-????????"
-    for other in sorted(path.parent.glob(pattern)) if files else ():
-        try:
-            same = other != path and not RunFolder(other).differences(config, read_config(other))
-        except ConfigError:
-            continue
-        if same:
-            names = " and ".join(dict.fromkeys(f"{name.removeprefix(PREFIX)}.py" for name in files))
+    modules = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
+    for other in _alike(path) if modules else ():
+        if _has_settings(other, config):
+            files = dict.fromkeys(f"{name.removeprefix(PREFIX)}.py" for name in modules)
+            names = " and ".join(files)
             return f"{names} was edited after {other.name} was begun: this is another run"
     return ""
 
@@ -312,8 +358,7 @@ def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
     """Versions, machine and command, for environment.json, and the source files that the weights of
     a run depend on, with their digests."""
     rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
-    modules = [cls.__module__ for cls in _classes(config).values()]
-    sources = sources_of(*rooms, plugins=modules, for_training=True)
+    sources = sources_of(*rooms, things=_classes(config).values(), for_training=True)
     return {**versions(), "backend": backend, "sources": sources}
 
 
@@ -333,7 +378,9 @@ def versions() -> dict[str, Any]:
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
-    files = [p for cls in _classes(config).values() for p in outside_files(cls.__module__)]
+    files: dict[str, Path] = {}
+    for cls in _classes(config).values():
+        files |= outside_files(cls)
     return changed_code(record or {}, files)
 
 

@@ -1,23 +1,26 @@
 """The source files that a number depends on, and a digest of each, to recognise edited code.
 
-sources_of("tasks", "models")           # {"models/model.py": "1f0c…", "tasks/linear.py": …}
+sources_of("tasks", "models")           # {"models/model.py": "tokens:1f0c…", "tasks/linear.py": …}
 
-All files of a room count, whatever a run uses of them; a user's own files count by their name.
+All files of a room count, whatever a run uses of them. Of a user's code counts what it calls, in
+files, by their names, and in a notebook's cells.
 """
 
 import ast
-import hashlib
-import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
-from linecache import getlines
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from looplab.conf.checksum import key_of
+from looplab.conf.plugins import PREFIX
 
-_HOME = Path(__file__).parents[2]
+from .cells import file_of, reached
+from .digest import TOKENS, digest_of_kind, kind_of
+from .imports import HOME, imported_files, is_installed
+
 _PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
@@ -28,34 +31,46 @@ _MEASURING = ("register_baseline", "register_shift", "register_target")
 
 
 def sources_of(
-    *rooms: str, plugins: Iterable[str] = (), for_training: bool = False
+    *rooms: str, things: Iterable[Any] = (), for_training: bool = False
 ) -> dict[str, str]:
     """Path and digest of the Python files in these folders of the project, or of single files, and
-    of those of these modules that are not the project's; of these only what bears on training,
-    `for_training`: not the baselines, shifts and targets that they register."""
-    own = (path for module in plugins for path in outside_files(module))
-    files = {path.relative_to(_HOME).as_posix(): path for room in rooms for path in _files(room)}
-    digests = {name: _digest(path, path.stat().st_mtime_ns, False) for name, path in files.items()}
-    return dict(sorted((digests | _digests(own, for_training)).items()))
+    of the code of these classes, functions and modules, where they are a user's.
+
+    `for_training`: of a user's files what bears on training alone, without the baselines, shifts
+    and targets that they register.
+    """
+    digests = {name: _digest_of(path) for name, path in _files(rooms).items()}
+    for thing in things:
+        files = outside_files(thing)
+        digests |= {name: _digest_of(path, for_training) for name, path in files.items()}
+        if _is_in_cell(thing):
+            definitions, _ = reached(thing)
+            digests["cells"] = key_of([digests.get("cells"), definitions])
+    return dict(sorted(digests.items()))
 
 
-def _digests(files: Iterable[Path], for_training: bool) -> dict[str, str]:
-    """Name and digest of the user's files."""
-    return {path.name: _digest(path, path.stat().st_mtime_ns, for_training) for path in files}
-
-
-def changed_code(record: Mapping[str, Any], plugins: Iterable[Path]) -> list[str]:
+def changed_code(record: Mapping[str, Any], user_files: Mapping[str, Path]) -> list[str]:
     """The files in which the code that a run's `record` names, or any part of the run, differs from
-    today's; `plugins` are those of the user, of which those that the record names count."""
-    own, changed = _digests(plugins, for_training=True), set[str]()
+    today's; of the user's files those that the record names count."""
+    changed = set[str]()
     for part in (record, *record.get("continued", [])):
-        if "sources" in part:
-            before: dict[str, str] = part["sources"]
-            rooms = (*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED
-            now = sources_of(*rooms) | {name: own[name] for name in own if name in before}
-            names = before.keys() | now.keys()
-            changed |= {name for name in names if before.get(name) != now.get(name)}
+        before: dict[str, str] = part.get("sources", {})
+        if not before:
+            continue
+        files = _files((*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED)
+        users = {name: path for name, path in user_files.items() if name in before}
+        now = {
+            name: _digest_of(path, name in users, kind_of(before.get(name, "")))
+            for name, path in (files | users).items()
+        }
+        names = before.keys() | now.keys()
+        changed |= {name for name in names if before.get(name) != now.get(name)}
     return sorted(changed)
+
+
+def same_code(path: Path, other: Path) -> bool:
+    """Say whether two files of a user's are the same in what bears on training."""
+    return _digest_of(path, for_training=True) == _digest_of(other, for_training=True)
 
 
 def outside_source(cls: type) -> str | None:
@@ -63,55 +78,65 @@ def outside_source(cls: type) -> str | None:
     project; None for a class of the project."""
     if cls.__module__.startswith(_PROJECT):
         return None
-    if files := sources_of(plugins=[cls.__module__], for_training=True):
-        return key_of(files)
-    # A notebook's cells, which are found by the methods alone; a plain shell has none.
-    cells = {each.__code__.co_filename for each in vars(cls).values() if inspect.isfunction(each)}
-    if not (text := "".join(line for cell in sorted(cells) for line in getlines(cell))):
-        raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
-    return key_of({cls.__qualname__: hashlib.sha256(text.encode()).hexdigest()})
+    if sources := sources_of(things=[cls], for_training=True):
+        return key_of(sources)
+    raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
+
+
+def outside_files(thing: Any) -> dict[str, Path]:
+    """The user's files that hold a class, function or module and what it imports, by their names;
+    of one in a notebook's cell those of the modules that it calls."""
+    if _is_in_cell(thing):
+        _, called = reached(thing)
+        modules = [name for name in called if not is_installed(file_of(name) or Path())]
+    else:
+        modules = [_module_of(thing)]
+    files: dict[str, Path] = {}
+    for name in modules:
+        path = file_of(name)
+        if path and not name.startswith(_PROJECT):
+            files |= imported_files(path, "" if name.startswith(PREFIX) else name)
+    return files
+
+
+def _module_of(thing: Any) -> str:
+    """The name of the module that is, or that defines, a thing."""
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    return str(getattr(thing, "func", thing).__module__)
+
+
+def _is_in_cell(thing: Any) -> bool:
+    """Whether a thing is defined in a notebook's cell, whose module has no file."""
+    return _module_of(thing) in sys.modules and file_of(_module_of(thing)) is None
 
 
 @cache
-def _files(room: str) -> list[Path]:
-    if room.endswith(".py"):
-        return [_HOME / room]
-    kernels = set() if room == KERNELS else {*(_HOME / KERNELS).rglob("*.py")}
-    return sorted({*(_HOME / room).rglob("*.py")} - kernels)
+def _files(rooms: tuple[str, ...]) -> dict[str, Path]:
+    """The Python files in these folders of the project, or single files, by their paths in it."""
+    kernels = {*(HOME / KERNELS).rglob("*.py")}
+    files = set[Path]()
+    for room in rooms:
+        if room.endswith(".py"):
+            files.add(HOME / room)
+        elif room == KERNELS:
+            files |= kernels
+        else:
+            files |= {*(HOME / room).rglob("*.py")} - kernels
+    return {path.relative_to(HOME).as_posix(): path for path in sorted(files)}
 
 
-def outside_files(module: str) -> list[Path]:
-    """The file of a module from outside the project, and those that it imports from beside it."""
-    origin = getattr(sys.modules.get(module), "__file__", None)
-    return [] if module.startswith(_PROJECT) or origin is None else with_imports(Path(origin))
-
-
-def with_imports(path: Path) -> list[Path]:
-    """A file of the user's, if it is there, and those that it imports from beside it."""
-    pending, found = [path], list[Path]()
-    while pending:
-        path = pending.pop()
-        if path in found or not path.is_file():
-            continue
-        found.append(path)
-        try:
-            nodes = list(ast.walk(ast.parse(path.read_bytes())))
-        except SyntaxError:  # being edited since its import
-            continue
-        imports = [node for node in nodes if isinstance(node, ast.Import)]
-        names = {alias.name for node in imports for alias in node.names}
-        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-        pending += [path.with_name(f"{name}.py") for name in sorted(names)]
-    return found
+def _digest_of(path: Path, for_training: bool = False, kind: str = TOKENS) -> str:
+    return _digest(path, path.stat().st_mtime_ns, for_training, kind)
 
 
 @cache
-def _digest(path: Path, mtime: int, for_training: bool) -> str:
+def _digest(path: Path, mtime: int, for_training: bool, kind: str) -> str:
     """The digest of a file with this modification time, or of its part that bears on training."""
     content = path.read_bytes()
     if for_training:
         content = _without_measuring(content)
-    return hashlib.sha256(content).hexdigest()[:16]
+    return digest_of_kind(kind, content)
 
 
 def _without_measuring(content: bytes) -> bytes:

@@ -1,0 +1,152 @@
+"""What a class or function that was defined in a notebook's cell comes to: the definitions in cells
+and the constants that it names, directly or through others, and the modules that it calls.
+
+definitions, modules = reached(Curves)
+"""
+
+import ast
+import dis
+import hashlib
+import inspect
+import sys
+from functools import cached_property, partial
+from linecache import getlines
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from .digest import code_digest
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+_CONTAINERS = (tuple, list, set, frozenset, dict)
+
+
+def file_of(module: str) -> Path | None:
+    """Return the file of an imported module; None for that of a notebook."""
+    name = getattr(sys.modules.get(module), "__file__", None)
+    path = Path(name or "")
+    return path if path.is_file() else None
+
+
+def reached(thing: Any) -> tuple[list[str], list[str]]:
+    """Return the digest of each definition and the value of each constant, sorted, and the names of
+    the modules."""
+    pending = [thing]
+    seen: list[Any] = []
+    sources = set[str]()
+    modules = set[str]()
+    while pending:
+        value = pending.pop()
+        if any(value is other for other in seen):
+            continue
+        seen.append(value)
+        if isinstance(value, ModuleType):
+            modules.add(value.__name__)
+        elif isinstance(value, type | FunctionType):
+            source = _source(value)
+            if source:
+                sources.add(code_digest(source.encode()))
+                pending += _named_in(value)
+            else:
+                modules.add(value.__module__)
+        elif (constant := _constant(value)) is not None:
+            sources.add(constant)
+        else:
+            pending += _parts(value)
+    return sorted(sources), sorted(modules)
+
+
+def _source(value: type | FunctionType) -> str:
+    """The text of a definition in a cell; empty for one in a file, or without a text."""
+    if isinstance(value, FunctionType):
+        lines = _lines(value)[value.__code__.co_firstlineno - 1 :]
+        return "".join(inspect.getblock(lines)) if lines else ""
+    lines = next(filter(None, map(_lines, _functions(value))), [])
+    return _class_text(value.__name__, lines)
+
+
+def _lines(function: FunctionType) -> list[str]:
+    """The lines of the cell that defines a function; none for a function in a file."""
+    if file_of(function.__module__):
+        return []
+    return getlines(function.__code__.co_filename)
+
+
+def _class_text(name: str, lines: list[str]) -> str:
+    """The last definition of a class in a cell; the whole cell where it is not found."""
+    text = "".join(lines)
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except SyntaxError:  # a notebook's own commands
+        return text
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
+    if not classes:
+        return text
+    node = classes[-1]
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "".join(lines[first - 1 : node.end_lineno])
+
+
+def _functions(cls: type) -> list[FunctionType]:
+    """The functions that a class defines."""
+    members = [part for value in vars(cls).values() for part in (value, *_parts(value))]
+    return [member for member in members if isinstance(member, FunctionType)]
+
+
+def _named_in(value: type | FunctionType) -> list[Any]:
+    """The values of the names in a definition."""
+    if isinstance(value, type):
+        members = [member for name, member in vars(value).items() if not name.startswith("__")]
+        return [*members, *_functions(value), *value.__bases__]
+    contents = [cell.cell_contents for cell in value.__closure__ or ()]
+    names = _global_names(value.__code__)
+    loaded = [value.__globals__[name] for name in names if name in value.__globals__]
+    return [*loaded, *contents, *(value.__defaults__ or ())]
+
+
+def _global_names(code: CodeType) -> list[str]:
+    """The global names that a function reads and does not assign, with those of functions in it."""
+    instructions = [*dis.get_instructions(code)]
+    assigned = {item.argval for item in instructions if item.opname == "STORE_GLOBAL"}
+    names = [item.argval for item in instructions if item.opname == "LOAD_GLOBAL"]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names += _global_names(constant)
+    return [name for name in names if name not in assigned]
+
+
+def _constant(value: Any) -> str | None:
+    """A plain value or an array as text, alike in every process; None for anything else."""
+    if value is None or isinstance(value, _PLAIN):
+        return repr(value)
+    if hasattr(value, "detach"):  # a tensor, whose package is imported late
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(value.tobytes()).hexdigest()
+        return f"{value.dtype} {value.shape} {digest}"
+    if not isinstance(value, _CONTAINERS):
+        return None
+    texts = [_constant(part) for part in _parts(value)]
+    if None in texts:
+        return None
+    is_ordered = isinstance(value, tuple | list)
+    return f"{type(value).__name__} {texts if is_ordered else sorted(map(str, texts))}"
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a container, a partial function or a method of some kind is made of."""
+    if isinstance(value, dict):
+        return [*value.items()]
+    if isinstance(value, _CONTAINERS):
+        return [*value]
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, property):
+        return [value.fget, value.fset]
+    if isinstance(value, staticmethod | classmethod):
+        return [value.__func__]
+    if isinstance(value, cached_property):
+        return [value.func]
+    return []

@@ -1,0 +1,115 @@
+"""The files of a user's code: that of a module and those that it imports, wherever they stand.
+
+imported_files(Path("waves.py"))        # {"waves.py": Path(…), "shapes/sines.py": Path(…)}
+
+The project, installed packages and the standard library are not followed.
+"""
+
+import ast
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+HOME = Path(__file__).parents[2]
+_PROJECT = "looplab"
+_INSTALLED = {"site-packages", "dist-packages"}
+_STANDARD = Path(sysconfig.get_path("stdlib"))
+
+
+def imported_files(path: Path, module: str = "") -> dict[str, Path]:
+    """Return a file of the user's, if it is there, and those that it imports, directly or through
+    others, by their paths below the folders that they are imported from.
+
+    `module` is the dotted name under which the file is imported, where that is not its own name.
+    """
+    path = path.absolute()
+    root = path.parents[_depth(path, module)]
+    pending = [*_packages(path, root), path]
+    files: dict[str, Path] = {}
+    while pending:
+        path = pending.pop()
+        name = _name(path, root)
+        if name not in files and path.is_file():
+            files[name] = path
+            pending += _imports(path, root)
+    return dict(sorted(files.items()))
+
+
+def is_installed(path: Path) -> bool:
+    """Say whether a file or folder belongs to an installed package or the standard library."""
+    return bool(_INSTALLED & {*path.parts}) or path.is_relative_to(_STANDARD)
+
+
+def _depth(path: Path, module: str) -> int:
+    """How many folders above a module's own is the one that it is imported from."""
+    is_package = path.name == "__init__.py" and bool(module)
+    return module.count(".") + is_package
+
+
+def _packages(path: Path, root: Path) -> list[Path]:
+    """The __init__.py of the packages that a file lies in, which its import runs."""
+    folders = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return [folder / "__init__.py" for folder in folders if folder != root]
+
+
+def _name(path: Path, root: Path) -> str:
+    """The path of a file below the folder that it is imported from."""
+    folders = [folder for folder in _roots(root) if path.is_relative_to(folder)]
+    nearest = max(folders, key=lambda folder: len(folder.parts))
+    return path.relative_to(nearest).as_posix()
+
+
+def _roots(root: Path) -> list[Path]:
+    """The folders that a user's modules are imported from: `root`, then those of sys.path."""
+    folders = [Path(entry).absolute() for entry in sys.path]
+    return [root, *(path for path in folders if path != HOME and not is_installed(path))]
+
+
+def _imports(path: Path, root: Path) -> list[Path]:
+    """The files of the modules that a file imports. An installed package is followed within
+    itself."""
+    files: list[Path] = []
+    for level, name in _imported_names(path, path.stat().st_mtime_ns):
+        if level:
+            files += _module_files(name, [path.parents[level - 1]])
+        elif not is_installed(root) or _top(name) == _top(path.relative_to(root).parts[0]):
+            files += _module_files(name, _roots(root))
+    return files
+
+
+def _top(name: str) -> str:
+    """The first part of a dotted name, or of the name of a file."""
+    return name.partition(".")[0]
+
+
+@cache
+def _imported_names(path: Path, mtime: int) -> list[tuple[int, str]]:
+    """The names that a file with this modification time imports, each with its number of leading
+    dots. Of `from a import b` it is `a.b`, whatever b is."""
+    try:
+        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+    except (SyntaxError, ValueError):  # being edited since its import
+        return []
+    names: list[tuple[int, str]] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = f"{node.module}." if node.module else ""
+            names += [(node.level, start + alias.name) for alias in node.names]
+    return [(level, name) for level, name in names if level or _top(name) != _PROJECT]
+
+
+def _module_files(name: str, folders: Iterable[Path]) -> list[Path]:
+    """The file of a module and those of the packages that it lies in, from the first folder that
+    has one. What follows a module's name is defined in it, and has no file."""
+    for folder in folders:
+        files = []
+        for part in name.split("."):
+            folder = folder / part
+            files += [folder / "__init__.py", folder.with_name(f"{part}.py")]
+        if files := [path for path in files if path.is_file()]:
+            return files
+    return []
