@@ -83,7 +83,8 @@ def _texts(words: Sequence[str]) -> dict[str, str]:
     check_words(words, "; --help shows some")
     given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
     if "plugins" in given:
-        load_plugins(read_value("plugins", given["plugins"], tuple[str, ...]))
+        paths = read_value("plugins", given["plugins"], tuple[str, ...])
+        load_plugins(paths, edited_too=True)
     return given
 
 

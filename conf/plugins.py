@@ -13,6 +13,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
 
+from .digest import code_digest
+from .imports import file_of, imported_code, imported_files
 from .mistakes import ConfigError, RunError, one_line, out_of_memory
 
 # Before the names of their modules: a plugin may have the name of any other module.
@@ -20,6 +22,7 @@ PREFIX = "plugin:"
 COPIES = "plugins"  # the folder of a run that holds copies of its plugins
 _PROJECT = "looplab."
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
+_LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loaded, by module
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 _Thing = TypeVar("_Thing")
 
@@ -34,9 +37,9 @@ class Slip(ConfigError):
         super().__init__(f"{place or place_of(thing, name)}:", f"{called}{problem}")
 
 
-def load_plugins(paths: Iterable[str]) -> None:
-    """Import files, each name once in a process: a file that has moved since its first import is
-    not imported again.
+def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
+    """Import files, each name once in a process; with `edited_too` again where the code was edited
+    since. A file that has moved since its first import is not imported again.
 
     Raises ConfigError for a file that does not exist, or cannot be imported.
     """
@@ -45,8 +48,49 @@ def load_plugins(paths: Iterable[str]) -> None:
     for path in files:
         if names.count(path.stem) > 1:
             raise ConfigError("plugins", f"names two files {path.name}: rename one")
-        if PREFIX + path.stem not in sys.modules:
+        module = PREFIX + path.stem
+        if edited_too and (edited := edited_files(module)):
+            print(f"plugins: {' and '.join(edited)} was edited; {path.name} is loaded again")
+            _forget(module)
+        if module not in sys.modules:
             _load(path)
+
+
+def user_code(module: str) -> dict[str, bytes]:
+    """Return the content of the user's files that hold a module and what it imports, by their
+    names, as it was when the module was loaded as a plugin, or something in it was registered; none
+    for a module of the project, or without a file."""
+    return _LOADED.get(module) or _code_of(module)
+
+
+def edited_files(module: str) -> list[str]:
+    """Return the names of the files of `user_code` that were edited since."""
+    now = _code_of(module)
+    before = _LOADED.get(module, {}) if now else {}
+    return [name for name, content in before.items() if _is_edited(content, now.get(name, b""))]
+
+
+def _is_edited(before: bytes, now: bytes) -> bool:
+    return before != now and code_digest(before) != code_digest(now)
+
+
+def _code_of(module: str) -> dict[str, bytes]:
+    """The content of a module's files as it is."""
+    path = file_of(module)
+    if path is None or module.startswith(_PROJECT):
+        return {}
+    return imported_code(path, "" if module.startswith(PREFIX) else module)
+
+
+def _forget(module: str) -> None:
+    """Let a plugin, and what it imports of a user's files, be imported anew."""
+    path = file_of(module)
+    assert path is not None
+    files = {str(file) for file in imported_files(path).values()}
+    for name, loaded in [*sys.modules.items()]:
+        if getattr(loaded, "__file__", None) in files:
+            del sys.modules[name]
+    del _LOADED[module]
 
 
 def failure(error: BaseException) -> str:
@@ -124,6 +168,9 @@ def registering(
             if is_there and other.__module__.startswith(PREFIX):
                 raise Slip(thing, f"must have another name: {name} is that of {place_of(other)}")
             _NAMES[key][name] = thing
+            if is_users(thing):
+                module_name = getattr(thing, "func", thing).__module__
+                _LOADED[module_name] = _code_of(module_name)
         add(thing)
         return thing
 

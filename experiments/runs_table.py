@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
+from looplab.conf.imports import imported_code
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import plugins_of, read_mapping
 from looplab.conf.schema import Config, TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
-from looplab.training.run_folder.imports import imported_files
 from looplab.training.run_folder.sources import OTHER_CODE, changed_code
 from looplab.training.run_folder.status import (
     last_record,
@@ -131,12 +131,12 @@ def no_runs(folder: object) -> str:
 
 
 def _row(path: Path) -> Row:
-    problem, settings, plugins = "", dict[str, Any](), dict[str, Path]()
+    problem, settings, plugins = "", dict[str, Any](), dict[str, bytes]()
     try:
         mapping = read_mapping(path)
         settings = {**_defaults(), **flatten(mapping)}
         for plugin in plugins_of(path, mapping):
-            plugins |= imported_files(Path(plugin))
+            plugins |= imported_code(Path(plugin))
     except ConfigError as error:
         problem = str(error)
     status, last = status_of(path), last_record(path)

@@ -31,7 +31,7 @@ from .resume import restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
-from .run_folder.run import Run, check_there, run_folder
+from .run_folder.run import Run, check_there, edited_since_loaded, run_folder
 from .run_folder.status import STOPPED_EARLY
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
@@ -138,6 +138,9 @@ class Session:
                 problem = f"must be given: {type(each).__name__} reads the errors that it logs"
                 raise ConfigError("evaluation.every", problem)
         self.processes, self.writes = processes, processes is None or processes.rank == 0
+        if self.writes and (edited := edited_since_loaded(config)):
+            names = " and ".join(edited)
+            print(f"{names} was edited, but is used as it was loaded; Config.of loads it again")
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
         task = build_task(config)

@@ -8,26 +8,18 @@ import ast
 import dis
 import hashlib
 import inspect
-import sys
 from functools import cached_property, partial
 from linecache import getlines
-from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from .digest import code_digest
+from looplab.conf.digest import code_digest
+from looplab.conf.imports import file_of
 
 _PLAIN = (bool, int, float, complex, str, bytes)
 _CONTAINERS = (tuple, list, set, frozenset, dict)
-
-
-def file_of(module: str) -> Path | None:
-    """Return the file of an imported module; None for that of a notebook."""
-    name = getattr(sys.modules.get(module), "__file__", None)
-    path = Path(name or "")
-    return path if path.is_file() else None
 
 
 def reached(thing: Any) -> tuple[list[str], list[str]]:

@@ -21,26 +21,26 @@ import yaml
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
+from looplab.conf.digest import BYTES, code_digest, kind_of
 from looplab.conf.files import own_settings
 from looplab.conf.mistakes import ConfigError, check_choice
 from looplab.conf.mistakes import RunError as RunError
-from looplab.conf.plugins import COPIES, PREFIX, is_users
+from looplab.conf.plugins import COPIES, PREFIX, edited_files, is_users
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
-from .digest import BYTES, kind_of
 from .files import read_record, write_bytes, write_record
 from .sources import (
     KERNELS,
     TRAINED,
     changed_code,
-    outside_files,
+    outside_code,
     outside_source,
-    same_code,
     sources_of,
+    training_part,
 )
 from .status import holding, one_number, status_of, writer
 
@@ -198,9 +198,8 @@ class RunFolder:
         """Copy the plugins, with what they import from beside them, where the copies are others."""
         for plugin in config.plugins:
             module = sys.modules[PREFIX + Path(plugin).stem]
-            for name, path in outside_files(module).items():
+            for name, content in outside_code(module).items():
                 copy = self.path / COPIES / name
-                content = path.read_bytes()
                 if not copy.exists() or copy.read_bytes() != content:
                     copy.parent.mkdir(parents=True, exist_ok=True)
                     write_bytes(copy, content)
@@ -302,13 +301,14 @@ def run_folder(config: Config) -> RunFolder:
 def _named_before(config: Config, path: Path) -> Path | None:
     """The run of the same settings, beside `path`, that an earlier version named by its files'
     bytes, if its copies of the user's files have the code of today's."""
-    files: dict[str, Path] = {}
-    for cls in _classes(config).values():
-        files |= outside_files(cls)
+    code = _user_code(config)
     for folder in _alike(path):
-        copies = {name: folder / COPIES / name for name in files}
+        copies = {name: folder / COPIES / name for name in code}
         copies = {name: copy for name, copy in copies.items() if copy.is_file()}
-        is_same = all(same_code(files[name], copy) for name, copy in copies.items())
+        is_same = all(
+            code_digest(training_part(code[name])) == code_digest(training_part(copy.read_bytes()))
+            for name, copy in copies.items()
+        )
         if copies and is_same and _is_named_by_bytes(folder) and _has_settings(folder, config):
             return folder
     return None
@@ -332,6 +332,13 @@ def _has_settings(folder: Path, config: Config) -> bool:
         return not RunFolder(folder).differences(config, read_config(folder))
     except ConfigError:
         return False
+
+
+def edited_since_loaded(config: Config) -> list[str]:
+    """The names of the user's files that hold the task and the loop, or are imported by them, and
+    were edited after they were loaded: a run is of the code that was loaded."""
+    modules = [cls.__module__ for cls in _classes(config).values()]
+    return [name for module in modules for name in edited_files(module)]
 
 
 def edited_since(config: Config, path: Path) -> str:
@@ -378,10 +385,15 @@ def versions() -> dict[str, Any]:
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
-    files: dict[str, Path] = {}
+    return changed_code(record or {}, _user_code(config))
+
+
+def _user_code(config: Config) -> dict[str, bytes]:
+    """The content of the user's files that hold the task and the loop, by their names."""
+    contents: dict[str, bytes] = {}
     for cls in _classes(config).values():
-        files |= outside_files(cls)
-    return changed_code(record or {}, files)
+        contents |= outside_code(cls)
+    return contents
 
 
 def _classes(config: Config) -> dict[str, type]:

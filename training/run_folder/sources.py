@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from looplab.conf.checksum import key_of
-from looplab.conf.plugins import PREFIX
+from looplab.conf.digest import TOKENS, code_digest, digest_of_kind, kind_of
+from looplab.conf.imports import HOME, file_of, is_installed
+from looplab.conf.plugins import user_code
 
-from .cells import file_of, reached
-from .digest import TOKENS, digest_of_kind, kind_of
-from .imports import HOME, imported_files, is_installed
+from .cells import reached
 
 _PROJECT = "looplab."
 KERNELS = "models/kernels"  # for the backend triton alone
@@ -41,15 +41,16 @@ def sources_of(
     """
     digests = {name: _digest_of(path) for name, path in _files(rooms).items()}
     for thing in things:
-        files = outside_files(thing)
-        digests |= {name: _digest_of(path, for_training) for name, path in files.items()}
+        for name, content in outside_code(thing).items():
+            bearing = training_part(content) if for_training else content
+            digests[name] = code_digest(bearing)
         if _is_in_cell(thing):
             definitions, _ = reached(thing)
             digests["cells"] = key_of([digests.get("cells"), definitions])
     return dict(sorted(digests.items()))
 
 
-def changed_code(record: Mapping[str, Any], user_files: Mapping[str, Path]) -> list[str]:
+def changed_code(record: Mapping[str, Any], user_code: Mapping[str, bytes]) -> list[str]:
     """The files in which the code that a run's `record` names, or any part of the run, differs from
     today's; of the user's files those that the record names count."""
     changed = set[str]()
@@ -57,20 +58,17 @@ def changed_code(record: Mapping[str, Any], user_files: Mapping[str, Path]) -> l
         before: dict[str, str] = part.get("sources", {})
         if not before:
             continue
-        files = _files((*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED)
-        users = {name: path for name, path in user_files.items() if name in before}
+        rooms = (*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED
+        kinds = {name: kind_of(digest) for name, digest in before.items()}
         now = {
-            name: _digest_of(path, name in users, kind_of(before.get(name, "")))
-            for name, path in (files | users).items()
+            name: _digest_of(path, kinds.get(name, TOKENS)) for name, path in _files(rooms).items()
         }
+        for name, content in user_code.items():
+            if name in before:
+                now[name] = digest_of_kind(kinds[name], training_part(content))
         names = before.keys() | now.keys()
         changed |= {name for name in names if before.get(name) != now.get(name)}
     return sorted(changed)
-
-
-def same_code(path: Path, other: Path) -> bool:
-    """Say whether two files of a user's are the same in what bears on training."""
-    return _digest_of(path, for_training=True) == _digest_of(other, for_training=True)
 
 
 def outside_source(cls: type) -> str | None:
@@ -83,20 +81,18 @@ def outside_source(cls: type) -> str | None:
     raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
 
 
-def outside_files(thing: Any) -> dict[str, Path]:
-    """The user's files that hold a class, function or module and what it imports, by their names;
-    of one in a notebook's cell those of the modules that it calls."""
+def outside_code(thing: Any) -> dict[str, bytes]:
+    """The content of the user's files that hold a class, function or module and what it imports, by
+    their names; of one in a notebook's cell those of the modules that it calls."""
     if _is_in_cell(thing):
         _, called = reached(thing)
         modules = [name for name in called if not is_installed(file_of(name) or Path())]
     else:
         modules = [_module_of(thing)]
-    files: dict[str, Path] = {}
+    contents: dict[str, bytes] = {}
     for name in modules:
-        path = file_of(name)
-        if path and not name.startswith(_PROJECT):
-            files |= imported_files(path, "" if name.startswith(PREFIX) else name)
-    return files
+        contents |= user_code(name)
+    return contents
 
 
 def _module_of(thing: Any) -> str:
@@ -126,20 +122,17 @@ def _files(rooms: tuple[str, ...]) -> dict[str, Path]:
     return {path.relative_to(HOME).as_posix(): path for path in sorted(files)}
 
 
-def _digest_of(path: Path, for_training: bool = False, kind: str = TOKENS) -> str:
-    return _digest(path, path.stat().st_mtime_ns, for_training, kind)
+def _digest_of(path: Path, kind: str = TOKENS) -> str:
+    return _digest(path, path.stat().st_mtime_ns, kind)
 
 
 @cache
-def _digest(path: Path, mtime: int, for_training: bool, kind: str) -> str:
-    """The digest of a file with this modification time, or of its part that bears on training."""
-    content = path.read_bytes()
-    if for_training:
-        content = _without_measuring(content)
-    return digest_of_kind(kind, content)
+def _digest(path: Path, mtime: int, kind: str) -> str:
+    """The digest of a file with this modification time."""
+    return digest_of_kind(kind, path.read_bytes())
 
 
-def _without_measuring(content: bytes) -> bytes:
+def training_part(content: bytes) -> bytes:
     """The lines of a module that are not blank, without what it registers to measure by, unless
     other lines name that; all of them where it registers nothing of the kind."""
     try:

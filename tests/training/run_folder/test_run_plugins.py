@@ -11,6 +11,7 @@ from looplab.conf.schema import Config
 from looplab.evaluation import load_run
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
+from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 from tests.training import tiny
 
@@ -127,3 +128,21 @@ def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture
     copy.unlink()
     with pytest.raises(ConfigError, match="does not exist"):
         load_run(run)
+
+
+def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A configuration of before is of the code that was loaded, a new one of the edited code; in a
+    file that it imports, too."""
+    words = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
+    config = Config.of(*words)
+    first = train(config)
+    file.with_name("kept_helper.py").write_text("half = 0.25\n", "utf-8")
+    file.write_text(CODE.replace("float(self.dims)", "half * self.dims"), "utf-8")
+    capsys.readouterr()
+    assert train(config).path == first.path
+    assert "was edited, but is used as it was loaded" in capsys.readouterr().out
+    second = train(Config.of(*words))
+    assert "kept.py is loaded again" in capsys.readouterr().out
+    assert second.path != first.path
+    assert (first.task.divisor, second.task.divisor) == (2.0, 0.5)
+    assert (second.path / "plugins" / "kept_helper.py").read_text("utf-8") == "half = 0.25\n"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from looplab.training.run_folder import digest
-from looplab.training.run_folder.digest import code_digest, digest_of_kind, kind_of
-from looplab.training.run_folder.imports import HOME, imported_files
-from looplab.training.run_folder.sources import outside_files, sources_of
+from looplab.conf import digest
+from looplab.conf.digest import code_digest, digest_of_kind, kind_of
+from looplab.conf.imports import HOME, imported_code
+from looplab.training.run_folder.sources import outside_code, sources_of
 
 CODE = '''"""A module."""
 import numpy as np
@@ -128,9 +128,9 @@ def test_files_that_a_file_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(tmp_path / "there")
     del contents["here/not_imported.py"]
     names = {name.partition("/")[2] for name in contents}
-    found = imported_files(tmp_path / "here" / "mine.py")
+    found = imported_code(tmp_path / "here" / "mine.py")
     assert set(found) == names
-    assert found["elsewhere.py"] == tmp_path / "there" / "elsewhere.py"
+    assert found["elsewhere.py"] == b"def unfinished(:"
 
 
 def test_a_module_within_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +138,11 @@ def test_a_module_within_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     package = {"own/__init__.py": "", "own/tasks.py": "from .more import f\nimport numpy, other\n"}
     _files(tmp_path, {**package, "own/more.py": "", "other.py": ""})
     names = {"own/__init__.py", "own/tasks.py", "own/more.py", "other.py"}
-    assert set(imported_files(tmp_path / "own" / "tasks.py", "own.tasks")) == names
+    assert set(imported_code(tmp_path / "own" / "tasks.py", "own.tasks")) == names
     installed = tmp_path / "site-packages"
     shutil.copytree(tmp_path / "own", installed / "own")
     (installed / "other.py").write_text("")
-    found = imported_files(installed / "own" / "tasks.py", "own.tasks")
+    found = imported_code(installed / "own" / "tasks.py", "own.tasks")
     assert set(found) == names - {"other.py"}
 
 
@@ -209,7 +209,7 @@ def test_what_a_notebook_defines(
     """A class or function is what it calls, in whichever cell; not what else stands there."""
     notebook = _notebook(monkeypatch, tmp_path)
     before: dict[str, Any] = {name: notebook.sources(name) for name in ("Own", "solve")}
-    assert set(outside_files(vars(notebook.module)["Own"])) == {"tools_of_a_test.py"}
+    assert set(outside_code(vars(notebook.module)["Own"])) == {"tools_of_a_test.py"}
     assert edited != CELLS[cell]
     notebook.run(edited)
     if cell == "constants":

@@ -1,6 +1,6 @@
-"""The files of a user's code: that of a module and those that it imports, wherever they stand.
+"""A user's code in files: that of a module and of what it imports, wherever that stands.
 
-imported_files(Path("waves.py"))        # {"waves.py": Path(…), "shapes/sines.py": Path(…)}
+imported_code(Path("waves.py"))         # {"waves.py": b"…", "shapes/sines.py": b"…"}
 
 The project, installed packages and the standard library are not followed.
 """
@@ -12,18 +12,30 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-HOME = Path(__file__).parents[2]
+HOME = Path(__file__).parents[1]
 _PROJECT = "looplab"
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 
 
-def imported_files(path: Path, module: str = "") -> dict[str, Path]:
-    """Return a file of the user's, if it is there, and those that it imports, directly or through
-    others, by their paths below the folders that they are imported from.
+def file_of(module: str) -> Path | None:
+    """Return the file of an imported module; None without one, as of a notebook's cells."""
+    name = getattr(sys.modules.get(module), "__file__", None)
+    path = Path(name or "")
+    return path if path.is_file() else None
+
+
+def imported_code(path: Path, module: str = "") -> dict[str, bytes]:
+    """Return the content of a file of the user's, if it is there, and of those that it imports,
+    directly or through others, by their paths below the folders that they are imported from.
 
     `module` is the dotted name under which the file is imported, where that is not its own name.
     """
+    return {name: file.read_bytes() for name, file in imported_files(path, module).items()}
+
+
+def imported_files(path: Path, module: str = "") -> dict[str, Path]:
+    """Return these files themselves, by the same names."""
     path = path.absolute()
     root = path.parents[_depth(path, module)]
     pending = [*_packages(path, root), path]
