@@ -19,12 +19,13 @@ from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
 from .flops import Flops, shapes_of
+from .gpu_time import CARD, RATES, GpuTime, gpu_time
 from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
-_H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, as large models reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
+_LEAST = 60  # seconds by FLOPs alone that say something: launches take most of fewer
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
 
@@ -57,7 +58,7 @@ def plan_of(config: Config) -> str:
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
             f"here at least {duration(flops / rate)}: {rate:.2g} FLOPs a second of large products "
             f"on {torch.get_num_threads()} threads",
-            _on_gpus(flops),
+            *_on_gpus([gpu_time(config, model)]),
         ]
     )
 
@@ -67,9 +68,24 @@ def _flops(config: Config, model: Model) -> float:
     return Flops(config, model, build_curriculum(config, build_task(config)))(config.training.steps)
 
 
-def _on_gpus(flops: float) -> str:
-    one, eight = (duration(flops / (_H100 * count)) for count in (1, 8))
-    return f"on an NVIDIA H100 at least {one}, on eight {eight}: {_H100:.0e} FLOPs a second each"
+def _on_gpus(times: Sequence[GpuTime]) -> list[str]:
+    """What trainings take on a GPU: a line for those of measured shapes and one for the others,
+    none where there is nothing to say."""
+    lines = []
+    measured = [time for time in times if time.is_measured]
+    if (seconds := sum(time.seconds for time in measured)) >= 1:
+        precisions = ", ".join(sorted({time.precision for time in measured}))
+        lines += [
+            f"on an {CARD} about {duration(seconds)} in {precisions}, by steps measured there"
+        ]
+    counted = [time for time in times if not time.is_measured]
+    if (least := sum(time.seconds for time in counted)) >= _LEAST:
+        rates = sorted({f"{RATES[time.precision]:.0e} in {time.precision}" for time in counted})
+        lines += [
+            f"on an NVIDIA H100 at least {duration(least)}, on eight {duration(least / 8)}, by "
+            f"FLOPs alone: {', '.join(rates)} a second each"
+        ]
+    return lines
 
 
 def _products_per_second() -> float:
@@ -135,17 +151,19 @@ def _plan(
 
 def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    parts, total, runs = list[Part](), 0.0, set[Path]()
+    parts, total, runs = list[Part](), 0.0, dict[Path, GpuTime]()
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
             config, path = member.config, run_folder(member.config).path
-            task, training = config.task, config.training
+            task, training, model = config.task, config.training, shapes_of(config)
             points = task.points if task.is_text else 2 * task.points - 1
-            flops = _flops(config, shapes_of(config))
+            flops, time = _flops(config, model), gpu_time(config, model)
             total += flops * (path not in runs)
-            runs.add(path)
+            runs[path] = time
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            rows.append([name, tokens, f"{flops:.3g}", duration(flops / _H100)])
-        parts += [title, Table(["run", "tokens", "FLOPs", "an H100"], rows), ""]
-    return [*parts, f"{len(runs)} runs, {total:.3g} FLOPs: {_on_gpus(total)}"]
+            hours = f"{'' if time.is_measured else '≥ '}{duration(time.seconds)}"
+            rows.append([name, tokens, f"{flops:.3g}", hours])
+        parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
+    summary = [f"{len(runs)} runs, {total:.3g} FLOPs", *_on_gpus([*runs.values()])]
+    return [*parts, "; ".join(summary)]
