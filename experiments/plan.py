@@ -5,82 +5,134 @@ print(plan_of(config))
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch.utils.benchmark import Timer
 
+from looplab.conf.checks.reach import check_reach
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
-from looplab.models import Model
+from looplab.models import ModelSpec
 from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
 from .flops import Flops, shapes_of
-from .gpu_time import CARD, RATES, GpuTime, gpu_time
+from .gpu_time import CARD, RATES, gpu_time
 from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
 _LEAST = 60  # seconds by FLOPs alone that say something: launches take most of fewer
+_MOST_LAYERS = 64  # of a stack that is built, without weights, to be counted
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
+
+
+class Cost(NamedTuple):
+    """The parameters of a model: all, those of its backbone and of its read-in; the FLOPs of its
+    training and its seconds on a GPU, as `gpu_time` has them; and its shape."""
+
+    parameters: int
+    backbone: int
+    read_in: int
+    flops: float
+    seconds: float
+    is_measured: bool
+    precision: str
+    spec: ModelSpec
+
+    def with_more(self, less: "Cost", layers: int) -> "Cost":
+        """The numbers with so many layers more, each like the one that `less` does not have."""
+        numbers = [
+            high + layers * (high - low) for high, low in zip(self[:5], less[:5], strict=True)
+        ]
+        return Cost(*numbers, *self[5:])
+
+
+def cost_of(config: Config) -> Cost:
+    """What a training costs: linear in the layers, of which a large number is never built."""
+    model = config.model
+    for stack in ("n_layer", "prelude", "coda"):
+        layers = getattr(model, stack)
+        if layers > _MOST_LAYERS:
+            most, less = (
+                cost_of(replace(config, model=replace(model, **{stack: count})))
+                for count in (_MOST_LAYERS, _MOST_LAYERS - 1)
+            )
+            spec = replace(most.spec, **{stack: layers})
+            return most.with_more(less, layers - _MOST_LAYERS)._replace(spec=spec)
+    shapes = shapes_of(config)
+    flops = Flops(config, shapes, build_curriculum(config, build_task(config)))
+    return Cost(
+        sum(weights.numel() for weights in shapes.parameters()),
+        shapes.backbone_parameters(),
+        sum(weights.numel() for weights in shapes.read_in.parameters()),
+        flops(config.training.steps),
+        *gpu_time(config, shapes),
+        shapes.spec,
+    )
 
 
 def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
-    training, points, model = config.training, config.task.points, shapes_of(config)
+    training, points, cost = config.training, config.task.points, cost_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
-    flops, rate = _flops(config, model), _products_per_second()
+    rate = _products_per_second(config.precision)
     outside = []
-    if vocabulary := model.spec.vocabulary:
-        total = sum(each.numel() for each in model.parameters())
-        number = total - model.backbone_parameters()
-        step = training.batch_size * points
-        rule, without = (
-            f"{_TOKENS * n // step:,}" for n in (total, total - model.read_in.weight.numel())
-        )
+    if vocabulary := cost.spec.vocabulary:
+        total, step = cost.parameters, training.batch_size * points
+        rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - cost.read_in))
         outside = [
-            f"{number:,} parameters in embedding and head, of {vocabulary:,} tokens",
+            f"{total - cost.backbone:,} parameters in embedding and head, of {vocabulary:,} tokens",
             f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
             f"without the embedding's {without}",
         ]
+    backbone = f"{cost.backbone:,} parameters in the backbone"
     return "\n".join(
         [
-            f"{config.task.name}: {model.describe()}",
+            f"{config.task.name}: {cost.spec.describe()}, {backbone}",
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
-            f"{flops:.3g} FLOPs of training: products and attention of every loop"
+            f"{cost.flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
-            f"here at least {duration(flops / rate)}: {rate:.2g} FLOPs a second of large products "
-            f"on {torch.get_num_threads()} threads",
-            *_on_gpus([gpu_time(config, model)]),
+            f"here at least {duration(cost.flops / rate)}: {rate:.2g} FLOPs a second of large "
+            f"products on {torch.get_num_threads()} threads",
+            *_on_gpus([cost]),
+            *([f"beyond this machine: {reason}"] if (reason := _beyond(config)) else []),
         ]
     )
 
 
-def _flops(config: Config, model: Model) -> float:
-    """FLOPs of a whole training."""
-    return Flops(config, model, build_curriculum(config, build_task(config)))(config.training.steps)
+def _beyond(config: Config) -> str:
+    """Why a run is beyond this machine; empty where it is not."""
+    try:
+        check_reach(config)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
-def _on_gpus(times: Sequence[GpuTime]) -> list[str]:
+def _on_gpus(costs: Sequence[Cost]) -> list[str]:
     """What trainings take on a GPU: a line for those of measured shapes and one for the others,
     none where there is nothing to say."""
     lines = []
-    measured = [time for time in times if time.is_measured]
-    if (seconds := sum(time.seconds for time in measured)) >= 1:
-        precisions = ", ".join(sorted({time.precision for time in measured}))
-        lines += [
-            f"on an {CARD} about {duration(seconds)} in {precisions}, by steps measured there"
-        ]
-    counted = [time for time in times if not time.is_measured]
-    if (least := sum(time.seconds for time in counted)) >= _LEAST:
-        rates = sorted({f"{RATES[time.precision]:.0e} in {time.precision}" for time in counted})
+    measured = [cost for cost in costs if cost.is_measured]
+    if (seconds := sum(cost.seconds for cost in measured)) >= 1:
+        precisions = ", ".join(sorted({cost.precision for cost in measured}))
+        time = duration(seconds)
+        lines += [f"on an {CARD} about {time} in {precisions}, by steps measured there"]
+    counted = [cost for cost in costs if not cost.is_measured]
+    if (least := sum(cost.seconds for cost in counted)) >= _LEAST:
+        rates = sorted({f"{RATES[cost.precision]:.0e} in {cost.precision}" for cost in counted})
         lines += [
             f"on an NVIDIA H100 at least {duration(least)}, on eight {duration(least / 8)}, by "
             f"FLOPs alone: {', '.join(rates)} a second each"
@@ -88,9 +140,11 @@ def _on_gpus(times: Sequence[GpuTime]) -> list[str]:
     return lines
 
 
-def _products_per_second() -> float:
-    """FLOPs a second of float32 products on this processor."""
-    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32)
+@cache
+def _products_per_second(precision: str) -> float:
+    """FLOPs a second of products on this processor, in bfloat16 where loops are computed in it."""
+    dtype = torch.bfloat16 if precision in ("bf16", "mixed") else torch.float32
+    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32).to(dtype)
     timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
     return 2 * _SIZE**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
 
@@ -124,7 +178,10 @@ def _plan(
     unique: dict[Path, Config] = {}
     for member in everyone:
         unique.setdefault(run_folder(member.config).path, member.config)
-    left = dict(zip(unique, time_left([*unique.values()], shipped), strict=True))
+    within = {path: config for path, config in unique.items() if not _beyond(config)}
+    left = dict(zip(within, time_left([*within.values()], shipped), strict=True))
+    for path in unique.keys() - within.keys():
+        left[path] = cost_of(unique[path]).flops / _products_per_second(unique[path].precision)
     parts, seen = list[Part](), set[Path]()
     for title, members in asked:
         rows = []
@@ -151,19 +208,18 @@ def _plan(
 
 def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    parts, total, runs = list[Part](), 0.0, dict[Path, GpuTime]()
+    parts, costs = list[Part](), dict[Path, Cost]()
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
-            config, path = member.config, run_folder(member.config).path
-            task, training, model = config.task, config.training, shapes_of(config)
+            config = member.config
+            task, training, cost = config.task, config.training, cost_of(config)
+            costs[run_folder(config).path] = cost
             points = task.points if task.is_text else 2 * task.points - 1
-            flops, time = _flops(config, model), gpu_time(config, model)
-            total += flops * (path not in runs)
-            runs[path] = time
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            hours = f"{'' if time.is_measured else '≥ '}{duration(time.seconds)}"
-            rows.append([name, tokens, f"{flops:.3g}", hours])
+            hours = f"{'' if cost.is_measured else '≥ '}{duration(cost.seconds)}"
+            rows.append([name, tokens, f"{cost.flops:.3g}", hours])
         parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
-    summary = [f"{len(runs)} runs, {total:.3g} FLOPs", *_on_gpus([*runs.values()])]
+    flops = sum(cost.flops for cost in costs.values())
+    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs", *_on_gpus([*costs.values()])]
     return [*parts, "; ".join(summary)]
