@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.benchmark import Timer
@@ -17,7 +17,6 @@ from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
-from looplab.models import ModelSpec
 from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
@@ -37,7 +36,7 @@ _TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
 class Cost(NamedTuple):
     """The parameters of a model: all, those of its backbone and of its read-in; the FLOPs of its
-    training and its seconds on a GPU, as `gpu_time` has them; and its shape."""
+    training and its seconds on a GPU, as `gpu_time` has them; and its vocabulary."""
 
     parameters: int
     backbone: int
@@ -46,28 +45,30 @@ class Cost(NamedTuple):
     seconds: float
     is_measured: bool
     precision: str
-    spec: ModelSpec
+    vocabulary: int
 
     def with_more(self, less: "Cost", layers: int) -> "Cost":
         """The numbers with so many layers more, each like the one that `less` does not have."""
-        numbers = [
-            high + layers * (high - low) for high, low in zip(self[:5], less[:5], strict=True)
-        ]
-        return Cost(*numbers, *self[5:])
+
+        def further(high: float, low: float) -> Any:
+            return high + layers * (high - low)
+
+        return self._replace(
+            parameters=further(self.parameters, less.parameters),
+            backbone=further(self.backbone, less.backbone),
+            flops=further(self.flops, less.flops),
+            seconds=further(self.seconds, less.seconds),
+        )
 
 
 def cost_of(config: Config) -> Cost:
     """What a training costs: linear in the layers, of which a large number is never built."""
-    model = config.model
     for stack in ("n_layer", "prelude", "coda"):
-        layers = getattr(model, stack)
-        if layers > _MOST_LAYERS:
-            most, less = (
-                cost_of(replace(config, model=replace(model, **{stack: count})))
-                for count in (_MOST_LAYERS, _MOST_LAYERS - 1)
-            )
-            spec = replace(most.spec, **{stack: layers})
-            return most.with_more(less, layers - _MOST_LAYERS)._replace(spec=spec)
+        more = getattr(config.model, stack) - _MOST_LAYERS
+        if more > 0:
+            most = cost_of(_with_layers(config, stack, _MOST_LAYERS))
+            less = cost_of(_with_layers(config, stack, _MOST_LAYERS - 1))
+            return most.with_more(less, more)
     shapes = shapes_of(config)
     flops = Flops(config, shapes, build_curriculum(config, build_task(config)))
     return Cost(
@@ -76,8 +77,13 @@ def cost_of(config: Config) -> Cost:
         sum(weights.numel() for weights in shapes.read_in.parameters()),
         flops(config.training.steps),
         *gpu_time(config, shapes),
-        shapes.spec,
+        shapes.spec.vocabulary,
     )
+
+
+def _with_layers(config: Config, stack: str, layers: int) -> Config:
+    change: dict[str, Any] = {stack: layers}
+    return replace(config, model=replace(config.model, **change))
 
 
 def plan_of(config: Config) -> str:
@@ -87,18 +93,19 @@ def plan_of(config: Config) -> str:
     unit = "tokens" if config.task.is_text else "pairs"
     rate = _products_per_second(config.precision)
     outside = []
-    if vocabulary := cost.spec.vocabulary:
+    if cost.vocabulary:
         total, step = cost.parameters, training.batch_size * points
         rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - cost.read_in))
         outside = [
-            f"{total - cost.backbone:,} parameters in embedding and head, of {vocabulary:,} tokens",
+            f"{total - cost.backbone:,} parameters in embedding and head, of {cost.vocabulary:,} "
+            "tokens",
             f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
             f"without the embedding's {without}",
         ]
     backbone = f"{cost.backbone:,} parameters in the backbone"
     return "\n".join(
         [
-            f"{config.task.name}: {cost.spec.describe()}, {backbone}",
+            f"{config.task.name}: {config.model.describe()}, {backbone}",
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",

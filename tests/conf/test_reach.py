@@ -46,7 +46,7 @@ def test_memory_is_that_of_counting() -> None:
 
 def test_nothing_is_trained_or_measured_of_what_is_beyond(tiny_run: Run) -> None:
     """By every way from Python; a folder is not even made. The first of several runs neither."""
-    near = tiny_config(folder=str(tiny_run.path.parent / "beyond"))
+    near = tiny_config(folder=tiny_run.path.parent / "beyond")
     far = replace(near, loops=replace(near.loops, b=_FAR))
     with pytest.raises(ConfigError, match=r"loops\.b is 1000000000000, which"):
         train(far)
