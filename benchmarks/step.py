@@ -33,6 +33,7 @@ from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Table, document
+from looplab.experiments.gpu_time import shape_of
 from looplab.models.flops import pass_costs
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
@@ -85,8 +86,10 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
 
 def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object]) -> None:
     """Write what was measured so far, of this configuration and of those before it."""
+    stage = build_curriculum(turns.config, build_task(turns.config))(turns.config.training.steps)
     results[name] = {
         "flops": step_flops(turns.config),
+        "shape": shape_of(turns.config, stage),
         "turns": turns.turns,
         "clocks": {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None,
         "variants": rows_of(turns, basis),

@@ -129,6 +129,19 @@ class ModelConfig:
     )
     rope_base: int = setting(10_000, "base of the frequencies of rotary positions", at_least=2)
 
+    def describe(self) -> str:
+        """One phrase: family, layers, width, heads and other features."""
+        parts = [self.connectivity or self.family, f"{self.n_layer} x {self.n_embd} wide"]
+        parts += [f"{self.n_head} heads"]
+        parts += ["tokens of pairs"] if self.tokens == "pairs" else []
+        parts += [f"{self.block} blocks"] if self.block != "gpt2" else []
+        parts += [f"{self.attention} attention"] if self.attention != "full" else []
+        parts += ["post-norm"] if self.block_norm == "post" else []
+        parts += ["no norm in the loop"] if self.norm == "at_readout" else []
+        for name in ("prelude", "coda", "lanes"):
+            parts += [f"{name} of {count}"] if (count := getattr(self, name)) else []
+        return ", ".join(parts)
+
 
 @dataclass(frozen=True)
 class LoopsConfig:

@@ -8,6 +8,7 @@ from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.checks.config import check_config
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
@@ -146,6 +147,7 @@ def measured(
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
     stored ones, or else computed and stored."""
     folder, settings = run.path / "evaluations", resolved(run, settings)
+    check_reach(replace(run.config, evaluation=settings), "evaluation")
 
     def compute() -> tuple[Evaluation, Arrays]:
         with RunFolder(run.path).lock(KIND):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from looplab.conf.checks.processes import refuse_torchrun
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.compose import grid_commands
 from looplab.conf.help import help_text as help_of_runs
@@ -110,6 +111,8 @@ def grid(words: Sequence[str]) -> int:
         settings, own = grid_settings(asked)
         members = grid_commands(own)
         for member in members:
+            if settings.engine.name == "local" and planned not in words:
+                check_reach(member.config)
             if settings.devices and member.config.device not in ("auto", "cuda"):
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)

@@ -38,11 +38,13 @@ class Flops:
     def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
         self._config, self._costs = config, cache(partial(pass_costs, model))
         self._muon = 0.0  # of a step's orthogonalisation of all matrices
+        self.muon_matrices = 0
         kinds = muon_kinds(config.training)
         for name, role in model.parameter_roles().items():
             for rows in role.parts if role.kind in kinds else ():
                 short, long = sorted((rows, model.get_parameter(name).shape[1]))
                 self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
+                self.muon_matrices += 1
         self._work = Work(
             curriculum, config.training.steps, lambda stage: self.of_stage(stage) + self._muon
         )

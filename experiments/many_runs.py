@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
@@ -48,13 +50,15 @@ def train_all(
     another process trains or evaluates is waited for. `logs` is the folder of the processes'
     output; `jobs` processes run at once (None: one a core, one on a GPU), with CUDA `devices` in
     turn. `again`: finished runs, too; `shipped`: models that ship stand for runs of their settings.
-    Raises as `run_jobs`.
+    Raises as `run_jobs`, and ConfigError for one that is beyond this machine, before any.
     """
     wanted = _by_run(members)
     if not again:
         wanted = [each for each in wanted if not _is_done(each, shipped)]
     if not wanted:
         return {}
+    for member in chain.from_iterable(wanted):
+        check_reach(member.config)
     configs = [each[0].config for each in wanted]
     at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
     left = time_left(configs, shipped)

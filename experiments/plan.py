@@ -5,76 +5,153 @@ print(plan_of(config))
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils.benchmark import Timer
 
+from looplab.conf.checks.reach import check_reach
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
-from looplab.models import Model
 from looplab.training.assemble import build_curriculum, build_task
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
 from .flops import Flops, shapes_of
+from .gpu_time import CARD, RATES, gpu_time
 from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
-_H100 = 4e14  # FLOPs a second: two fifths of its dense bfloat16 peak, as large models reach
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
+_LEAST = 60  # seconds by FLOPs alone that say something: launches take most of fewer
+_MOST_LAYERS = 64  # of a stack that is built, without weights, to be counted
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
+
+
+class Cost(NamedTuple):
+    """The parameters of a model: all, those of its backbone and of its read-in; the FLOPs of its
+    training and its seconds on a GPU, as `gpu_time` has them; and its vocabulary."""
+
+    parameters: int
+    backbone: int
+    read_in: int
+    flops: float
+    seconds: float
+    is_measured: bool
+    precision: str
+    vocabulary: int
+
+    def with_more(self, less: "Cost", layers: int) -> "Cost":
+        """The numbers with so many layers more, each like the one that `less` does not have."""
+
+        def further(high: float, low: float) -> Any:
+            return high + layers * (high - low)
+
+        return self._replace(
+            parameters=further(self.parameters, less.parameters),
+            backbone=further(self.backbone, less.backbone),
+            flops=further(self.flops, less.flops),
+            seconds=further(self.seconds, less.seconds),
+        )
+
+
+def cost_of(config: Config) -> Cost:
+    """What a training costs: linear in the layers, of which a large number is never built."""
+    for stack in ("n_layer", "prelude", "coda"):
+        more = getattr(config.model, stack) - _MOST_LAYERS
+        if more > 0:
+            most = cost_of(_with_layers(config, stack, _MOST_LAYERS))
+            less = cost_of(_with_layers(config, stack, _MOST_LAYERS - 1))
+            return most.with_more(less, more)
+    shapes = shapes_of(config)
+    flops = Flops(config, shapes, build_curriculum(config, build_task(config)))
+    return Cost(
+        sum(weights.numel() for weights in shapes.parameters()),
+        shapes.backbone_parameters(),
+        sum(weights.numel() for weights in shapes.read_in.parameters()),
+        flops(config.training.steps),
+        *gpu_time(config, shapes),
+        shapes.spec.vocabulary,
+    )
+
+
+def _with_layers(config: Config, stack: str, layers: int) -> Config:
+    change: dict[str, Any] = {stack: layers}
+    return replace(config, model=replace(config.model, **change))
 
 
 def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
-    training, points, model = config.training, config.task.points, shapes_of(config)
+    training, points, cost = config.training, config.task.points, cost_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
-    flops, rate = _flops(config, model), _products_per_second()
+    rate = _products_per_second(config.precision)
     outside = []
-    if vocabulary := model.spec.vocabulary:
-        total = sum(each.numel() for each in model.parameters())
-        number = total - model.backbone_parameters()
-        step = training.batch_size * points
-        rule, without = (
-            f"{_TOKENS * n // step:,}" for n in (total, total - model.read_in.weight.numel())
-        )
+    if cost.vocabulary:
+        total, step = cost.parameters, training.batch_size * points
+        rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - cost.read_in))
         outside = [
-            f"{number:,} parameters in embedding and head, of {vocabulary:,} tokens",
+            f"{total - cost.backbone:,} parameters in embedding and head, of {cost.vocabulary:,} "
+            "tokens",
             f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
             f"without the embedding's {without}",
         ]
+    backbone = f"{cost.backbone:,} parameters in the backbone"
     return "\n".join(
         [
-            f"{config.task.name}: {model.describe()}",
+            f"{config.task.name}: {config.model.describe()}, {backbone}",
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
-            f"{flops:.3g} FLOPs of training: products and attention of every loop"
+            f"{cost.flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
-            f"here at least {duration(flops / rate)}: {rate:.2g} FLOPs a second of large products "
-            f"on {torch.get_num_threads()} threads",
-            _on_gpus(flops),
+            f"here at least {duration(cost.flops / rate)}: {rate:.2g} FLOPs a second of large "
+            f"products on {torch.get_num_threads()} threads",
+            *_on_gpus([cost]),
+            *([f"beyond this machine: {reason}"] if (reason := _beyond(config)) else []),
         ]
     )
 
 
-def _flops(config: Config, model: Model) -> float:
-    """FLOPs of a whole training."""
-    return Flops(config, model, build_curriculum(config, build_task(config)))(config.training.steps)
+def _beyond(config: Config) -> str:
+    """Why a run is beyond this machine; empty where it is not."""
+    try:
+        check_reach(config)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
-def _on_gpus(flops: float) -> str:
-    one, eight = (duration(flops / (_H100 * count)) for count in (1, 8))
-    return f"on an NVIDIA H100 at least {one}, on eight {eight}: {_H100:.0e} FLOPs a second each"
+def _on_gpus(costs: Sequence[Cost]) -> list[str]:
+    """What trainings take on a GPU: a line for those of measured shapes and one for the others,
+    none where there is nothing to say."""
+    lines = []
+    measured = [cost for cost in costs if cost.is_measured]
+    if (seconds := sum(cost.seconds for cost in measured)) >= 1:
+        precisions = ", ".join(sorted({cost.precision for cost in measured}))
+        time = duration(seconds)
+        lines += [f"on an {CARD} about {time} in {precisions}, by steps measured there"]
+    counted = [cost for cost in costs if not cost.is_measured]
+    if (least := sum(cost.seconds for cost in counted)) >= _LEAST:
+        rates = sorted({f"{RATES[cost.precision]:.0e} in {cost.precision}" for cost in counted})
+        lines += [
+            f"on an NVIDIA H100 at least {duration(least)}, on eight {duration(least / 8)}, by "
+            f"FLOPs alone: {', '.join(rates)} a second each"
+        ]
+    return lines
 
 
-def _products_per_second() -> float:
-    """FLOPs a second of float32 products on this processor."""
-    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32)
+@cache
+def _products_per_second(precision: str) -> float:
+    """FLOPs a second of products on this processor, in bfloat16 where loops are computed in it."""
+    dtype = torch.bfloat16 if precision in ("bf16", "mixed") else torch.float32
+    a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32).to(dtype)
     timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
     return 2 * _SIZE**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
 
@@ -108,7 +185,10 @@ def _plan(
     unique: dict[Path, Config] = {}
     for member in everyone:
         unique.setdefault(run_folder(member.config).path, member.config)
-    left = dict(zip(unique, time_left([*unique.values()], shipped), strict=True))
+    within = {path: config for path, config in unique.items() if not _beyond(config)}
+    left = dict(zip(within, time_left([*within.values()], shipped), strict=True))
+    for path in unique.keys() - within.keys():
+        left[path] = cost_of(unique[path]).flops / _products_per_second(unique[path].precision)
     parts, seen = list[Part](), set[Path]()
     for title, members in asked:
         rows = []
@@ -135,17 +215,18 @@ def _plan(
 
 def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    parts, total, runs = list[Part](), 0.0, set[Path]()
+    parts, costs = list[Part](), dict[Path, Cost]()
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
-            config, path = member.config, run_folder(member.config).path
-            task, training = config.task, config.training
+            config = member.config
+            task, training, cost = config.task, config.training, cost_of(config)
+            costs[run_folder(config).path] = cost
             points = task.points if task.is_text else 2 * task.points - 1
-            flops = _flops(config, shapes_of(config))
-            total += flops * (path not in runs)
-            runs.add(path)
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            rows.append([name, tokens, f"{flops:.3g}", duration(flops / _H100)])
-        parts += [title, Table(["run", "tokens", "FLOPs", "an H100"], rows), ""]
-    return [*parts, f"{len(runs)} runs, {total:.3g} FLOPs: {_on_gpus(total)}"]
+            hours = f"{'' if cost.is_measured else '≥ '}{duration(cost.seconds)}"
+            rows.append([name, tokens, f"{cost.flops:.3g}", hours])
+        parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
+    flops = sum(cost.flops for cost in costs.values())
+    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs", *_on_gpus([*costs.values()])]
+    return [*parts, "; ".join(summary)]

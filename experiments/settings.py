@@ -32,7 +32,9 @@ class ExperimentSettings:
         "figure: draw and judge from what is finished",
     )
     scale: Literal["small", "medium", "paper"] = setting("small", "how large task and model are")
-    seeds: int | None = setting(None, "of each training; null: the experiment's", at_least=1)
+    seeds: int | None = setting(
+        None, "of each training; null: the experiment's", at_least=1, at_most=1000
+    )
     jobs: int | None = setting(
         None, "processes that train at once; null: one a core, one on a GPU", at_least=1
     )

@@ -6,6 +6,7 @@ import sys
 from looplab import __version__
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.processes import is_follower, refuse_torchrun
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import answered
 from looplab.conf.compose import commands
 from looplab.conf.help import START, help_text, settings_text
@@ -63,6 +64,10 @@ def _run(words: list[str]) -> int:
         check_folder("run", command.paths[0])
     elif not is_follower():  # only the first process needs the folder
         check_folder("folder", command.config.folder)
+    if command.action == "train":
+        check_reach(command.config)
+    elif command.action == "evaluate":
+        check_reach(command.config, "evaluation")
     # Imported here, so that --help and most mistakes need not wait for torch.
     from looplab.experiments.one_command import carry_out
     from looplab.training import Interrupted

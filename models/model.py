@@ -247,18 +247,8 @@ class Model(nn.Module):
         return total - (0 if positions is None else positions.numel())
 
     def describe(self) -> str:
-        """One phrase: family, layers, width, heads, other features, and parameters."""
-        spec = self.spec
-        parts = [spec.connectivity or spec.family, f"{spec.n_layer} x {spec.n_embd} wide"]
-        parts += [f"{spec.n_head} heads"]
-        parts += ["tokens of pairs"] if spec.tokens == "pairs" else []
-        parts += [f"{spec.block} blocks"] if spec.block != "gpt2" else []
-        parts += [f"{spec.attention} attention"] if spec.attention != "full" else []
-        parts += ["post-norm"] if spec.block_norm == "post" else []
-        parts += ["no norm in the loop"] if spec.norm == "at_readout" else []
-        for name in ("prelude", "coda", "lanes"):
-            parts += [f"{name} of {count}"] if (count := getattr(spec, name)) else []
-        return f"{', '.join(parts)}, {self.backbone_parameters():,} parameters in the backbone"
+        """One phrase: that of its shape, and parameters."""
+        return f"{self.spec.describe()}, {self.backbone_parameters():,} parameters in the backbone"
 
     def parameter_roles(self) -> dict[str, Role]:
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (the

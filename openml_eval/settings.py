@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from looplab.conf.checks.folders import check_folder
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
@@ -128,5 +129,6 @@ def asked(words: Sequence[str]) -> tuple[RunSettings, dict[str, Config]]:
         (command,) = commands(["task=tables", f"model={family}", *rest])
         if command.again:
             raise ConfigError("again", "is for run.py: name the run there, by its settings")
+        check_reach(command.config)
         configs[family] = command.config
     return settings, configs

@@ -1,15 +1,22 @@
 """The settings of `python -m probing` and `python -m probing.dynamics`. No torch here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.model import check_has_states
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, check_device
 from looplab.conf.plugins import load_plugins
 from looplab.conf.saved import read_config
-from looplab.conf.schema import Config, FigureSettings, TableSettings
+from looplab.conf.schema import (
+    Config,
+    EvaluationConfig,
+    FigureSettings,
+    TableSettings,
+    TrainingConfig,
+)
 from looplab.conf.setting import check_settings, setting
 
 
@@ -42,8 +49,11 @@ class ProbingSettings:
         """Raises ConfigError for the first invalid setting."""
         if not self.targets:
             raise ConfigError("targets", "must hold at least one target")
-        if _config_of(self, self.plugins).task.is_text:
+        config = _config_of(self, self.plugins)
+        if config.task.is_text:
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
+        training = TrainingConfig(steps=self.steps, batch_size=self.batch_size, recompute=True)
+        _check_reach(replace(config, training=training), self, self.resamples)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,19 @@ class DynamicsSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        _config_of(self)
+        _check_reach(_config_of(self), self)
+
+
+def _check_reach(
+    config: Config, settings: ProbingSettings | DynamicsSettings, resamples: int = 1
+) -> None:
+    """Raises ConfigError for what is beyond this machine, by the setting's name here."""
+    asked = EvaluationConfig(prompts=settings.prompts, loops=settings.loops, resamples=resamples)
+    try:
+        check_reach(replace(config, evaluation=asked))
+    except ConfigError as error:
+        problem = str(error).removeprefix(f"{error.key} ")
+        raise ConfigError(error.key.rpartition(".")[2], problem) from None
 
 
 def _config_of(

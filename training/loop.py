@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.checks.config import check_config
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, EndedElsewhere, RunError, out_of_memory
 from looplab.conf.schema import Config, TaskConfig, TrainingConfig
 from looplab.tasks import Prompts
@@ -132,6 +133,7 @@ class Session:
         callbacks: Sequence[Callback],
     ) -> None:
         check_config(config)
+        check_reach(config)
         self.callbacks, self.stopped = callbacks, False
         for each in callbacks:
             if config.evaluation.every is None and type(each).stops is not Callback.stops:

@@ -1,0 +1,122 @@
+"""What is beyond a machine by far is refused before anything is written: by its memory, or by the
+time of one step, or of all. Estimates are least ones, so that nothing is refused that could run: at
+the rate of a card, and in twice the memory that is there. No torch here.
+
+check_reach(config)                                   # a training, and the evaluation that follows
+check_reach(config, "evaluation")
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple
+
+from ..build import flatten
+from ..files import own_settings
+from ..mistakes import ConfigError
+from ..schema import Config, TaskConfig
+
+Part = Literal["training", "evaluation"]
+_MARGIN = 2  # times the memory there is
+_HOUR = 3600.0
+_YEAR = 365 * 24 * _HOUR
+_RATE = 2e15  # FLOPs a second, more than a card reaches
+_PASS = 1e-5  # seconds of a layer's pass, at least, however small it is
+_KEPT = 8  # bytes that a layer's pass keeps for each number of the stream, at least
+_DEEPEST = 60  # of a tree, whose leaves are a power: deeper ones are as much beyond
+
+
+class Need(NamedTuple):
+    """Bytes of memory, seconds of a step or a batch, and those of all of them."""
+
+    memory: float
+    step: float
+    total: float
+
+
+def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
+    """Raises ConfigError where the parts, both by default, are beyond a machine of so many bytes
+    (0: this one) by far. It names the setting whose default would need the least."""
+    memory = memory or float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    values, defaults = _values(config), _values(Config(task=TaskConfig(config.task.name)))
+    limits = Need(memory * _MARGIN, _HOUR, _YEAR)
+    for part in parts or ("training", "evaluation"):
+        need = _needs(values)[part]
+        excess = [amount / limit for amount, limit in zip(need, limits, strict=True)]
+        if max(excess) <= 1:
+            continue
+        kind = excess.index(max(excess))
+        needed = {
+            key: _needs({**values, key: default})[part][kind]
+            for key, default in defaults.items()
+            if isinstance(values[key], int) and values[key] != default
+        }
+        cause = min(needed, key=needed.__getitem__)
+        least = (
+            f"{_short(need.memory / 1e9)} GB of memory, and this machine has {memory / 1e9:.0f}",
+            f"{_short(need.step / _HOUR)} hours for a single step",
+            f"{_short(need.total / _YEAR)} years",
+        )
+        problem = f"is {values[cause]}, which takes at least {least[kind]}"
+        raise ConfigError(cause.replace(".settings.", "."), problem)
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"
+
+
+def _values(config: Config) -> dict[str, Any]:
+    """All settings by key, with those of the task that the configuration leaves out."""
+    own = own_settings(config.task.name) or {}
+    values = {f"task.settings.{key}": value for key, value in own.items()}
+    return values | flatten(asdict(config))
+
+
+def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
+    """What a training and its evaluation need at least, by all settings."""
+    task, width = values["task.name"], values["model.n_embd"]
+    dims, points = values["task.dims"], values["task.points"]
+    layers, loops = values["model.n_layer"], values["loops.b"]
+    if values["model.family"] == "standard":
+        loops = 1
+    tokens, numbers, inputs = 2 * points - 1, float(points * (dims + 1)), dims  # of a prompt
+    if task == "language":
+        tokens = numbers = points
+        is_bytes = values["task.settings.tokens"] == "bytes"
+        inputs = 256 if is_bytes else values["task.settings.vocabulary"]
+    if task in ("relu_network", "mixture"):
+        numbers += dims * values["task.settings.hidden"]
+    if task in ("decision_tree", "mixture"):
+        numbers += 2 ** min(values["task.settings.depth"], _DEEPEST)
+    lanes = values["model.lanes"]
+    layer = 2 * width * (width + (values["model.n_hidden"] or 4 * width))  # weights, at least
+    stacks = layers + values["model.prelude"] + values["model.coda"]
+    weights = stacks * layer + (inputs + values["model.n_positions"]) * width + loops * lanes**2
+
+    def seconds(prompts: float, passes: float) -> float:
+        of_pass = 2 * layer + 4 * tokens * width
+        flops = prompts * tokens * (passes * of_pass + 2 * inputs * width)
+        return flops / _RATE + passes * _PASS
+
+    shards, window = values["training.shards"], min(values["loops.T"], loops)
+    batch = values["training.batch_size"] / shards
+    kept = 1 if values["training.recompute"] else layers * window
+    stream = batch * tokens * width * max(lanes, 1)
+    step = shards * seconds(batch, layers * (loops + 2 * window))
+    training = Need(
+        4 * (batch * numbers + 3 * weights) + _KEPT * kept * stream,  # gradient, optimiser's state
+        step,
+        step * values["training.steps"],
+    )
+    prompts, resamples = values["evaluation.prompts"], values["evaluation.resamples"]
+    batch = min(values["evaluation.batch_size"], prompts)
+    if values["model.family"] != "standard":
+        asked = values["evaluation.loops"], values["evaluation.max_loops"]
+        loops = max([loops, *(count for count in asked if isinstance(count, int))])
+    step = seconds(batch, layers * loops)
+    evaluation = Need(
+        4 * (prompts * (2 * numbers + 3 * loops) + weights) + 8 * resamples * prompts,
+        step,
+        step * prompts / batch,
+    )
+    return {"training": training, "evaluation": evaluation}
