@@ -2,15 +2,18 @@
 
 import os
 import shutil
+import sys
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.threads import SET_TOO_LATE
 from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
@@ -75,6 +78,22 @@ def place_exactly(device: str) -> Placement:
     the backend `cpu`. Raises ConfigError for a device that this machine does not have."""
     placement = place(device, "fp32", "eager")
     return replace(placement, backend="cpu") if placement.device.type == "cpu" else placement
+
+
+@cache
+def say_if_threads_spin() -> None:
+    """Print a line on stderr, once, where PyTorch's idle threads wait long: torch was loaded before
+    looplab. None where its threads are not libgomp's, or there is only one."""
+    maps = Path("/proc/self/maps")  # the files that this process has loaded, on Linux
+    if not SET_TOO_LATE or torch.get_num_threads() == 1 or not maps.exists():
+        return
+    if b"libgomp" in maps.read_bytes():
+        print(
+            "torch was loaded before looplab, and its idle threads keep the processor busy: import "
+            "looplab first, or set GOMP_SPINCOUNT=1000 before Python starts",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _resolve(device: str) -> torch.device:

@@ -23,7 +23,7 @@ from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
 from .callbacks import Callback
-from .device import place
+from .device import place, say_if_threads_spin
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
@@ -188,6 +188,8 @@ class Session:
                 self._write_status(STOPPED_EARLY)
             return False
         if self.writes:
+            if self.placement.device.type == "cpu":
+                say_if_threads_spin()
             print_description(self.folder.path, self.trainer, self.placement.why, self.step)
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)

@@ -35,6 +35,23 @@ def test_a_cpu_is_exact() -> None:
     assert placement.prepare(Model(make_spec())).compute_dtype is None
 
 
+def test_threads_that_wait_long_are_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing where there is one thread, as in tests, or another library's threads."""
+    monkeypatch.setattr(device, "SET_TOO_LATE", True)
+    device.say_if_threads_spin.cache_clear()
+    device.say_if_threads_spin()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert capsys.readouterr().err == ""
+    device.say_if_threads_spin.cache_clear()
+    device.say_if_threads_spin()
+    device.say_if_threads_spin()
+    linked = b"libgomp" in Path("/proc/self/maps").read_bytes()
+    said = capsys.readouterr().err
+    assert (said.count("import looplab first"), said.count("\n")) == (linked, linked)
+
+
 def test_mixed_rounds_in_the_loops_without_gradients_alone() -> None:
     model = place("cpu", "mixed").prepare(Model(make_spec()))
     assert (model.compute_dtype, model.prefix_dtype) == (None, torch.bfloat16)
