@@ -16,6 +16,7 @@ from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
+from looplab.training.device import torch_defaults
 from looplab.training.run_folder.run import IRRELEVANT, Run
 
 from .bootstrap import Band, Floats, Interval, crossed_means
@@ -32,6 +33,7 @@ _OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
 _OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "key")
 
 
+@torch_defaults()
 def compare(
     runs: Sequence[Run | str | PathLike[str]],
     settings: EvaluationConfig | None = None,

@@ -4,7 +4,8 @@ import os
 import shutil
 import sys
 import sysconfig
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -78,6 +79,27 @@ def place_exactly(device: str) -> Placement:
     the backend `cpu`. Raises ConfigError for a device that this machine does not have."""
     placement = place(device, "fp32", "eager")
     return replace(placement, backend="cpu") if placement.device.type == "cpu" else placement
+
+
+@contextmanager
+def torch_defaults() -> Iterator[None]:
+    """Within this context PyTorch computes as it does by default, whatever a notebook has set:
+    with gradients, in float32, on the CPU where no device is named, products as exact as asked
+    for."""
+    dtype, products = torch.get_default_dtype(), torch.backends.mkldnn.matmul
+    exactness = products.fp32_precision
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))  # which turns gradients on, too
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":  # it would cost time at each call
+            stack.enter_context(torch.device("cpu"))
+        torch.set_default_dtype(torch.float32)
+        stack.callback(torch.set_default_dtype, dtype)
+        products.fp32_precision = "ieee"
+        stack.callback(setattr, products, "fp32_precision", exactness)
+        yield
 
 
 @cache

@@ -23,7 +23,7 @@ from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
 from .callbacks import Callback
-from .device import place, say_if_threads_spin
+from .device import place, say_if_threads_spin, torch_defaults
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
@@ -38,6 +38,7 @@ from .step import Totals, Trainer
 from .validation import evaluation_prompts, validate
 
 
+@torch_defaults()
 def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = ()) -> Run:
     """Train in the run folder of the configuration, or go on from its last checkpoint.
 

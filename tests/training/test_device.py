@@ -35,6 +35,33 @@ def test_a_cpu_is_exact() -> None:
     assert placement.prepare(Model(make_spec())).compute_dtype is None
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_notebook_has_set_changes_nothing(tmp_path: Path) -> None:
+    """Nor do its settings change: gradients off, float64, another device, autocast, coarse
+    products."""
+    config = tiny(tmp_path / "plain", steps=2)
+    plain = train(config)
+    errors = evaluate(plain, prompts=8, resamples=20)["by_examples"]
+    products = torch.backends.mkldnn.matmul
+    with torch.inference_mode(), torch.device("meta"):
+        try:
+            torch.set_default_dtype(torch.float64)
+            products.fp32_precision = "bf16"
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                run = train(replace(config, folder=str(tmp_path / "set")))
+                again = load_run(run.path)
+                assert evaluate(again, prompts=8, resamples=20)["by_examples"] == errors
+            assert torch.get_default_dtype() is torch.float64
+            assert products.fp32_precision == "bf16"
+            assert not torch.is_grad_enabled()
+        finally:
+            torch.set_default_dtype(torch.float32)
+            products.fp32_precision = "none"
+    for name, weights in plain.model.state_dict().items():
+        assert torch.equal(run.model.state_dict()[name], weights)
+        assert not again.model.state_dict()[name].is_inference()
+
+
 def test_threads_that_wait_long_are_said_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
