@@ -59,7 +59,7 @@ def grid_commands(words: Sequence[str]) -> list[Command]:
     for member in members:
         if member.action != "train":
             raise ConfigError("action", f"cannot be {member.action} for a grid (-m), which trains")
-        check_folder("folder", member.config.folder)
+    check_folder("folder", members[0].config.folder)  # the same for all
     return members
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from looplab.conf.checks.folders import check_folder
 from looplab.conf.checksum import key_of
 from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
@@ -77,6 +78,7 @@ def compare(
     2
     """
     members, settings = [*map(run_of, runs)], settings or EvaluationConfig()
+    check_folder("folder", str(folder))
     _check(members)
     for run in members:
         settings = changed(settings, changes, run.config)
