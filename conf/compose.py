@@ -19,7 +19,7 @@ from .checks.config import MOST_SUPPORTS
 from .checks.folders import check_folder
 from .command import as_word
 from .files import choices, own_settings, read_values
-from .mistakes import ConfigError, check_choice, nearest, nearest_key
+from .mistakes import ConfigError, check_choice, closest, nearest, nearest_key
 from .plugins import added_tasks, load_plugins
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
@@ -45,9 +45,26 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
     given = _texts(words)
-    several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
+    if not multirun:
+        return [_single(given)]
+    several = {key: _values(key, text) for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command(_given(texts), texts) for texts in grid]
+
+
+def _single(texts: Mapping[str, str]) -> Command:
+    """The command of these texts by key. Raises ConfigError, which says how a grid is made where a
+    value is several."""
+    try:
+        return _command(_given(texts), texts)
+    except ConfigError as error:
+        text = texts.get(error.key, "")
+        values = alternatives(text)
+        if len(values) < 2 or not all(values) or "=" in text:
+            raise
+        problem = str(error).removeprefix(f"{error.key} ")
+        grid = "several values are for a grid: run.py -m, or train_grid"
+        raise ConfigError(error.key, f"{problem} ({grid})") from None
 
 
 def grid_commands(words: Sequence[str]) -> list[Command]:
@@ -80,7 +97,8 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
 
 def _texts(words: Sequence[str]) -> dict[str, str]:
     """The texts that were typed, by key. Loads their plugins, which have settings of their own."""
-    check_words(words, "; --help shows some")
+    actions = (*get_args(Action), *_OTHER_ACTIONS)
+    check_words(words, "; --help shows some", actions)
     given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
     if "plugins" in given:
         load_plugins(read_value("plugins", given["plugins"], tuple[str, ...]))
@@ -92,6 +110,9 @@ def _values(key: str, text: str) -> list[str]:
     whole. Raises ConfigError for one that is empty or given twice."""
     if key in ("folder", *LISTS):
         return [text]
+    if text.startswith("range("):
+        problem = f"cannot be {text!r}: values have commas between them, as {key}=0,1"
+        raise ConfigError(key, problem)
     several = alternatives(text)
     for value in several:
         if not value or several.count(value) > 1:
@@ -229,7 +250,12 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            check_choice(key, given[key], choices(key))
+            name, names = str(given[key]), choices(key)
+            is_far = key == "task" and name not in names and not closest(name, names)
+            if is_far and "plugins" not in given:
+                question = f"cannot be {name!r}; is it in a plugin? plugins=FILE.py"
+                raise ConfigError(key, f"{question}{nearest(name, names)}")
+            check_choice(key, given[key], names)
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

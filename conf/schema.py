@@ -399,13 +399,15 @@ class Config:
         load_plugins(self.plugins)
 
     @classmethod
-    def of(cls, *words: str) -> Config:
+    def of(cls, *words: str, **settings: object) -> Config:
         """Compose the run that `python run.py` would train.
 
         Parameters
         ----------
         *words : str
             As those of the command line: `key=value`.
+        **settings
+            None: each is a mistake, as dotted keys cannot be written so.
 
         Raises
         ------
@@ -420,6 +422,12 @@ class Config:
         """
         from .compose import commands
 
+        pairs = dict(settings)
+        for mapping in (word for word in words if isinstance(word, Mapping)):
+            pairs |= mapping
+        for key in pairs:
+            meant = ", ".join(repr(f"{key}={value}") for key, value in pairs.items())
+            raise ConfigError(key, f"is given as a word: Config.of({meant})")
         (command,) = commands(list(words))
         if command.action != "train":
             raise ConfigError("action", f"must be train for a configuration, got {command.action}")

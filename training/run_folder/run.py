@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
@@ -20,7 +20,7 @@ import yaml
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.files import own_settings
-from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.mistakes import RunError as RunError
 from looplab.conf.plugins import COPIES, PREFIX, is_users
 from looplab.conf.saved import read_config
@@ -31,7 +31,7 @@ from looplab.tasks import Task, task_class
 
 from .files import read_record, write_bytes, write_record
 from .sources import KERNELS, TRAINED, changed_code, outside_files, outside_source, sources_of
-from .status import holding, one_number, status_of, writer
+from .status import curve_name, holding, one_number, status_of, writer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,13 +79,13 @@ class Run:
     model: Model
     step: int
 
-    def errors(self, by: Literal["examples", "loop"] = "examples") -> DataFrame:
+    def errors(self, by: str = "by_examples") -> DataFrame:
         """Return the errors of the evaluation that the run folder shows.
 
         Parameters
         ----------
-        by : {"examples", "loop"}
-            A row for each number of examples k, or for each loop.
+        by : {"by_examples", "by_loop"}
+            A row for each number of examples k, or for each loop; "examples" and "loop" for short.
 
         Returns
         -------
@@ -108,8 +108,8 @@ class Run:
         """
         from pandas import DataFrame
 
-        check_choice("by", by, ("examples", "loop"))
-        part, x = shown_evaluation(self)[f"by_{by}"], "k" if by == "examples" else "loop"
+        by = curve_name("by", by)
+        part, x = shown_evaluation(self)[by], "k" if by == "by_examples" else "loop"
         columns = {x: part[x]}
         for name, band in part.items():
             is_same = name == "model_at_b" and band == part["model"]
