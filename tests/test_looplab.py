@@ -47,13 +47,15 @@ def test_idle_threads_wait_briefly_unless_told_otherwise(
 ) -> None:
     """Once the package is imported, and before torch is; what comes too late is known."""
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     code = (
         f"import os, sys; {before}\n"
         "import looplab\n"
         "from looplab.conf.threads import SET_TOO_LATE\n"
         "print(os.environ.get('GOMP_SPINCOUNT'), SET_TOO_LATE)"
     )
-    assert printed("-c", code, **variables) == f"{expected}\n"
+    assert printed("-c", code) == f"{expected}\n"
 
 
 def test_what_there_is_and_which_version() -> None:

@@ -86,7 +86,8 @@ def torch_defaults() -> Iterator[None]:
     """Within this context PyTorch computes as it does by default, whatever a notebook has set:
     with gradients, in float32, on the CPU where no device is named, products as exact as asked
     for."""
-    dtype, products = torch.get_default_dtype(), torch.backends.mkldnn.matmul
+    dtype = torch.get_default_dtype()
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     exactness = products.fp32_precision
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))  # which turns gradients on, too

@@ -84,8 +84,9 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
     2
     """
     if not hasattr(config, "training"):
-        words = [word for word in (config, again, callbacks) if isinstance(word, str)]
-        composed = ", ".join(map(repr, words or ["task=linear"]))
+        given: Sequence[object] = (config, again, callbacks)
+        words = [repr(word) for word in given if isinstance(word, str)]
+        composed = ", ".join(words) or "'task=linear'"
         raise ConfigError("config", f"must be a Config: train(Config.of({composed}))")
     if not config.scale and (config.task, config.training) == (TaskConfig(), TrainingConfig()):
         problem = "has the paper's 500,000 steps, and may not be meant: Config.of('task=linear') is"

@@ -42,7 +42,7 @@ def test_what_a_notebook_has_set_changes_nothing(tmp_path: Path) -> None:
     config = tiny(tmp_path / "plain", steps=2)
     plain = train(config)
     errors = evaluate(plain, prompts=8, resamples=20)["by_examples"]
-    products = torch.backends.mkldnn.matmul
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     with torch.inference_mode(), torch.device("meta"):
         try:
             torch.set_default_dtype(torch.float64)
