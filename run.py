@@ -4,8 +4,8 @@ import os
 import sys
 
 if __name__ == "__main__":  # before the imports, which take a while
-    if getattr(sys.flags, "safe_path", False):  # `python -P` does not search a script's own folder
-        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    # `python -P` does not search a script's own folder.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from looplab.conf.entry import begin
 
     begin()

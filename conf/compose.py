@@ -4,6 +4,7 @@ task, model, scale and recipe, then what is given. No torch here.
 config = commands(["task=linear", "training.steps=500"])[0].config
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -19,12 +20,12 @@ from .checks.config import MOST_SUPPORTS
 from .checks.folders import check_folder
 from .command import as_word
 from .files import choices, own_settings, read_values
-from .mistakes import ConfigError, check_choice, closest, nearest, nearest_key
+from .mistakes import ConfigError, check_choice, nearest, nearest_key
 from .plugins import added_tasks, load_plugins
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .setting import all_settings
-from .words import alternatives, check_words, nested, read_value
+from .words import alternatives, check_words, is_list, nested, read_value
 
 GROUPS = ("task", "model", "scale", "recipe")
 _TOKENS = "model.tokens"
@@ -58,13 +59,11 @@ def _single(texts: Mapping[str, str]) -> Command:
     try:
         return _command(_given(texts), texts)
     except ConfigError as error:
-        text = texts.get(error.key, "")
-        values = alternatives(text)
-        if len(values) < 2 or not all(values) or "=" in text:
+        text, task = texts.get(error.key, ""), texts.get("task", "")
+        if is_list(_hint(error.key, task)) or not re.fullmatch(r"[^=,]+(,[^=,]+)+", text):
             raise
-        problem = str(error).removeprefix(f"{error.key} ")
         grid = "several values are for a grid: run.py -m, or train_grid"
-        raise ConfigError(error.key, f"{problem} ({grid})") from None
+        raise ConfigError(error.key, f"{error.problem} ({grid})") from None
 
 
 def grid_commands(words: Sequence[str]) -> list[Command]:
@@ -250,12 +249,9 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            name, names = str(given[key]), choices(key)
-            is_far = key == "task" and name not in names and not closest(name, names)
-            if is_far and "plugins" not in given:
-                question = f"cannot be {name!r}; is it in a plugin? plugins=FILE.py"
-                raise ConfigError(key, f"{question}{nearest(name, names)}")
-            check_choice(key, given[key], names)
+            is_plugins = key == "task" and "plugins" not in given
+            question = "; is it in a plugin? plugins=FILE.py" if is_plugins else ""
+            check_choice(key, given[key], choices(key), question)
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

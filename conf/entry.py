@@ -44,9 +44,7 @@ def _unfit(problem: str) -> str:
     """A line on this Python, which has a problem, and on how to get to one that has none."""
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment = os.path.join(home, ".venv")
-    if not os.path.exists(os.path.join(home, "Makefile")):
-        remedy = "pip install looplab's packages with Python 3.11 or later"
-    elif os.path.exists(environment) and not os.path.samefile(sys.prefix, environment):
+    if os.path.exists(environment) and not os.path.samefile(sys.prefix, environment):
         remedy = f"source {os.path.relpath(environment)}/bin/activate"
     else:
         remedy = "make setup"

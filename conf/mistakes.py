@@ -26,6 +26,7 @@ class ConfigError(ValueError):
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(" ".join(f"{key} {problem}".splitlines()))
         self.key = key
+        self.problem = problem
 
 
 class RunError(RuntimeError):
@@ -69,13 +70,15 @@ def _folded(name: str) -> str:
     return re.sub(r"(?<!\d)0+(?=\d)", "", name.lower())
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
+def nearest(name: str, names: Iterable[str], question: str = "") -> str:
+    """'; did you mean …?' with the nearest of `names` to `name`, or the `question` and the list of
+    all of them."""
     options = sorted(names)
     match = closest(name, options)
     if not match and name:
         match = next((option for option in options if name in option), "")
-    return f"; did you mean {match!r}?" if match else f"; expected one of {', '.join(options)}"
+    listed = f"{question}; expected one of {', '.join(options)}"
+    return f"; did you mean {match!r}?" if match else listed
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
@@ -91,10 +94,11 @@ def nearest_key(key: str, names: Iterable[str]) -> str:
     return many if len(options) > 30 else nearest(key, options)
 
 
-def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
-    """Raises ConfigError where `value` is none of the options."""
+def check_choice(key: str, value: Any, options: Iterable[str], question: str = "") -> None:
+    """Raises ConfigError where `value` is none of the options, with the `question` where it is
+    near none."""
     if value not in options:
-        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}")
+        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options, question)}")
 
 
 def check_count(key: str, value: float, least: int) -> None:

@@ -422,12 +422,8 @@ class Config:
         """
         from .compose import commands
 
-        pairs = dict(settings)
-        for mapping in (word for word in words if isinstance(word, Mapping)):
-            pairs |= mapping
-        for key in pairs:
-            meant = ", ".join(repr(f"{key}={value}") for key, value in pairs.items())
-            raise ConfigError(key, f"is given as a word: Config.of({meant})")
+        for key, value in settings.items():
+            raise ConfigError(key, f"is given as a word: Config.of('{key}={value}')")
         (command,) = commands(list(words))
         if command.action != "train":
             raise ConfigError("action", f"must be train for a configuration, got {command.action}")

@@ -26,8 +26,7 @@ _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 # task = linear, task:linear, "task=linear". The value has no "=", or it is the next word.
 _OTHERWISE = re.compile(r"""["']?(-*)([a-zA-Z_][\w.-]+)(\s*[=:]\s*|\s+)(?!\S*=)(\S+)""")
 # What text editors and browsers make of quotes, dashes and signs.
-_TYPED = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "＝": "=", "：": ":"})
-_TYPED |= str.maketrans(dict.fromkeys("‐‑–—−", "-"))
+_TYPED = str.maketrans("“”‘’＝：‐‑–—−", "\"\"''=:-----")
 
 
 def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
@@ -64,8 +63,9 @@ def check_words(words: Sequence[object], hint: str = "", actions: Collection[str
         if key in keys:
             raise ConfigError(key, "is given twice")
         if not value.strip():
-            hint = question or "; key=null says that there is none"
-            raise ConfigError(key, f"has no value{hint}")
+            raise ConfigError(
+                key, "has no value" + (question or "; key=null says that there is none")
+            )
         keys.add(key)
 
 

@@ -13,7 +13,7 @@ from looplab.conf.checks.folders import check_folder
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
-from looplab.conf.words import check_words, settings_from_words
+from looplab.conf.words import settings_from_words
 
 from .catalogue import IDS, TABLES
 
@@ -109,7 +109,6 @@ def asked(words: Sequence[str]) -> tuple[RunSettings, dict[str, Config]]:
 
     Raises ConfigError for a mistake, as for a run's setting that follows from one of this command.
     """
-    check_words(words, "; --help shows some", actions=("fetch",))
     names = {field.name for field in fields(RunSettings)}
     own_words = [word for word in words if word.partition("=")[0] in names]
     rest = [word for word in words if word not in own_words]

@@ -86,9 +86,7 @@ def torch_defaults() -> Iterator[None]:
     """Within this context PyTorch computes as it does by default, whatever a notebook has set:
     with gradients, in float32, on the CPU where no device is named, products as exact as asked
     for."""
-    dtype = torch.get_default_dtype()
     products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    exactness = products.fp32_precision
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))  # which turns gradients on, too
         for kind in ("cpu", "cuda"):
@@ -96,10 +94,10 @@ def torch_defaults() -> Iterator[None]:
                 stack.enter_context(torch.autocast(kind, enabled=False))
         if torch.get_default_device().type != "cpu":  # it would cost time at each call
             stack.enter_context(torch.device("cpu"))
+        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
         torch.set_default_dtype(torch.float32)
-        stack.callback(torch.set_default_dtype, dtype)
+        stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
         products.fp32_precision = "ieee"
-        stack.callback(setattr, products, "fp32_precision", exactness)
         yield
 
 
@@ -108,14 +106,12 @@ def say_if_threads_spin() -> None:
     """Print a line on stderr, once, where PyTorch's idle threads wait long: torch was loaded before
     looplab. None where its threads are not libgomp's, or there is only one."""
     maps = Path("/proc/self/maps")  # the files that this process has loaded, on Linux
-    if not SET_TOO_LATE or torch.get_num_threads() == 1 or not maps.exists():
-        return
-    if b"libgomp" in maps.read_bytes():
+    spins = SET_TOO_LATE and torch.get_num_threads() > 1 and maps.exists()
+    if spins and b"libgomp" in maps.read_bytes():
         print(
             "torch was loaded before looplab, and its idle threads keep the processor busy: import "
             "looplab first, or set GOMP_SPINCOUNT=1000 before Python starts",
             file=sys.stderr,
-            flush=True,
         )
 
 

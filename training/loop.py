@@ -84,10 +84,7 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
     2
     """
     if not hasattr(config, "training"):
-        given: Sequence[object] = (config, again, callbacks)
-        words = [repr(word) for word in given if isinstance(word, str)]
-        composed = ", ".join(words) or "'task=linear'"
-        raise ConfigError("config", f"must be a Config: train(Config.of({composed}))")
+        raise ConfigError("config", f"must be a Config: train(Config.of({config!r}))")
     if not config.scale and (config.task, config.training) == (TaskConfig(), TrainingConfig()):
         problem = "has the paper's 500,000 steps, and may not be meant: Config.of('task=linear') is"
         raise ConfigError("config", f"{problem} small, Config.of('scale=paper') the paper's")

@@ -58,10 +58,10 @@ def last_record(folder: Path) -> Mapping[str, Any]:
 def curve_name(key: str, name: str) -> str:
     """by_examples or by_loop, as evaluation.json calls them, also from `examples`, `k`, `by_k` and
     `loop`. Raises ConfigError, naming the key, for any other name."""
-    name = {"k": "examples", "by_k": "examples"}.get(name, name)
-    name = f"by_{name.removeprefix('by_')}"
-    check_choice(key, name, ("by_examples", "by_loop"))
-    return name
+    names = {"examples": "by_examples", "k": "by_examples", "loop": "by_loop"}
+    short = name.removeprefix("by_")
+    check_choice(key, short, names)
+    return names[short]
 
 
 def one_number(evaluation: Mapping[str, Any]) -> Any:

@@ -89,7 +89,7 @@ def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> No
     by_loop = runs_table([evaluated.path], errors="by_loop")
     by_k = runs_table(folder, errors="by_examples")
     assert runs_table(folder, errors="by_k").equals(by_k)
-    with pytest.raises(ConfigError, match="errors cannot be 'by_points'; expected one of by_ex"):
+    with pytest.raises(ConfigError, match="errors cannot be 'points'; expected one of examples"):
         runs_table(folder, errors="points")
     assert by_loop.loop.tolist() == list(range(1, 13))
     assert by_k["mean"].iloc[-1] == evaluated.error == by_loop["mean"].iloc[3]
