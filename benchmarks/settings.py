@@ -1,8 +1,10 @@
 """The settings of the benchmarks, and the configurations that they name. No torch here."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
+from looplab.conf.checks.folders import check_folder
 from looplab.conf.compose import command_of
 from looplab.conf.mistakes import ConfigError, check_device, check_path
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig
@@ -32,6 +34,8 @@ class _Settings:
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
+        if self.json is not None:
+            check_folder("json", str(Path(self.json).parent))
 
 
 @dataclass(frozen=True)

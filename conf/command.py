@@ -69,10 +69,6 @@ def answered(
     that begins with `name`, as it was called; 130 or 143, and `when_stopped` printed, for Ctrl-C or
     SIGTERM, here or in a child process. Under torchrun it is a mistake, unless `do` works
     `in_processes`; of several processes the first prints a mistake."""
-    # Waiting threads spin only briefly. On cores that other processes use too, long spinning makes
-    # a small model's step a hundred times slower; no spinning at all, half as fast. torch reads
-    # this when it is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         if not in_processes:
             refuse_torchrun("this command")

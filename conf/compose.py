@@ -4,6 +4,7 @@ task, model, scale and recipe, then what is given. No torch here.
 config = commands(["task=linear", "training.steps=500"])[0].config
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -24,7 +25,7 @@ from .plugins import added_tasks, load_plugins
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .setting import all_settings
-from .words import alternatives, check_words, nested, read_value
+from .words import alternatives, check_words, is_list, nested, read_value
 
 GROUPS = ("task", "model", "scale", "recipe")
 _TOKENS = "model.tokens"
@@ -45,9 +46,24 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     """The commands of these words: one, or with `multirun` one for each combination of the
     comma-separated values. Raises ConfigError, naming the key, for any mistake."""
     given = _texts(words)
-    several = {key: _values(key, text) if multirun else [text] for key, text in given.items()}
+    if not multirun:
+        return [_single(given)]
+    several = {key: _values(key, text) for key, text in given.items()}
     grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     return [_command(_given(texts), texts) for texts in grid]
+
+
+def _single(texts: Mapping[str, str]) -> Command:
+    """The command of these texts by key. Raises ConfigError, which says how a grid is made where a
+    value is several."""
+    try:
+        return _command(_given(texts), texts)
+    except ConfigError as error:
+        text, task = texts.get(error.key, ""), texts.get("task", "")
+        if is_list(_hint(error.key, task)) or not re.fullmatch(r"[^=,]+(,[^=,]+)+", text):
+            raise
+        grid = "several values are for a grid: run.py -m, or train_grid"
+        raise ConfigError(error.key, f"{error.problem} ({grid})") from None
 
 
 def grid_commands(words: Sequence[str]) -> list[Command]:
@@ -59,7 +75,7 @@ def grid_commands(words: Sequence[str]) -> list[Command]:
     for member in members:
         if member.action != "train":
             raise ConfigError("action", f"cannot be {member.action} for a grid (-m), which trains")
-        check_folder("folder", member.config.folder)
+    check_folder("folder", members[0].config.folder)  # the same for all
     return members
 
 
@@ -80,7 +96,8 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
 
 def _texts(words: Sequence[str]) -> dict[str, str]:
     """The texts that were typed, by key. Loads their plugins, which have settings of their own."""
-    check_words(words, "; --help shows some")
+    actions = (*get_args(Action), *_OTHER_ACTIONS)
+    check_words(words, "; --help shows some", actions)
     given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
     if "plugins" in given:
         paths = read_value("plugins", given["plugins"], tuple[str, ...])
@@ -93,6 +110,9 @@ def _values(key: str, text: str) -> list[str]:
     whole. Raises ConfigError for one that is empty or given twice."""
     if key in ("folder", *LISTS):
         return [text]
+    if text.startswith("range("):
+        problem = f"cannot be {text!r}: values have commas between them, as {key}=0,1"
+        raise ConfigError(key, problem)
     several = alternatives(text)
     for value in several:
         if not value or several.count(value) > 1:
@@ -230,7 +250,9 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            check_choice(key, given[key], choices(key))
+            is_plugins = key == "task" and "plugins" not in given
+            question = "; is it in a plugin? plugins=FILE.py" if is_plugins else ""
+            check_choice(key, given[key], choices(key), question)
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -17,7 +17,11 @@ def begin() -> None:
     """From here on, Ctrl-C ends the process without a traceback, until a handler is set; output
     whose reader has gone is dropped; characters that stdout cannot show are replaced; pictures are
     drawn in memory, whatever a notebook that started this process draws with. What lies in the
-    current folder, as a statistics.py or wandb/, is not taken for a package of that name."""
+    current folder, as a statistics.py or wandb/, is not taken for a package of that name. A Python
+    that is too old, or lacks a package, is one line."""
+    sys.excepthook = _answer_missing
+    if sys.version_info < (3, 11):  # noqa: UP036 - a user's may be any
+        sys.exit(_unfit("is older than 3.11"))
     os.environ["MPLBACKEND"] = "agg"
     home = os.path.dirname(os.path.dirname(__file__))
     if sys.path and sys.path[0] not in (os.path.dirname(home), home):  # python -m puts it there
@@ -25,6 +29,26 @@ def begin() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+
+
+def _answer_missing(kind, error, trace):  # type: ignore[no-untyped-def]
+    """sys.excepthook: a package that is not there is one line, and all else a traceback."""
+    name = (getattr(error, "name", None) or "").partition(".")[0]
+    if issubclass(kind, ModuleNotFoundError) and name not in ("", "looplab"):
+        print(_unfit(f"has no package {name}"), file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+def _unfit(problem: str) -> str:
+    """A line on this Python, which has a problem, and on how to get to one that has none."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment = os.path.join(home, ".venv")
+    if os.path.exists(environment) and not os.path.samefile(sys.prefix, environment):
+        remedy = f"source {os.path.relpath(environment)}/bin/activate"
+    else:
+        remedy = "make setup"
+    return f"looplab: {sys.executable} {problem}; {remedy}"
 
 
 def _forget_current_folder() -> None:

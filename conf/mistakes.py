@@ -26,6 +26,7 @@ class ConfigError(ValueError):
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(" ".join(f"{key} {problem}".splitlines()))
         self.key = key
+        self.problem = problem
 
 
 class RunError(RuntimeError):
@@ -57,14 +58,27 @@ class EndedElsewhere(RunError):
     """Another process of the same training ended it, and says why: this one has nothing to say."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
+def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """The one of `names` that is nearest to `name`, whatever the case of letters and the leading
+    zeros of numbers; '' where none is as near as the cutoff says."""
+    folded = {_folded(option): option for option in names}
+    matches = get_close_matches(_folded(name), folded, n=1, cutoff=cutoff)
+    return folded[matches[0]] if matches else ""
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"(?<!\d)0+(?=\d)", "", name.lower())
+
+
+def nearest(name: str, names: Iterable[str], question: str = "") -> str:
+    """'; did you mean …?' with the nearest of `names` to `name`, or the `question` and the list of
+    all of them."""
     options = sorted(names)
-    matches = get_close_matches(name, options, n=1, cutoff=0.6)
-    matches = matches or [option for option in options if name and name in option]
-    return (
-        f"; did you mean {matches[0]!r}?" if matches else f"; expected one of {', '.join(options)}"
-    )
+    match = closest(name, options)
+    if not match and name:
+        match = next((option for option in options if name in option), "")
+    listed = f"{question}; expected one of {', '.join(options)}"
+    return f"; did you mean {match!r}?" if match else listed
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
@@ -72,17 +86,19 @@ def nearest_key(key: str, names: Iterable[str]) -> str:
     list of them, or where there is one. A few names that other codes have are known."""
     options, last = list(names), key.rpartition(".")[2]
     lasts = {name.rpartition(".")[2] for name in options}
-    if found := get_close_matches(_ELSEWHERE.get(last, last), lasts, n=1, cutoff=0.7):
-        same = [name for name in options if name.rpartition(".")[2] == found[0]]
-        return f"; did you mean {get_close_matches(key, same, n=1, cutoff=0)[0]!r}?"
+    match = closest(_ELSEWHERE.get(last.lower(), last), lasts, cutoff=0.7)
+    if match:
+        same = [name for name in options if name.rpartition(".")[2] == match]
+        return f"; did you mean {closest(key, same, cutoff=0)!r}?"
     many = "; --help and docs/reference.md list them"
     return many if len(options) > 30 else nearest(key, options)
 
 
-def check_choice(key: str, value: Any, options: Iterable[str]) -> None:
-    """Raises ConfigError where `value` is none of the options."""
+def check_choice(key: str, value: Any, options: Iterable[str], question: str = "") -> None:
+    """Raises ConfigError where `value` is none of the options, with the `question` where it is
+    near none."""
     if value not in options:
-        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}")
+        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options, question)}")
 
 
 def check_count(key: str, value: float, least: int) -> None:

@@ -412,13 +412,15 @@ class Config:
         load_plugins(self.plugins)
 
     @classmethod
-    def of(cls, *words: str) -> Config:
+    def of(cls, *words: str, **settings: object) -> Config:
         """Compose the run that `python run.py` would train.
 
         Parameters
         ----------
         *words : str
             As those of the command line: `key=value`.
+        **settings
+            None: each is a mistake, as dotted keys cannot be written so.
 
         Raises
         ------
@@ -433,6 +435,8 @@ class Config:
         """
         from .compose import commands
 
+        for key, value in settings.items():
+            raise ConfigError(key, f"is given as a word: Config.of('{key}={value}')")
         (command,) = commands(list(words))
         if command.action != "train":
             raise ConfigError("action", f"must be train for a configuration, got {command.action}")

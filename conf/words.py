@@ -6,7 +6,7 @@ settings = settings_from_words(DynamicsSettings, ["run=runs/NAME", "loops=200"])
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -22,6 +22,11 @@ _T = TypeVar("_T")
 
 _ITEM = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\}|[^,])*?)\s*(?:,|$)""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
+# A setting as other programs take it, at the start of a command: --task=linear, --task linear,
+# task = linear, task:linear, "task=linear". The value has no "=", or it is the next word.
+_OTHERWISE = re.compile(r"""["']?(-*)([a-zA-Z_][\w.-]+)(\s*[=:]\s*|\s+)(?!\S*=)(\S+)""")
+# What text editors and browsers make of quotes, dashes and signs.
+_TYPED = str.maketrans("“”‘’＝：‐‑–—−", "\"\"''=:-----")
 
 
 def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
@@ -42,27 +47,52 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
     return build(cls, nested(values))
 
 
-def check_words(words: Sequence[str], hint: str = "") -> None:
-    """Raises ConfigError for a word that is not key=value, which `hint` helps with, and for a key
-    that has no value or is given twice."""
+def check_words(words: Sequence[object], hint: str = "", actions: Collection[str] = ()) -> None:
+    """Raises ConfigError for a word that is not key=value, which `hint` helps with where none of
+    the known slips is seen, and for a key that has no value or is given twice."""
     keys: set[str] = set()
-    for word in words:
+    for index, word in enumerate(words):
+        if not isinstance(word, str):
+            problem = f"must be a text, as 'task=linear', and a list of them *words; got {word!r}"
+            raise ConfigError("a word", problem)
+        meant = _meant(word, words[index + 1 :], actions)
+        question = f"; did you mean {meant}?" if meant else ""
         if not re.match(r"[a-zA-Z_][\w.-]*=", word):
-            raise ConfigError(repr(word), f"is not of the form key=value{hint}")
+            raise ConfigError(repr(word), f"is not of the form key=value{question or hint}")
         key, _, value = word.partition("=")
         if key in keys:
             raise ConfigError(key, "is given twice")
         if not value.strip():
-            raise ConfigError(key, "has no value; key=null says that there is none")
+            raise ConfigError(
+                key, "has no value" + (question or "; key=null says that there is none")
+            )
         keys.add(key)
+
+
+def _meant(word: str, following: Sequence[object], actions: Collection[str]) -> str:
+    """What was meant by a word that is none, before others; '' where that does not show."""
+    if word in actions:
+        return f"action={word}"
+    if word == "help":
+        return "--help"
+    typed = word.translate(_TYPED)
+    match = _OTHERWISE.match(" ".join([typed, *map(str, following)]))
+    if match:
+        dashes, key, sign, value = match.groups()
+        if dashes or sign.strip():
+            return key + "=" + value.strip("\"',")
+    return typed if typed != word else ""
 
 
 def read_value(key: str, text: str, hint: Any) -> Any:
     """The value of a word for a setting of this type (None where it is not known): YAML, but a text
     as it was typed, without quotes around it, its ~ expanded, and a list with brackets or without.
     Raises ConfigError for a value that cannot be read."""
+    quoted = _QUOTED.fullmatch(text)
     try:
         if not is_text(hint):
+            if quoted and not is_list(hint):  # quotes that the shell has left
+                text = quoted[2]
             bare = is_list(hint) and text[0] != "[" and text != "null"
             return read_yaml(f"[{text}]" if bare else text)
         if type(None) in get_args(hint) and text == "null":

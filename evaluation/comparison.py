@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from looplab.conf.checks.folders import check_folder
 from looplab.conf.checksum import key_of
 from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
+from looplab.training.device import torch_defaults
 from looplab.training.run_folder.run import IRRELEVANT, Run
 
 from .bootstrap import Band, Floats, Interval, crossed_means
@@ -32,6 +34,7 @@ _OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
 _OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "key")
 
 
+@torch_defaults()
 def compare(
     runs: Sequence[Run | str | PathLike[str]],
     settings: EvaluationConfig | None = None,
@@ -75,6 +78,7 @@ def compare(
     2
     """
     members, settings = [*map(run_of, runs)], settings or EvaluationConfig()
+    check_folder("folder", str(folder))
     _check(members)
     for run in members:
         settings = changed(settings, changes, run.config)

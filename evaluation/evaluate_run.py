@@ -17,6 +17,7 @@ from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.device import torch_defaults
 from looplab.training.logging import Trackers, check_trackers
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
@@ -45,6 +46,7 @@ from .text.measure import digests, measure_language
 KIND = "evaluation"
 
 
+@torch_defaults()
 def evaluate(
     run: Run | str | PathLike[str],
     settings: EvaluationConfig | None = None,

@@ -19,6 +19,7 @@ from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.tasks import task_class
 from looplab.training.assemble import model_from
+from looplab.training.device import torch_defaults
 from looplab.training.run_folder.checkpoint import CheckpointError, newest_checkpoint
 from looplab.training.run_folder.data import kept_vocabulary, task_in
 from looplab.training.run_folder.run import Run, RunError, RunFolder
@@ -35,6 +36,7 @@ class LoadedModel:
     step: int
 
 
+@torch_defaults()
 def load_run(path: str | PathLike[str]) -> Run:
     """Load a run with the weights of its newest undamaged checkpoint, on the CPU, in eval mode.
 
@@ -102,6 +104,7 @@ def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
     return load_run(path)
 
 
+@torch_defaults()
 def load_model(path: str | PathLike[str], warn: Callable[[str], object] = print) -> LoadedModel:
     """A run folder's model, from configuration and weights only, without its task's data. `warn`
     is called with a line on each damaged or altered file for which there is a replacement.

@@ -37,7 +37,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.report import Result
 from looplab.evaluation.tables import Part, Table, document
-from looplab.training.device import place
+from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder
@@ -116,6 +116,7 @@ class GridResult(Result):
         return self._parts
 
 
+@torch_defaults()
 def train_grid(*words: str, jobs: int | None = None) -> GridResult:
     """Train and evaluate every combination of comma-separated values, as `run.py -m` does.
 

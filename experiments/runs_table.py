@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word, described, run_command
@@ -28,6 +28,7 @@ from looplab.evaluation.tables import Part, Table, document
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.sources import OTHER_CODE, changed_code
 from looplab.training.run_folder.status import (
+    curve_name,
     last_record,
     one_number,
     runs_in,
@@ -57,20 +58,18 @@ _NOT_SHOWN = (
     *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
     *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
 )
-_CURVES = {"by_k": ("k", "by_examples", "model_at_b"), "by_loop": ("loop", "by_loop", "model")}
+_CURVES = {"by_examples": ("k", "model_at_b"), "by_loop": ("loop", "model")}
 Row = dict[str, Any]
 
 
-def runs_table(
-    runs: str | Path | Sequence[str | Path] = "runs", errors: Literal["", "by_k", "by_loop"] = ""
-) -> DataFrame:
+def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "") -> DataFrame:
     """Make a table of runs.
 
     Parameters
     ----------
     runs : str or path, or sequence of them
         A folder with runs, also in the folders in it; or single run folders.
-    errors : {"", "by_k", "by_loop"}
+    errors : {"", "by_examples", "by_loop"}
         A row for each run, or for each run and number of examples, or loop, that was evaluated.
 
     Returns
@@ -86,7 +85,7 @@ def runs_table(
     Raises
     ------
     ConfigError
-        Where there is no run.
+        Where there is no run, or no such errors.
 
     Examples
     --------
@@ -96,6 +95,7 @@ def runs_table(
     """
     from pandas import DataFrame
 
+    by = curve_name("errors", errors) if errors else ""
     found, defaults = rows_of(runs), _defaults()
     if not found:
         raise ConfigError("no runs yet", no_runs(runs))
@@ -109,9 +109,9 @@ def runs_table(
     for row in found:
         facts = {key: value for key, value in row.items() if key not in ("settings", "evaluation")}
         own, points = {key: row["settings"].get(key) for key in keys}, [dict[Any, Any]()]
-        if errors:
-            x, part, name = _CURVES[errors]
-            curves = row["evaluation"].get(part, {x: [], name: {}})
+        if by:
+            x, name = _CURVES[by]
+            curves = row["evaluation"].get(by, {x: [], name: {}})
             points = DataFrame({x: curves[x], **curves[name]}).to_dict("records")
         rows += [facts | point | own for point in points]
     return DataFrame(rows)

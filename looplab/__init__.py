@@ -8,6 +8,9 @@ plot(run)
 
 The modules are looplab.tasks, looplab.models, looplab.training and so on: in a checkout these are
 the folders beside this one, in an installed package those within it.
+
+Import it before torch. Its one side effect is that PyTorch's idle threads then wait only briefly
+for work, see conf/threads.py.
 """
 
 import os
@@ -18,6 +21,9 @@ if not os.path.isdir(os.path.join(__path__[0], "models")):
     __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
 
 from .conf.lazy import importer
+from .conf.threads import spin_briefly
+
+spin_briefly()
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from .operations import Operations, attend_by_products
 
 _WIDE = 128  # features from which on oneDNN is faster
 _SHORT = 48  # tokens up to which plain products are faster than the fused attention
-_HAS_ONEDNN = torch.backends.mkldnn.is_available()
 # Of GELU's tanh form z σ(u): u = z (LINEAR + CUBIC z²).
 _LINEAR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _LINEAR
@@ -86,10 +85,16 @@ def keep_memory() -> None:
 
 
 @cache
+def has_onednn() -> bool:
+    """Says whether this PyTorch has oneDNN, and the private operator by which it is called."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
 def has_bf16_products() -> bool:
     """Says whether oneDNN multiplies in bfloat16 on this processor, tried once: not with AVX2
     alone."""
-    if not _HAS_ONEDNN:
+    if not has_onednn():
         return False
     one = torch.ones(1, 1, dtype=torch.bfloat16, device="cpu")
     try:
@@ -97,7 +102,8 @@ def has_bf16_products() -> bool:
     except RuntimeError:
         # ONEDNN_MAX_CPU_ISA may hide instructions from oneDNN that PyTorch sees: its own products
         # would then be oneDNN's, and fail too.
-        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        seen = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+        if seen is not None and seen():
             torch.backends.mkldnn.set_flags(False)
         return False
     return True
@@ -105,7 +111,7 @@ def has_bf16_products() -> bool:
 
 def _dtype(x: Tensor) -> torch.dtype | None:
     """The dtype of oneDNN's product; None where oneDNN is not used."""
-    if x.device.type != "cpu" or not _HAS_ONEDNN:
+    if x.device.type != "cpu" or not has_onednn():
         return None
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
     return None if dtype is torch.bfloat16 and not has_bf16_products() else dtype

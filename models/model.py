@@ -123,8 +123,8 @@ class Model(nn.Module):
 
         Examples
         --------
-        >>> import torch
         >>> from looplab import Prompts, load_run
+        >>> import torch
         >>> run = load_run("shipped/linear")
         >>> run.model(Prompts(torch.ones(4, 11, 10), torch.ones(4, 11)), loops=5, window=2).shape
         torch.Size([2, 4, 11])
@@ -171,8 +171,8 @@ class Model(nn.Module):
 
         Examples
         --------
-        >>> import torch
         >>> from looplab import Prompts, load_run
+        >>> import torch
         >>> prompts = Prompts(torch.ones(4, 11, 10), torch.ones(4, 11))
         >>> *_, (state, predictions) = load_run("shipped/linear").model.unroll(prompts, loops=5)
         >>> state.stream.shape, predictions.shape

@@ -24,7 +24,7 @@ from looplab.conf.mistakes import ConfigError, RunError
 from looplab.evaluation.load import LoadedModel, load_model
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import build_task, trained_loops
-from looplab.training.device import place_exactly
+from looplab.training.device import place_exactly, torch_defaults
 
 from .context import Floats, Scaling, answered, context_rows, model_inputs
 
@@ -146,6 +146,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         """Predictions [m] from the answers in all contexts, [contexts, m]."""
         raise NotImplementedError
 
+    @torch_defaults()
     def _answers(self, X: ArrayLike, staged: bool = False) -> Floats:
         """Answers at rows X [m, features], [1, contexts, m] after the last loop or, `staged`,
         [loops, contexts, m] after each; the mean over the orders of the columns. An answer is the
@@ -218,6 +219,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     _shipped, _classes = "classifier", 2
     classes_: NDArray[Any]
 
+    @torch_defaults()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store a training set as the context.
 
@@ -299,6 +301,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
 
     _shipped, _classes = "regressor", 0
 
+    @torch_defaults()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Store a training set as the context.
 

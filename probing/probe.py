@@ -29,6 +29,7 @@ from looplab.evaluation.tables import Part, Table, document
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.tasks.linear import Linear, SparseLinear
 from looplab.training.assemble import trained_loops
+from looplab.training.device import torch_defaults
 from looplab.training.run_folder.run import Run, RunError
 
 from .fit import RATES, Fit
@@ -41,6 +42,7 @@ _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their tra
 _PUBLISHED = Path(__file__).with_name("published.json")
 
 
+@torch_defaults()
 def probe(run: Run, settings: ProbingSettings) -> Probing:
     """Train probes on every layer (or loop) and context length of a run, and test them.
 

@@ -54,8 +54,8 @@ class Prompts:
 
     Examples
     --------
-    >>> import torch
     >>> from looplab import Prompts
+    >>> import torch
     >>> len(Prompts(torch.zeros(4, 11, 10), torch.zeros(4, 11))[:2])
     2
     """
@@ -206,8 +206,8 @@ class Task(ABC):
 
         Examples
         --------
-        >>> import torch
         >>> from looplab import load_run
+        >>> import torch
         >>> task = load_run("shipped/linear").task
         >>> task.sample(torch.Generator().manual_seed(0), batch=4, points=11).xs.shape
         torch.Size([4, 11, 10])

@@ -2,15 +2,19 @@
 
 import os
 import shutil
+import sys
 import sysconfig
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.threads import SET_TOO_LATE
 from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
@@ -75,6 +79,40 @@ def place_exactly(device: str) -> Placement:
     the backend `cpu`. Raises ConfigError for a device that this machine does not have."""
     placement = place(device, "fp32", "eager")
     return replace(placement, backend="cpu") if placement.device.type == "cpu" else placement
+
+
+@contextmanager
+def torch_defaults() -> Iterator[None]:
+    """Within this context PyTorch computes as it does by default, whatever a notebook has set:
+    with gradients, in float32, on the CPU where no device is named, products as exact as asked
+    for."""
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))  # which turns gradients on, too
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":  # it would cost time at each call
+            stack.enter_context(torch.device("cpu"))
+        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
+        stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
+        products.fp32_precision = "ieee"
+        yield
+
+
+@cache
+def say_if_threads_spin() -> None:
+    """Print a line on stderr, once, where PyTorch's idle threads wait long: torch was loaded before
+    looplab. None where its threads are not libgomp's, or there is only one."""
+    maps = Path("/proc/self/maps")  # the files that this process has loaded, on Linux
+    spins = SET_TOO_LATE and torch.get_num_threads() > 1 and maps.exists()
+    if spins and b"libgomp" in maps.read_bytes():
+        print(
+            "torch was loaded before looplab, and its idle threads keep the processor busy: import "
+            "looplab first, or set GOMP_SPINCOUNT=1000 before Python starts",
+            file=sys.stderr,
+        )
 
 
 def _resolve(device: str) -> torch.device:

@@ -24,7 +24,7 @@ from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
 from .callbacks import Callback
-from .device import place
+from .device import place, say_if_threads_spin, torch_defaults
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
@@ -39,6 +39,7 @@ from .step import Totals, Trainer
 from .validation import evaluation_prompts, validate
 
 
+@torch_defaults()
 def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = ()) -> Run:
     """Train in the run folder of the configuration, or go on from its last checkpoint.
 
@@ -83,6 +84,8 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
     >>> run.step
     2
     """
+    if not hasattr(config, "training"):
+        raise ConfigError("config", f"must be a Config: train(Config.of({config!r}))")
     if not config.scale and (config.task, config.training) == (TaskConfig(), TrainingConfig()):
         problem = "has the paper's 500,000 steps, and may not be meant: Config.of('task=linear') is"
         raise ConfigError("config", f"{problem} small, Config.of('scale=paper') the paper's")
@@ -193,6 +196,8 @@ class Session:
                 self._write_status(STOPPED_EARLY)
             return False
         if self.writes:
+            if self.placement.device.type == "cpu":
+                say_if_threads_spin()
             print_description(self.folder.path, self.trainer, self.placement.why, self.step)
             self._write_status("running")
             self.log = RunLog(self.config, self.folder.path, self.step)

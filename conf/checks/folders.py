@@ -2,6 +2,7 @@
 which files in it are his."""
 
 import os
+import tempfile
 from pathlib import Path
 
 from ..mistakes import ConfigError
@@ -15,8 +16,11 @@ def check_folder(key: str, folder: str) -> None:
         parent = parent.parent
     if not folder or not parent.is_dir():
         raise ConfigError(key, f"must be a folder or a new one's path, got {folder!r}")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(key, f"cannot be {folder!r}: nothing can be written in {parent}")
+    try:  # permissions do not tell: nobody can write to /proc, nor to a disk that is read-only
+        tempfile.TemporaryFile(dir=parent).close()
+    except OSError:
+        problem = f"cannot be {folder!r}: nothing can be written in {parent}"
+        raise ConfigError(key, problem) from None
 
 
 def is_hidden(path: Path, folder: Path) -> bool:

@@ -22,7 +22,7 @@ from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Table, document
 from looplab.models import Model
 from looplab.training.assemble import trained_loops
-from looplab.training.device import place_exactly
+from looplab.training.device import place_exactly, torch_defaults
 from looplab.training.progress import Progress
 from looplab.training.run_folder.run import Run, RunError
 from looplab.training.validation import evaluation_prompts
@@ -46,6 +46,7 @@ _RESAMPLES = 1000  # of the bootstrap
 _CONVERGED = 1e-6  # of the state's norm: a smaller fixed-point residual
 
 
+@torch_defaults()
 def dynamics(settings: DynamicsSettings) -> Result:
     """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values: what
     `summary` returns and, where all loops are the same, `contraction`; kept as by `kept_and_shown`.

@@ -12,7 +12,6 @@ from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.setting import setting
-from tests.conftest import printed
 
 
 @dataclass(frozen=True)
@@ -111,24 +110,3 @@ def test_sigterm_ends_what_is_measured_and_is_said(capsys: pytest.CaptureFixture
 
 def _refuse(_: Settings) -> str:
     raise AssertionError("measured")
-
-
-def test_waiting_threads_spin_briefly_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It must be set before torch is loaded."""
-    code = (
-        "import os, sys\n"
-        "from looplab.conf.command import run_command\n"
-        "from looplab.openml_eval.settings import FetchSettings\n"
-        "class Watch:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'torch':\n"
-        "            print('spin', os.environ['GOMP_SPINCOUNT'])\n"
-        "            sys.exit()\n"
-        "sys.meta_path.insert(0, Watch())\n"
-        "run_command('name', FetchSettings, [], str, lambda _: __import__('torch'))\n"
-    )
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    assert printed("-c", code) == "spin 1000\n"
-    assert printed("-c", code, GOMP_SPINCOUNT="7") == "spin 7\n"

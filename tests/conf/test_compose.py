@@ -1,6 +1,8 @@
 """What the words compose to: scales, precedence, grids, curricula in proportion to the steps."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +120,21 @@ def test_the_values_of_a_list_stand_between_commas_or_make_a_grid() -> None:
     assert command.config.evaluation.shifts == ("noise", "scaled_x_2")
     grid = commands(["curriculum.dims.intervals=[1,2],[3]"], multirun=True)
     assert [each.config.curriculum.dims.intervals for each in grid] == [(1, 2), (3,)]
+
+
+@pytest.mark.parametrize("text", ["yes", "True", "true", "on", "'true'"])
+def test_true_may_be_written_in_several_ways(text: str) -> None:
+    assert Config.of("task=linear", f"tensorboard={text}").tensorboard is True
+
+
+def test_words_in_another_form_are_answered_with_the_words() -> None:
+    of: Any = Config.of
+    meant = re.escape("task is given as a word: Config.of('task=linear')")
+    with pytest.raises(ConfigError, match=meant):
+        of(task="linear", seed=1)
+    for wrong in (["task=linear"], {"task": "linear"}):
+        with pytest.raises(ConfigError, match="a word must be a text, as 'task=linear', and a"):
+            of(wrong)
 
 
 def test_a_grid_is_every_combination_in_order() -> None:

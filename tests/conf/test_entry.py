@@ -3,6 +3,7 @@ modules are imported."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,3 +106,20 @@ def test_a_users_file_is_not_taken_for_a_module(tmp_path: Path) -> None:
     assert done.returncode == 2
     problem = "which cannot be loaded (No module named 'wandb'); pip install wandb"
     assert done.stderr == f"looplab: wandb needs wandb, {problem}\n"
+
+
+@pytest.mark.parametrize("command", [[RUN, "task=linear"], ["-m", "probing"]])
+def test_a_python_without_the_packages_is_one_line(command: list[str]) -> None:
+    """-S is Python alone, without its site-packages."""
+    done = python("-S", *command)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(f"looplab: {sys.executable} has no package ")
+    assert re.search(r"; (make setup|source \S*\.venv/bin/activate)\n$", done.stderr)
+
+
+def test_run_py_is_found_where_python_does_not_search_its_folder(tmp_path: Path) -> None:
+    done = python("-P", RUN, "task=lin", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "run.py: task cannot be 'lin'; did you mean 'linear'?\n",
+    )

@@ -39,6 +39,11 @@ def test_words_are_typed_and_the_rest_keeps_its_default() -> None:
     assert settings_from_words(Settings, ["run=a", "loops=null", "targets=x"]).targets == ("x",)
 
 
+@pytest.mark.parametrize("text", ["1e3", "1_000", "1000.0", "'1000'", '"1e3"', "+1000"])
+def test_a_whole_number_may_be_written_in_several_ways(text: str) -> None:
+    assert settings_from_words(Settings, ["run=a", f"loops={text}"]).loops == 1000
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -31,6 +31,10 @@ def test_a_path_its_errors_and_what_is_shown(
     assert list(frame.lasso_high) == result["by_examples"]["lasso"]["high"]
     assert {"model_mean", "model_at_b_low"} <= {*frame.columns}
     assert list(tiny_run.errors("loop").model_mean) == result["by_loop"]["model"]["mean"]
+    for name in ("by_examples", "by_loop"):  # as the result calls them
+        assert list(tiny_run.errors(name).model_mean) == result[name]["model"]["mean"]
+    with pytest.raises(ConfigError, match="by cannot be 'lop'; did you mean 'loop'"):
+        tiny_run.errors("lop")
     assert "40 of 40" in repr(tiny_run)
     assert "finished" in tiny_run._repr_html_()
     assert len(repr(result)) < 2000

@@ -1,6 +1,7 @@
 """Probing a run from end to end: what is kept, and how it goes on."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.probing import fit as fit_module
 from looplab.probing.fit import Fit
@@ -34,6 +36,15 @@ def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
         means = errors.mean((1, 2, 3), dtype=np.float64)
         np.testing.assert_allclose(numbers(target["error"]["mean"]), means)
     assert table(result).count("control (trained with w = 1)") == 2
+
+
+def test_probes_learn_where_gradients_are_off(linear_run: Run) -> None:
+    settings = replace(SETTINGS, steps=2)
+    expected = probe(linear_run, settings)
+    for name in ("probing", "cache"):
+        shutil.rmtree(linear_run.path / name, ignore_errors=True)
+    with torch.inference_mode():
+        assert probe(load_run(linear_run.path), settings) == expected
 
 
 def test_an_interrupted_probing_ends_as_one_that_was_not(

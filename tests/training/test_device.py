@@ -35,6 +35,50 @@ def test_a_cpu_is_exact() -> None:
     assert placement.prepare(Model(make_spec())).compute_dtype is None
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_notebook_has_set_changes_nothing(tmp_path: Path) -> None:
+    """Nor do its settings change: gradients off, float64, another device, autocast, coarse
+    products."""
+    config = tiny(tmp_path / "plain", steps=2)
+    plain = train(config)
+    errors = evaluate(plain, prompts=8, resamples=20)["by_examples"]
+    products = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    with torch.inference_mode(), torch.device("meta"):
+        try:
+            torch.set_default_dtype(torch.float64)
+            products.fp32_precision = "bf16"
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                run = train(replace(config, folder=str(tmp_path / "set")))
+                again = load_run(run.path)
+                assert evaluate(again, prompts=8, resamples=20)["by_examples"] == errors
+            assert torch.get_default_dtype() is torch.float64
+            assert products.fp32_precision == "bf16"
+            assert not torch.is_grad_enabled()
+        finally:
+            torch.set_default_dtype(torch.float32)
+            products.fp32_precision = "none"
+    for name, weights in plain.model.state_dict().items():
+        assert torch.equal(run.model.state_dict()[name], weights)
+        assert not again.model.state_dict()[name].is_inference()
+
+
+def test_threads_that_wait_long_are_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing where there is one thread, as in tests, or another library's threads."""
+    monkeypatch.setattr(device, "SET_TOO_LATE", True)
+    device.say_if_threads_spin.cache_clear()
+    device.say_if_threads_spin()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert capsys.readouterr().err == ""
+    device.say_if_threads_spin.cache_clear()
+    device.say_if_threads_spin()
+    device.say_if_threads_spin()
+    linked = b"libgomp" in Path("/proc/self/maps").read_bytes()
+    said = capsys.readouterr().err
+    assert (said.count("import looplab first"), said.count("\n")) == (linked, linked)
+
+
 def test_mixed_rounds_in_the_loops_without_gradients_alone() -> None:
     model = place("cpu", "mixed").prepare(Model(make_spec()))
     assert (model.compute_dtype, model.prefix_dtype) == (None, torch.bfloat16)
@@ -183,3 +227,10 @@ def test_a_run_computes_by_its_backend_and_says_so(
     assert len(calls) == 2 * 60
     assert run.model.run_segment is run_segment
     assert load_run(run.path).config.backend == "triton"
+
+
+def test_words_are_answered_with_the_configuration_that_they_make() -> None:
+    train_words: Any = train
+    with pytest.raises(ConfigError) as mistake:
+        train_words("task=linear", "seed=1")
+    assert str(mistake.value) == "config must be a Config: train(Config.of('task=linear'))"

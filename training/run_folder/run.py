@@ -14,7 +14,7 @@ from functools import cache
 from glob import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
@@ -23,7 +23,7 @@ from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.digest import BYTES, code_digest, kind_of
 from looplab.conf.files import own_settings
-from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.mistakes import RunError as RunError
 from looplab.conf.plugins import COPIES, PREFIX, edited_files, is_users
 from looplab.conf.saved import read_config
@@ -42,7 +42,7 @@ from .sources import (
     sources_of,
     training_part,
 )
-from .status import holding, one_number, status_of, writer
+from .status import curve_name, holding, one_number, status_of, writer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -90,13 +90,13 @@ class Run:
     model: Model
     step: int
 
-    def errors(self, by: Literal["examples", "loop"] = "examples") -> DataFrame:
+    def errors(self, by: str = "by_examples") -> DataFrame:
         """Return the errors of the evaluation that the run folder shows.
 
         Parameters
         ----------
-        by : {"examples", "loop"}
-            A row for each number of examples k, or for each loop.
+        by : {"by_examples", "by_loop"}
+            A row for each number of examples k, or for each loop; "examples" and "loop" for short.
 
         Returns
         -------
@@ -119,8 +119,8 @@ class Run:
         """
         from pandas import DataFrame
 
-        check_choice("by", by, ("examples", "loop"))
-        part, x = shown_evaluation(self)[f"by_{by}"], "k" if by == "examples" else "loop"
+        by = curve_name("by", by)
+        part, x = shown_evaluation(self)[by], "k" if by == "by_examples" else "loop"
         columns = {x: part[x]}
         for name, band in part.items():
             is_same = name == "model_at_b" and band == part["model"]

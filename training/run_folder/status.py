@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from looplab.conf.checks.folders import is_hidden
-from looplab.conf.mistakes import ConfigError, HeldElsewhere
+from looplab.conf.mistakes import ConfigError, HeldElsewhere, check_choice
 
 from .files import read_record
 
@@ -53,6 +53,15 @@ def last_record(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, IndexError):
         return {}
     return record if isinstance(record, dict) and isinstance(record.get("step"), int) else {}
+
+
+def curve_name(key: str, name: str) -> str:
+    """by_examples or by_loop, as evaluation.json calls them, also from `examples`, `k`, `by_k` and
+    `loop`. Raises ConfigError, naming the key, for any other name."""
+    names = {"examples": "by_examples", "k": "by_examples", "loop": "by_loop"}
+    short = name.removeprefix("by_")
+    check_choice(key, short, names)
+    return names[short]
 
 
 def one_number(evaluation: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from looplab import runs_table
+from looplab.conf.mistakes import ConfigError
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.files import read_record, write_record
@@ -86,7 +87,10 @@ def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> No
     assert table.seed.tolist() == [0, 0, 1]
     evaluated = table[table.error.notna()].iloc[0]
     by_loop = runs_table([evaluated.path], errors="by_loop")
-    by_k = runs_table(folder, errors="by_k")
+    by_k = runs_table(folder, errors="by_examples")
+    assert runs_table(folder, errors="by_k").equals(by_k)
+    with pytest.raises(ConfigError, match="errors cannot be 'points'; expected one of examples"):
+        runs_table(folder, errors="points")
     assert by_loop.loop.tolist() == list(range(1, 13))
     assert by_k["mean"].iloc[-1] == evaluated.error == by_loop["mean"].iloc[3]
     assert (by_k.low <= by_k["mean"]).all()

@@ -108,6 +108,21 @@ def test_bf16_without_oneDNNs_products_is_pytorchs(monkeypatch: pytest.MonkeyPat
     assert not calls
 
 
+def test_without_the_private_operator_products_are_pytorchs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a PyTorch that has renamed it: in both dtypes, and with GELU."""
+    monkeypatch.setattr(torch.ops, "mkldnn", object())
+    for has in (cpu.has_onednn, cpu.has_bf16_products):
+        monkeypatch.setattr(cpu, has.__name__, has.__wrapped__)
+    for dtype in (torch.float32, torch.bfloat16):
+        x, layer = drawn(WIDE, dtype)
+        assert torch.equal(linear(x, layer), layer(x))
+        with torch.no_grad():
+            expected = F.gelu(layer(x), approximate="tanh")
+            torch.testing.assert_close(linear_gelu(x, layer), expected)
+
+
 def test_a_processor_with_avx2_alone_multiplies_in_bf16() -> None:
     """As emulated: oneDNN has no such products, and PyTorch's own do not ask it for them."""
     code = (

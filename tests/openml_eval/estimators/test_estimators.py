@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from looplab.evaluation import load_run
 from looplab.evaluation.load import load_model
@@ -28,6 +29,15 @@ def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | N
     alone = asked_alone(load_run(run).model, xs, ys, standard(NEW, X), loops or B)
     expected = y.mean() + y.std() * alone / DIMS**0.5
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
+
+
+def test_what_a_notebook_has_set_changes_no_prediction(runs: Path) -> None:
+    X, y = table(POINTS - 1, 4)
+    expected = LoopedRegressor(runs / "regressor").fit(X, y).predict(NEW)
+    with torch.inference_mode(), torch.device("meta"):
+        fitted = LoopedRegressor(runs / "regressor").fit(X, y)
+        np.testing.assert_array_equal(fitted.predict(NEW), expected)
+    np.testing.assert_array_equal(fitted.predict(NEW), expected)
 
 
 @pytest.mark.parametrize(("tokens", "left"), [((-1.0, 1.0), True), ((0.0, 1.0), False)])
