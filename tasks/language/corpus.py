@@ -18,7 +18,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
-from .documents import TOKENS, read_documents, text_files
+from .documents import holds_tokens, kind_of, read_documents, text_files
 from .packing import packed
 from .parts import Part, Parts, Source, chunks
 from .store import Tokens, as_they_are, storing, tokenised, tokens_folder, write
@@ -40,7 +40,7 @@ class Corpus:
     def __init__(self, source: Source, key: str) -> None:
         folder = self._folder = tokens_folder(key)
         with storing(folder):
-            if source.text.endswith(TOKENS):
+            if holds_tokens(source.text):
                 self.tokenizer = make_tokenizer(
                     source.tokens, source.vocabulary, lambda: list(read_documents(source.text))
                 )
@@ -95,11 +95,18 @@ def load_corpus(source: Source) -> Corpus:
     if not source.held_out_text and not 0 < source.held_out < 1:
         raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
     source = source._replace(text=source.text or str(SHIPPED))
-    of_text: list[object] = [_RULES, source.column, _stamps(text_files(source.text))]
+    files = text_files(source.text)
+    of_text: list[object] = [_RULES, source.column, _stamps(files)]
     if source.held_out_text:
-        of_text.append(_stamps(text_files(source.held_out_text, "task.held_out_text")))
+        others = text_files(source.held_out_text, "task.held_out_text")
+        of_text.append(_stamps(others))
+        files = files + others
     else:
         of_text.append(source.held_out)
+    # By other names JSON lines were plain text, whose tokens may be kept.
+    lines = [file for file in files if kind_of(file) == "JSON lines"]
+    if not all(file.name.endswith((".jsonl", ".jsonl.gz")) for file in lines):
+        of_text.append("JSON lines")
     key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)
     changed = _stamps([tokenizer] if tokenizer.is_file() else [])

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, one_line
 
-from .documents import TOKENS
+from .documents import TOKENS, holds_tokens
 from .parts import PARTS, Chunk, Part, Parts, Source, chunks
 from .tokens import Tokenizer
 
@@ -183,7 +183,7 @@ def _nothing() -> Record:
 
 
 def _mapped(path: str, setting: str) -> Tokens:
-    if not path.endswith(TOKENS):
+    if not holds_tokens(path):
         raise ConfigError(setting, f"must be tokens as they are, a {TOKENS} as task.text: {path}")
     try:
         return np.memmap(path, "<u2", "r")
