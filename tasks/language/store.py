@@ -39,8 +39,14 @@ class Record(NamedTuple):
 
 
 def tokens_folder(key: str) -> Path:
-    """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`."""
-    return Path(os.environ.get(_CACHE) or "~/.cache/looplab").expanduser() / "tokens" / key
+    """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`. Raises ConfigError
+    for a user without a home, as containers have them, where the variable is not set."""
+    place = Path(os.environ.get(_CACHE) or "~/.cache/looplab")
+    try:
+        return place.expanduser() / "tokens" / key
+    except RuntimeError:
+        problem = f"cannot be kept as tokens in {place}: the variable {_CACHE} must name a folder"
+        raise ConfigError("task.text", f"{problem}, as this user has no home") from None
 
 
 @contextmanager

@@ -114,6 +114,17 @@ def test_a_full_disk_is_one_line_and_nothing_is_used(monkeypatch: pytest.MonkeyP
     _task().data.check()
 
 
+def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(number: int) -> None:
+        raise KeyError(number)
+
+    for variable in ("HOME", "LOOPLAB_CACHE"):
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr("pwd.getpwuid", none)
+    with pytest.raises(ConfigError, match=r"^task.text cannot be kept .*LOOPLAB_CACHE must name"):
+        _task().data.check()
+
+
 def test_what_is_kept_and_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     monkeypatch.setenv("LOOPLAB_CACHE", "cache")
