@@ -41,10 +41,19 @@ class Chunk(NamedTuple):
     begins: bool
 
 
+class Cut(NamedTuple):
+    """A document, by its number, of which the end is held out, and the `place` of the character
+    with which that begins, or else with the line after it."""
+
+    document: int
+    place: int
+
+
 class Parts:
     """The documents of a text, `characters` long. Held out are those of the least sha256, until
     they have at least this fraction of the characters, so that a document stays where it is when
-    others come or go; of a single document the end, from a line break on; or another text.
+    others come or go. Of one that would make it more than twice the fraction, as a single document
+    does, the end is held out, from a line break on where there is one nearby. Or another text is.
 
     Kept are a digest and the length of each document. Raises ConfigError as `read_pieces`."""
 
@@ -60,9 +69,8 @@ class Parts:
                 lengths.append(length)
                 digest, length = sha256(), 0
         self.characters = sum(lengths)
-        self._is_held_out = _least(
-            np.array(digests), np.array(lengths), source.held_out * self.characters
-        )
+        self._lengths = np.array(lengths)
+        self._is_held_out, self._cut = _least(np.array(digests), self._lengths, source.held_out)
 
     def pieces(self, doing: str) -> Iterator[tuple[Part, Piece]]:
         """Read all documents, in the order of the text, each piece with its part; a bar says what
@@ -70,28 +78,16 @@ class Parts:
         pieces = self._read(doing, self.characters)
         if self.source.held_out_text:
             yield from pieces
-        elif len(self._is_held_out) == 1:
-            yield from self._cut(pieces)
-        else:
-            index = 0
-            for _, piece in pieces:
-                yield ("held_out" if self._is_held_out[index] else "train"), piece
-                index += piece.ends
-
-    def _cut(self, pieces: Iterable[tuple[Part, Piece]]) -> Iterator[tuple[Part, Piece]]:
-        """The pieces of a single document, the end of which is held out."""
-        at = min(int(self.characters * (1 - self.source.held_out)), self.characters - 1)
-        begin = 0
+            return
+        index, begin = 0, 0
         for _, piece in pieces:
-            text, end = piece.text, begin + len(piece.text)
-            if begin <= at < end:
-                line = text.find("\n", at - begin) + 1
-                place = line if 0 < line < self.characters - begin else at - begin
-                yield "train", Piece(text[:place], True)
-                yield "held_out", Piece(text[place:], piece.ends)
+            if self._cut and self._cut.document == index:
+                yield from _divided(piece, begin, self._cut.place, self._lengths[index])
             else:
-                yield PARTS[begin > at], piece
-            begin = end
+                yield ("held_out" if self._is_held_out[index] else "train"), piece
+            begin += len(piece.text)
+            if piece.ends:
+                index, begin = index + 1, 0
 
     def _read(self, doing: str, total: int | None = None) -> Iterator[tuple[Part, Piece]]:
         """All pieces with the part that their text is for, and a bar where they take longer than a
@@ -123,13 +119,37 @@ def chunks(pieces: Iterable[tuple[Part, Piece]], most: int) -> Iterator[Chunk]:
             held, begins = "", True
 
 
+def _divided(piece: Piece, begin: int, place: int, length: int) -> Iterator[tuple[Part, Piece]]:
+    """A piece of a document of `length` characters, at the character `begin` of it, divided at the
+    `place`: after the line there, or in it where less than half of the rest would remain."""
+    text = piece.text
+    if not begin <= place < begin + len(text):
+        yield PARTS[begin > place], piece
+        return
+    line = text.find("\n", place - begin) + 1
+    rest = length - begin - line
+    at = line if line and rest >= (length - place) / 2 else place - begin
+    yield "train", Piece(text[:at], True)
+    yield "held_out", Piece(text[at:], piece.ends)
+
+
 def _least(
-    digests: NDArray[np.uint64], lengths: NDArray[np.int64], wanted: float
-) -> NDArray[np.bool_]:
-    """Which documents are those of the least digests that have `wanted` characters together; the
+    digests: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: float
+) -> tuple[NDArray[np.bool_], Cut | None]:
+    """Which documents are those of the least digests that have this fraction of the characters
+    together, and the cut of one of them where they had more than twice as much. Without a cut the
     last of them all is none."""
     order = np.argsort(digests, kind="stable")
-    before = np.cumsum(lengths[order]) - lengths[order]
-    found = np.zeros(len(digests), dtype=bool)
-    found[order[:-1][before[:-1] < wanted]] = True
-    return found
+    ends = np.cumsum(lengths[order])
+    total = int(ends[-1])
+    wanted = fraction * total
+    count = int((ends - lengths[order] < wanted).sum())
+    is_held_out = np.zeros(len(digests), dtype=bool)
+    is_held_out[order[:count]] = True
+    last = order[count - 1]
+    if ends[count - 1] <= 2 * wanted and len(order) > 1:
+        is_held_out[order[-1]] = False
+        return is_held_out, None
+    of_others = total - ends[count - 1]  # characters that are trained on
+    place = int(total * (1 - fraction)) - of_others
+    return is_held_out, Cut(int(last), int(min(place, lengths[last] - 1)))

@@ -169,6 +169,28 @@ def test_of_a_single_document_the_end_is_held_out(tmp_path: Path) -> None:
     assert 0.05 < len(held_out) / len(text) <= 0.1
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\nThe end.\n"])
+def test_a_tenth_is_held_out_of_a_last_line_that_is_long(tmp_path: Path, end: str) -> None:
+    text = "line\n" * 200 + "word " * 300 + end
+    (train,), (held_out,) = _split(tmp_path, [text], 0.1).values()
+    assert train + held_out == text
+    assert len(held_out) / len(text) == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_tenth_is_held_out_with_one_enormous_document(tmp_path: Path) -> None:
+    """Wherever its digest stands: with each seed other documents are held out."""
+    cut = 0
+    for seed in range(8):
+        documents = [f"{seed} {number}\n" * 20 for number in range(60)]
+        documents.insert(seed, f"enormous {seed}\n" * 2000)
+        train, held_out = _split(tmp_path, documents, 0.1).values()
+        share = sum(map(len, held_out)) / sum(map(len, documents))
+        assert 0.09 < share < 0.12
+        assert sorted("".join(train + held_out)) == sorted("".join(documents))
+        cut += any("enormous" in text for text in held_out)
+    assert cut > 0
+
+
 _DOCUMENTS = [f"{letter}{letter.upper()}" * 100 for letter in "abcdefghij"]
 
 
