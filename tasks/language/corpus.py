@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from .documents import holds_tokens, kind_of, read_documents, text_files
 from .packing import packed
 from .parts import Part, Parts, Source, chunks
 from .store import Tokens, as_they_are, storing, tokenised, tokens_folder, write
-from .tokens import SHORT, Tokenizer, make_tokenizer
+from .tokens import SHORT, Lengths, Tokenizer, lengths_in_text, make_tokenizer
 
 # The Hound of the Baskervilles (Arthur Conan Doyle, 1902) and Treasure Island (Robert Louis
 # Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
@@ -34,7 +34,8 @@ _ON_DEVICE = 2**30  # tokens; of more, each batch is gathered on the host
 
 class Corpus:
     """The `tokens` of both parts, mapped from disk, with their tokeniser, and how many `documents`
-    are held out: 0 where a text is tokens as they are. What is kept by the `key` is not read
+    are held out: 0 where a text is tokens as they are. These have so many `bytes`, and their tokens
+    have `spelled` so many, both 0 where that is the same. What is kept by the `key` is not read
     again."""
 
     def __init__(self, source: Source, key: str) -> None:
@@ -50,6 +51,8 @@ class Corpus:
                 self.tokenizer = _tokenizer(folder, source, parts)
                 self.tokens, record = tokenised(folder, self.tokenizer, parts)
         self.documents, self._digests = record.documents["held_out"], record.digests
+        self.bytes = record.bytes["held_out"]
+        self.spelled = record.spelled["held_out"]
         self._rows: dict[int, dict[Part, Tokens]] = {}  # by points
         self._tensors: dict[tuple[Part, torch.device, int], Tensor] = {}
 
@@ -78,6 +81,16 @@ class Corpus:
                 dtype = np.int16 if self.tokenizer.vocabulary < 2**15 else np.int32
                 self._tensors[key] = torch.from_numpy(tokens.astype(dtype)).to(device)
         return self._tensors[key]
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        """The number of bytes of the held-out text that each token stands for, [vocabulary]; 0 for
+        those that are not of the text, or less, as the `tokenizer` has it."""
+        lengths = self.tokenizer.lengths()
+        if self.documents:
+            return lengths_in_text(lengths, self.bytes, self.spelled)
+        lengths[self.tokenizer.special()] = 0
+        return lengths
 
     def is_on_host(self, part: Part) -> bool:
         """Says whether a part is too large for a device."""
