@@ -109,16 +109,14 @@ def load_corpus(source: Source) -> Corpus:
         raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
     source = source._replace(text=source.text or str(SHIPPED))
     files = text_files(source.text)
-    of_text: list[object] = [_RULES, source.column, _stamps(files)]
+    held_out = list[Path]()
     if source.held_out_text:
-        others = text_files(source.held_out_text, "task.held_out_text")
-        of_text.append(_stamps(others))
-        files = files + others
-    else:
-        of_text.append(source.held_out)
+        held_out = text_files(source.held_out_text, "task.held_out_text")
+    stamps = _stamps(held_out) or source.held_out
+    of_text: list[object] = [_RULES, source.column, _stamps(files), stamps]
     # By other names JSON lines were plain text, whose tokens may be kept.
-    lines = [file for file in files if kind_of(file) == "JSON lines"]
-    if not all(file.name.endswith((".jsonl", ".jsonl.gz")) for file in lines):
+    lines = [file.name for file in files + held_out if kind_of(file) == "JSON lines"]
+    if not all(name.endswith((".jsonl", ".jsonl.gz")) for name in lines):
         of_text.append("JSON lines")
     key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)

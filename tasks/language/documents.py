@@ -5,9 +5,9 @@ for document in read_documents("novels/"): ...           # "Call me Ishmael. …
 
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from glob import escape, glob
 from io import StringIO
 from pathlib import Path
@@ -27,6 +27,7 @@ _KINDS = {  # of files that are read, by their endings; all but Parquet also as 
     _JSON: "JSON lines",
     ".parquet": "Parquet",
 }
+_NO_TEXTS = f"has no {', '.join(_KINDS)} file"
 TOKENS = ".bin"  # of a file of tokens
 _BLOCK = 2**20  # bytes of lines that are read at once
 _ROWS = 256  # of Parquet that are read at once
@@ -79,18 +80,17 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
     Raises ConfigError, which names the `setting`, where there is none, where they are of several
     kinds, and for a folder that cannot be read, or a link to nothing."""
     root = Path(path)
-    try:
+    absent = "is no file and no folder"
+    with _reading(setting, path):
         if root.is_dir():
             files = _in_folder(root, _folders(root), setting)
+            absent = _NO_TEXTS
         elif root.is_file():
             files = [root]
         else:
             files = list(_distinct(map(Path, sorted(_matches(path))), setting))
-    except OSError as error:
-        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
     if not files:
-        no_text = f"has no {_endings()} file" if root.is_dir() else "is no file and no folder"
-        raise ConfigError(setting, f"{no_text}: {path}")
+        raise ConfigError(setting, f"{absent}: {path}")
     kinds = sorted({kind_of(file) for file in files})
     if len(kinds) > 1:
         raise ConfigError(setting, f"mixes {', '.join(kinds)}: {path}; a pattern chooses")
@@ -105,9 +105,10 @@ def eval_files(folder: str) -> list[Path]:
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
-    files = _in_folder(path, [path], "task.eval")
+    with _reading("task.eval", folder):
+        files = _in_folder(path, [path], "task.eval")
     if not files:
-        raise ConfigError("task.eval", f"has no {_endings()} file: {folder}")
+        raise ConfigError("task.eval", f"{_NO_TEXTS}: {folder}")
     return files
 
 
@@ -126,8 +127,12 @@ def _ending(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _endings() -> str:
-    return ", ".join(_KINDS)
+@contextmanager
+def _reading(setting: str, path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
 
 
 def _in_folder(root: Path, folders: Iterable[Path], setting: str) -> list[Path]:
@@ -156,22 +161,18 @@ def _distinct(paths: Iterable[Path], setting: str) -> Iterator[Path]:
 def _folders(root: Path) -> Iterator[Path]:
     """A folder and all below it that are not hidden: then those that links lead to, and that have
     not come yet."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
     seen = set[Path]()
     waiting = [root]
-    while waiting:
-        for name, inner, _ in os.walk(waiting.pop(0), onerror=fail):
-            folder = Path(name)
-            if folder.resolve() in seen:
-                inner.clear()  # which os.walk then does not enter
-                continue
-            seen.add(folder.resolve())
-            inner[:] = sorted(entry for entry in inner if not is_hidden(folder / entry, root))
-            waiting += [folder / entry for entry in inner if (folder / entry).is_symlink()]
-            yield folder
+    linked = list[Path]()
+    while waiting or linked:
+        folder = (waiting or linked).pop(0)
+        if folder.resolve() in seen:
+            continue
+        seen.add(folder.resolve())
+        yield folder
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not is_hidden(path, root):
+                (linked if path.is_symlink() else waiting).append(path)
 
 
 def _matches(pattern: str) -> list[str]:
@@ -193,7 +194,8 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
     """The text of a file, in blocks of whole lines."""
     position = 0
     try:
-        with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as file:
+        opened = gzip.open if path.name.lower().endswith(".gz") else open
+        with _reading(setting, path), opened(path, "rb") as file:
             while content := b"".join(file.readlines(_BLOCK)):
                 if b"\0" in content:
                     raise ConfigError(setting, f"is no text but binary: {path}")
@@ -202,8 +204,6 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
     except UnicodeDecodeError as error:
         place = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
         raise ConfigError(setting, f"is not UTF-8: {path}, {place}") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
 
 
 def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:

@@ -41,14 +41,6 @@ class Chunk(NamedTuple):
     begins: bool
 
 
-class Cut(NamedTuple):
-    """A document, by its number, of which the end is held out, and the `place` of the character
-    with which that begins, or else with the line after it."""
-
-    document: int
-    place: int
-
-
 class Parts:
     """The documents of a text, `characters` long. Held out are those of the least sha256, until
     they have at least this fraction of the characters, so that a document stays where it is when
@@ -70,7 +62,7 @@ class Parts:
                 digest, length = sha256(), 0
         self.characters = sum(lengths)
         self._lengths = np.array(lengths)
-        self._is_held_out, self._cut = _least(np.array(digests), self._lengths, source.held_out)
+        self._places = _places(np.array(digests), self._lengths, source.held_out)
 
     def pieces(self, doing: str) -> Iterator[tuple[Part, Piece]]:
         """Read all documents, in the order of the text, each piece with its part; a bar says what
@@ -81,10 +73,7 @@ class Parts:
             return
         index, begin = 0, 0
         for _, piece in pieces:
-            if self._cut and self._cut.document == index:
-                yield from _divided(piece, begin, self._cut.place, self._lengths[index])
-            else:
-                yield ("held_out" if self._is_held_out[index] else "train"), piece
+            yield from _divided(piece, begin, self._places[index], self._lengths[index])
             begin += len(piece.text)
             if piece.ends:
                 index, begin = index + 1, 0
@@ -120,11 +109,12 @@ def chunks(pieces: Iterable[tuple[Part, Piece]], most: int) -> Iterator[Chunk]:
 
 
 def _divided(piece: Piece, begin: int, place: int, length: int) -> Iterator[tuple[Part, Piece]]:
-    """A piece of a document of `length` characters, at the character `begin` of it, divided at the
-    `place`: after the line there, or in it where less than half of the rest would remain."""
+    """A piece of a document of `length` characters, at the character `begin` of it, with its part;
+    where the `place` lies in it, it is divided, after the line there, or in the line where less
+    than half of the rest would remain."""
     text = piece.text
     if not begin <= place < begin + len(text):
-        yield PARTS[begin > place], piece
+        yield ("held_out" if begin > place else "train"), piece
         return
     line = text.find("\n", place - begin) + 1
     rest = length - begin - line
@@ -133,23 +123,22 @@ def _divided(piece: Piece, begin: int, place: int, length: int) -> Iterator[tupl
     yield "held_out", Piece(text[at:], piece.ends)
 
 
-def _least(
+def _places(
     digests: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: float
-) -> tuple[NDArray[np.bool_], Cut | None]:
-    """Which documents are those of the least digests that have this fraction of the characters
-    together, and the cut of one of them where they had more than twice as much. Without a cut the
-    last of them all is none."""
+) -> NDArray[np.int64]:
+    """The place in each document after which it is held out: -1 for those of the least digests that
+    have this fraction of the characters together, the length for others. Where they had more than
+    twice as much, the last of them is cut; where they are all documents, it is none of them."""
     order = np.argsort(digests, kind="stable")
     ends = np.cumsum(lengths[order])
     total = int(ends[-1])
-    wanted = fraction * total
-    count = int((ends - lengths[order] < wanted).sum())
-    is_held_out = np.zeros(len(digests), dtype=bool)
-    is_held_out[order[:count]] = True
+    count = int((ends - lengths[order] < fraction * total).sum())
+    places = lengths.copy()
+    places[order[:count]] = -1
     last = order[count - 1]
-    if ends[count - 1] <= 2 * wanted and len(order) > 1:
-        is_held_out[order[-1]] = False
-        return is_held_out, None
-    of_others = total - ends[count - 1]  # characters that are trained on
-    place = int(total * (1 - fraction)) - of_others
-    return is_held_out, Cut(int(last), int(min(place, lengths[last] - 1)))
+    if len(order) == 1 or ends[count - 1] > 2 * fraction * total:
+        trained_on = int(total * (1 - fraction)) - (total - ends[count - 1])
+        places[last] = min(trained_on, lengths[last] - 1)
+    elif count == len(order):
+        places[last] = lengths[last]
+    return places

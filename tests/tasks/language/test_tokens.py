@@ -131,7 +131,7 @@ def test_bytes_are_those_of_the_text(name: str, tmp_path: Path) -> None:
     }
     task = make_task("language", 1, settings=settings)
     assert isinstance(task, Language)
-    source = Source(settings["text"], "text", "", 0, 0.5, "")
+    source = Source(str(settings["text"]), "text", "", 0, 0.5, "")
     held_out = [piece.text for part, piece in Parts(source).pieces("") if part == "held_out"]
     size = sum(len(text.encode()) for text in held_out)
     tokens = task.corpus.tokens["held_out"].astype(np.int64)
