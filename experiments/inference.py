@@ -83,7 +83,7 @@ def _of_group(
     assert isinstance(task, Language)
     tokens, most = task.corpus.tokens["held_out"], settings.prompts * points
     prompts = blocks(tokens, task.tokenizer.start, points, most, "held_out")
-    counted = torch.from_numpy(task.tokenizer.lengths() > 0)[prompts.ys]
+    counted = torch.from_numpy(task.corpus.lengths > 0)[prompts.ys]
     flops = pass_costs(group.runs[0].model, 1, context=points).forward(group.b)
     costs, columns = {}, []
     for name in _CACHES:
@@ -92,7 +92,7 @@ def _of_group(
             cache = Cache(shared=name == "shared")
             logits = _read(run.model, prompts.xs, group.b, cache)
             nats.append((error("next_token", logits, prompts.ys).double() * counted).sum(1))
-        columns.append(bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.tokenizer).T)
+        columns.append(bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.corpus.lengths).T)
         costs[name] = {
             "bits": float(columns[-1].mean()),
             "flops": flops,

@@ -82,7 +82,7 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         return
     settings = config.task.settings
     check_choice("task.packing", settings.get("packing", "running"), ("running", "best_fit"))
-    if settings.get("packing") == "best_fit" and settings.get("text", "").endswith(".bin"):
+    if settings.get("packing") == "best_fit" and settings.get("text", "").lower().endswith(".bin"):
         problem = "cannot be best_fit: a .bin of tokens does not say where documents begin"
         yield "task.packing", problem
     if config.task.dims != 1:

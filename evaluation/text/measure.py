@@ -18,6 +18,7 @@ from looplab.tasks import Prompts, Task
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files, read_documents
 from looplab.tasks.language.store import Tokens
+from looplab.tasks.language.tokens import Lengths
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
@@ -26,7 +27,14 @@ from ..baselines import TRIED, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
-from .scores import bits_per_byte, blocks, nats_by_loop, running_blocks, text_result, tokens_of
+from .scores import (
+    bits_per_byte,
+    blocks,
+    nats_by_loop,
+    running_blocks,
+    text_result,
+    tokens_of,
+)
 
 _MOST = 1 << 62  # tokens
 
@@ -37,14 +45,15 @@ def measure_language(measure: Measure) -> tuple[dict[str, Any], Arrays]:
     per byte of the held-out text's blocks. Raises ConfigError for a file that cannot be read."""
     task = measure.task
     assert isinstance(task, Language)
-    held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"])
+    lengths = task.corpus.lengths
+    held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"], lengths)
     texts = {"held_out": held_out.result()}
     for path in eval_files(task.eval):
         documents = read_documents(str(path), task.column, "task.eval")
         most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
-        tokens = tokens_of(documents, task.tokenizer, most)
-        texts[path.name] = _Text(measure, path.name, tokens).result(True)
-    bits = bits_per_byte(held_out.nats, held_out.prompts, task.tokenizer)
+        text = _Text(measure, path.name, *tokens_of(documents, task.tokenizer, most))
+        texts[path.name] = text.result(True)
+    bits = bits_per_byte(held_out.nats, held_out.prompts, lengths)
     return {"size": _size(measure.run), "texts": texts}, {"held_out": bits}
 
 
@@ -73,16 +82,18 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
 
 
 class _Text:
-    """The tokens of a text by name, in blocks as long as the prompts of training."""
+    """The tokens of a text by name, in blocks as long as the prompts of training, and the bytes
+    that each token stands for."""
 
-    def __init__(self, measure: Measure, name: str, tokens: Tokens) -> None:
+    def __init__(self, measure: Measure, name: str, tokens: Tokens, lengths: Lengths) -> None:
         assert isinstance(measure.task, Language)
         self.measure, self.name, self.tokens = measure, name, tokens
+        self.lengths = lengths
         self.task, self.tokenizer = measure.task, measure.task.tokenizer
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
         self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
-        self.counted = torch.from_numpy(self.tokenizer.lengths() > 0)[self.prompts.ys]
+        self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
     def result(self, also_running: bool = False) -> dict[str, Any]:
@@ -93,7 +104,9 @@ class _Text:
         if also_running and len(prompts):
             everything = torch.ones_like(prompts.ys, dtype=torch.bool)
             running = self._nats(f"running-{self.name}", prompts, everything), self.length
-        result = text_result(self.nats, self.prompts, self.tokenizer, settings, running)
+        result = text_result(
+            self.nats, self.prompts, self.tokenizer, self.lengths, settings, running
+        )
         if names := baseline_names(self.task, settings):
             result["solvers"] = dict(map(self._solver, names))
         return result
@@ -110,7 +123,8 @@ class _Text:
 
         name = f"text-{self.name}-{name}"
         arrays = self.measure.rows(name, content, len(self.prompts), compute)
-        found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.measure.settings)
+        settings = self.measure.settings
+        found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.lengths, settings)
         return label, found["bits_per_byte"]
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
@@ -142,5 +156,5 @@ def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> Non
     if isinstance(task, Language):
         for path in eval_files(task.eval):
             documents = list(read_documents(str(path), task.column, "task.eval"))
-            tokens = tokens_of(documents, task.tokenizer, points)
+            tokens, _ = tokens_of(documents, task.tokenizer, points)
             blocks(tokens, task.tokenizer.start, points, points, path.name)

@@ -17,7 +17,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import Prompts
 from looplab.tasks.language.store import Tokens
-from looplab.tasks.language.tokens import Tokenizer
+from looplab.tasks.language.tokens import Lengths, Tokenizer, lengths_in_text
 from looplab.training.objective import error
 
 from ..bootstrap import Floats, Interval, resampled_means
@@ -47,16 +47,19 @@ def running_blocks(tokens: Tokens, length: int, most: int) -> Prompts:
     return Prompts(*(torch.from_numpy(row.astype(np.int64)) for row in rows))
 
 
-def tokens_of(documents: Iterable[str], tokenizer: Tokenizer, most: int) -> Tokens:
-    """The documents' tokens, each document begun by the start token; no document is read after the
-    first `most` tokens."""
-    pieces, total = [], 0
+def tokens_of(documents: Iterable[str], tokenizer: Tokenizer, most: int) -> tuple[Tokens, Lengths]:
+    """The documents' tokens, each document begun by the start token, and the number of their bytes
+    that each token stands for, [vocabulary]; no document is read after the first `most` tokens."""
+    pieces, total, size = [], 0, 0
     for document in documents:
         pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
         total += len(pieces[-1])
+        size += len(document.encode("utf-8", "replace"))
         if total > most:
             break
-    return np.concatenate(pieces)
+    tokens = np.concatenate(pieces)
+    lengths = tokenizer.lengths()
+    return tokens, lengths_in_text(lengths, size, int(lengths[tokens].sum()))
 
 
 def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tensor) -> Arrays:
@@ -71,10 +74,10 @@ def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tens
     return {"nats": torch.stack(sums, dim=1).cpu().numpy()}
 
 
-def bits_per_byte(nats: Floats, prompts: Prompts, tokenizer: Tokenizer) -> Floats:
+def bits_per_byte(nats: Floats, prompts: Prompts, lengths: Lengths) -> Floats:
     """Bits of each block by loop, [blocks, loops], over the mean bytes of a block, so that their
-    mean is that of the text."""
-    size = tokenizer.lengths()[prompts.ys.numpy()].sum()
+    mean is that of the text. `lengths` are the bytes that each token stands for."""
+    size = lengths[prompts.ys.numpy()].sum()
     return nats * (len(nats) / (max(size, 1) * math.log(2)))
 
 
@@ -82,23 +85,25 @@ def text_result(
     nats: Floats,
     prompts: Prompts,
     tokenizer: Tokenizer,
+    lengths: Lengths,
     settings: EvaluationConfig,
     running: tuple[Floats, int] | None = None,
 ) -> dict[str, Any]:
     """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`:
     how much was read, and by loop, from 1, the bits per byte, the nats and the perplexity of a
     token, and that of a word (the whole text's nats being those of its words and line ends, as
-    WikiText's perplexity is counted). Means with 90 % intervals over blocks; special tokens have no
-    bytes and no part in it, but in the `running_perplexity` of a token in running blocks, of which
-    `running` has the nats and the tokens of each."""
+    WikiText's perplexity is counted). Means with 90 % intervals over blocks. `lengths` are the
+    bytes that each token stands for; those without have no part in it, but in the
+    `running_perplexity` of a token in running blocks, of which `running` has the nats and the
+    tokens of each."""
     ys = prompts.ys.numpy()
-    lengths = tokenizer.lengths()[ys]  # bytes of each token
-    tokens, size = (lengths > 0).sum(1), lengths.sum(1)
+    sizes = lengths[ys]
+    tokens, size = (sizes > 0).sum(1), sizes.sum(1)
     words = _words(ys, tokenizer)
     by_token, by_word, by_byte = (_ratio(nats, of, settings) for of in (tokens, words, size))
     result: dict[str, Any] = {
         "tokens": int(tokens.sum()),
-        "bytes": int(size.sum()),
+        "bytes": round(float(size.sum())),
         "words": int(words.sum()),
         "loop": list(range(1, nats.shape[1] + 1)),
         "bits_per_byte": Interval(*(part / math.log(2) for part in by_byte)).to_json(),
@@ -129,7 +134,7 @@ def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]
     return counts
 
 
-def _ratio(nats: Floats, units: NDArray[np.int64], settings: EvaluationConfig) -> Interval:
+def _ratio(nats: Floats, units: NDArray[np.number[Any]], settings: EvaluationConfig) -> Interval:
     """Nats over units [blocks], both summed over resampled blocks."""
     columns = np.column_stack((nats, units)).astype(np.float64)
     means = resampled_means(columns, settings.resamples, settings.seed)

@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
-from .documents import TOKENS, read_documents, text_files
+from .documents import holds_tokens, kind_of, read_documents, text_files
 from .packing import packed
 from .parts import Part, Parts, Source, chunks
 from .store import Tokens, as_they_are, storing, tokenised, tokens_folder, write
-from .tokens import SHORT, Tokenizer, make_tokenizer
+from .tokens import SHORT, Lengths, Tokenizer, lengths_in_text, make_tokenizer
 
 # The Hound of the Baskervilles (Arthur Conan Doyle, 1902) and Treasure Island (Robert Louis
 # Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
@@ -34,13 +34,14 @@ _ON_DEVICE = 2**30  # tokens; of more, each batch is gathered on the host
 
 class Corpus:
     """The `tokens` of both parts, mapped from disk, with their tokeniser, and how many `documents`
-    are held out: 0 where a text is tokens as they are. What is kept by the `key` is not read
+    are held out: 0 where a text is tokens as they are. These have so many `bytes`, and their tokens
+    have `spelled` so many, both 0 where that is the same. What is kept by the `key` is not read
     again."""
 
     def __init__(self, source: Source, key: str) -> None:
         folder = self._folder = tokens_folder(key)
         with storing(folder):
-            if source.text.endswith(TOKENS):
+            if holds_tokens(source.text):
                 self.tokenizer = make_tokenizer(
                     source.tokens, source.vocabulary, lambda: list(read_documents(source.text))
                 )
@@ -50,6 +51,8 @@ class Corpus:
                 self.tokenizer = _tokenizer(folder, source, parts)
                 self.tokens, record = tokenised(folder, self.tokenizer, parts)
         self.documents, self._digests = record.documents["held_out"], record.digests
+        self.bytes = record.bytes["held_out"]
+        self.spelled = record.spelled["held_out"]
         self._rows: dict[int, dict[Part, Tokens]] = {}  # by points
         self._tensors: dict[tuple[Part, torch.device, int], Tensor] = {}
 
@@ -79,6 +82,16 @@ class Corpus:
                 self._tensors[key] = torch.from_numpy(tokens.astype(dtype)).to(device)
         return self._tensors[key]
 
+    @cached_property
+    def lengths(self) -> Lengths:
+        """The number of bytes of the held-out text that each token stands for, [vocabulary]; 0 for
+        those that are not of the text, or less, as the `tokenizer` has it."""
+        lengths = self.tokenizer.lengths()
+        if self.documents:
+            return lengths_in_text(lengths, self.bytes, self.spelled)
+        lengths[self.tokenizer.special()] = 0
+        return lengths
+
     def is_on_host(self, part: Part) -> bool:
         """Says whether a part is too large for a device."""
         return len(self.tokens[part]) >= _ON_DEVICE
@@ -95,11 +108,16 @@ def load_corpus(source: Source) -> Corpus:
     if not source.held_out_text and not 0 < source.held_out < 1:
         raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
     source = source._replace(text=source.text or str(SHIPPED))
-    of_text: list[object] = [_RULES, source.column, _stamps(text_files(source.text))]
+    files = text_files(source.text)
+    held_out = list[Path]()
     if source.held_out_text:
-        of_text.append(_stamps(text_files(source.held_out_text, "task.held_out_text")))
-    else:
-        of_text.append(source.held_out)
+        held_out = text_files(source.held_out_text, "task.held_out_text")
+    stamps = _stamps(held_out) or source.held_out
+    of_text: list[object] = [_RULES, source.column, _stamps(files), stamps]
+    # By other names JSON lines were plain text, whose tokens may be kept.
+    lines = [file.name for file in files + held_out if kind_of(file) == "JSON lines"]
+    if not all(name.endswith((".jsonl", ".jsonl.gz")) for name in lines):
+        of_text.append("JSON lines")
     key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)
     changed = _stamps([tokenizer] if tokenizer.is_file() else [])

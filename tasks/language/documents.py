@@ -6,8 +6,9 @@ for document in read_documents("novels/"): ...           # "Call me Ishmael. …
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
-from glob import glob
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from glob import escape, glob
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,16 @@ from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, one_line
 
 SEPARATOR = "<|endoftext|>"  # a line between two documents of a file
-_PARQUET = ".parquet"
-_JSON_LINES = (".jsonl", ".jsonl.gz")
-_SUFFIXES = (".txt", ".txt.gz", _PARQUET, *_JSON_LINES)  # of files that are read
+_JSON = ".json"
+_KINDS = {  # of files that are read, by their endings; all but Parquet also as .gz
+    ".txt": "plain text",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
+    ".jsonlines": "JSON lines",
+    _JSON: "JSON lines",
+    ".parquet": "Parquet",
+}
+_NO_TEXTS = f"has no {', '.join(_KINDS)} file"
 TOKENS = ".bin"  # of a file of tokens
 _BLOCK = 2**20  # bytes of lines that are read at once
 _ROWS = 256  # of Parquet that are read at once
@@ -66,28 +74,27 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
 
 def text_files(path: str, setting: str = "task.text") -> list[Path]:
     """The files of a text: a file; those of a folder, at any depth, with the endings of plain text,
-    JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths.
-    Raises ConfigError, which names the `setting`, where there is none, and where they are of
-    several kinds."""
+    JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths, and
+    each is there once, however many links lead to it; linked folders are read, too.
+
+    Raises ConfigError, which names the `setting`, where there is none, where they are of several
+    kinds, and for a folder that cannot be read, or a link to nothing."""
     root = Path(path)
-    if root.is_dir():
-        found = _in_folder(root, "**/*")
-        if not found:
-            raise ConfigError(setting, f"has no .txt, .txt.gz, .jsonl or .parquet file: {path}")
-    else:
-        names = [path] if root.is_file() else sorted(glob(path, recursive=True))
-        found = [file for file in map(Path, names) if file.is_file()]
-        if not found:
-            raise ConfigError(setting, f"is no file and no folder: {path}")
-    kinds = {
-        "JSON lines" if file.name.endswith(_JSON_LINES)
-        else "Parquet" if file.name.endswith(_PARQUET) else "plain text"
-        for file in found
-    }  # fmt: skip
+    absent = "is no file and no folder"
+    with _reading(setting, path):
+        if root.is_dir():
+            files = _in_folder(root, _folders(root), setting)
+            absent = _NO_TEXTS
+        elif root.is_file():
+            files = [root]
+        else:
+            files = list(_distinct(map(Path, sorted(_matches(path))), setting))
+    if not files:
+        raise ConfigError(setting, f"{absent}: {path}")
+    kinds = sorted({kind_of(file) for file in files})
     if len(kinds) > 1:
-        mixed = f"mixes {', '.join(sorted(kinds))}: {path}; a pattern chooses"
-        raise ConfigError(setting, mixed)
-    return found
+        raise ConfigError(setting, f"mixes {', '.join(kinds)}: {path}; a pattern chooses")
+    return files
 
 
 def eval_files(folder: str) -> list[Path]:
@@ -98,22 +105,97 @@ def eval_files(folder: str) -> list[Path]:
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError("task.eval", f"is no folder: {folder}")
-    if not (found := _in_folder(path, "*")):
-        raise ConfigError("task.eval", f"has no {', '.join(_SUFFIXES)} file: {folder}")
-    return found
+    with _reading("task.eval", folder):
+        files = _in_folder(path, [path], "task.eval")
+    if not files:
+        raise ConfigError("task.eval", f"{_NO_TEXTS}: {folder}")
+    return files
 
 
-def _in_folder(folder: Path, pattern: str) -> list[Path]:
-    """The texts in a folder that are not hidden, in the order of their paths."""
-    found = (path for path in folder.glob(pattern) if path.name.endswith(_SUFFIXES))
-    return sorted(path for path in found if path.is_file() and not is_hidden(path, folder))
+def kind_of(path: Path) -> str:
+    """The way in which a file is read, by its ending, in small letters or capital ones."""
+    return _KINDS.get(_ending(path), "plain text")
+
+
+def holds_tokens(path: str) -> bool:
+    """Says whether a path is that of tokens as they are."""
+    return path.lower().endswith(TOKENS)
+
+
+def _ending(path: Path) -> str:
+    """The ending of a file's name, in small letters, without that of its compression."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+@contextmanager
+def _reading(setting: str, path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
+
+
+def _in_folder(root: Path, folders: Iterable[Path], setting: str) -> list[Path]:
+    """The texts in some folders below `root` that are not hidden, in the order of their paths."""
+    paths = (path for folder in folders for path in sorted(folder.iterdir()))
+    seen = (path for path in paths if not is_hidden(path, root))
+    texts = sorted(path for path in _distinct(seen, setting) if _ending(path) in _KINDS)
+    if all(kind_of(path) == "JSON lines" for path in texts):
+        return texts
+    # Beside texts of another kind .json is what describes them.
+    return [path for path in texts if _ending(path) != _JSON]
+
+
+def _distinct(paths: Iterable[Path], setting: str) -> Iterator[Path]:
+    """The files among some paths, each once, however many links lead to it. Raises ConfigError for
+    a link to nothing."""
+    seen = set[Path]()
+    for path in paths:
+        if path.is_symlink() and not path.exists():
+            raise ConfigError(setting, f"has a link to nothing: {path}")
+        if path.is_file() and path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """A folder and all below it that are not hidden: then those that links lead to, and that have
+    not come yet."""
+    seen = set[Path]()
+    waiting = [root]
+    linked = list[Path]()
+    while waiting or linked:
+        folder = (waiting or linked).pop(0)
+        if folder.resolve() in seen:
+            continue
+        seen.add(folder.resolve())
+        yield folder
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not is_hidden(path, root):
+                (linked if path.is_symlink() else waiting).append(path)
+
+
+def _matches(pattern: str) -> list[str]:
+    """The paths that fit a pattern. For ** stand all `_folders`: those of `glob` do not end where a
+    link leads back."""
+    levels = Path(pattern).parts
+    if "**" not in levels:
+        return glob(pattern)
+    place = levels.index("**")
+    rest = levels[place + 1 :] or ("*",)
+    matches = list[str]()
+    for root in map(Path, glob(str(Path(*levels[:place])))):
+        for folder in _folders(root) if root.is_dir() else ():
+            matches += _matches(str(Path(escape(str(folder)), *rest)))
+    return matches
 
 
 def _blocks(path: Path, setting: str) -> Iterator[str]:
     """The text of a file, in blocks of whole lines."""
     position = 0
     try:
-        with (gzip.open if path.name.endswith(".gz") else open)(path, "rb") as file:
+        opened = gzip.open if path.name.lower().endswith(".gz") else open
+        with _reading(setting, path), opened(path, "rb") as file:
             while content := b"".join(file.readlines(_BLOCK)):
                 if b"\0" in content:
                     raise ConfigError(setting, f"is no text but binary: {path}")
@@ -122,15 +204,14 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
     except UnicodeDecodeError as error:
         place = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
         raise ConfigError(setting, f"is not UTF-8: {path}, {place}") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(setting, f"cannot be read: {path}: {one_line(error)}") from None
 
 
 def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
-    if path.name.endswith(TOKENS):
+    if holds_tokens(path.name):
         raise ConfigError(setting, f"holds tokens, not text: {path}")
-    if path.name.endswith((_PARQUET, *_JSON_LINES)):
-        read = _parquet if path.name.endswith(_PARQUET) else _json_lines
+    kind = kind_of(path)
+    if kind != "plain text":
+        read = _parquet if kind == "Parquet" else _json_lines
         for value in read(path, column, setting):
             if value is not None and not isinstance(value, str):
                 raise ConfigError("task.column", f"{column!r} of {path} holds no text")
@@ -150,21 +231,22 @@ def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
 
 
 def _json_lines(path: Path, column: str, setting: str) -> Iterator[Any]:
+    needed = "must be JSON objects, one a line"
     # Not splitlines: a text in JSON may have other line breaks than the file.
     lines = (line for block in _blocks(path, setting) for line in StringIO(block))
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        place = f"{path}, line {number:,}"
         try:
             values = json.loads(line)
         except ValueError as error:
-            raise ConfigError(
-                setting, f"is no JSON: {path}, line {number:,}: {one_line(error)}"
-            ) from None
-        if not isinstance(values, dict) or column not in values:
-            raise ConfigError(
-                "task.column", f"is {column!r}, which {path}, line {number:,} has not"
-            )
+            raise ConfigError(setting, f"{needed}: {place}: {one_line(error)}") from None
+        if not isinstance(values, dict):
+            kind = type(values).__name__
+            raise ConfigError(setting, f"{needed}, not a {kind}: {place}")
+        if column not in values:
+            raise ConfigError("task.column", f"is {column!r}, which {place} has not")
         yield values[column]
 
 

@@ -44,7 +44,8 @@ class Chunk(NamedTuple):
 class Parts:
     """The documents of a text, `characters` long. Held out are those of the least sha256, until
     they have at least this fraction of the characters, so that a document stays where it is when
-    others come or go; of a single document the end, from a line break on; or another text.
+    others come or go. Of one that would make it more than twice the fraction, as a single document
+    does, the end is held out, from a line break on where there is one nearby. Or another text is.
 
     Kept are a digest and the length of each document. Raises ConfigError as `read_pieces`."""
 
@@ -60,9 +61,8 @@ class Parts:
                 lengths.append(length)
                 digest, length = sha256(), 0
         self.characters = sum(lengths)
-        self._is_held_out = _least(
-            np.array(digests), np.array(lengths), source.held_out * self.characters
-        )
+        self._lengths = np.array(lengths)
+        self._places = _places(np.array(digests), self._lengths, source.held_out)
 
     def pieces(self, doing: str) -> Iterator[tuple[Part, Piece]]:
         """Read all documents, in the order of the text, each piece with its part; a bar says what
@@ -70,28 +70,13 @@ class Parts:
         pieces = self._read(doing, self.characters)
         if self.source.held_out_text:
             yield from pieces
-        elif len(self._is_held_out) == 1:
-            yield from self._cut(pieces)
-        else:
-            index = 0
-            for _, piece in pieces:
-                yield ("held_out" if self._is_held_out[index] else "train"), piece
-                index += piece.ends
-
-    def _cut(self, pieces: Iterable[tuple[Part, Piece]]) -> Iterator[tuple[Part, Piece]]:
-        """The pieces of a single document, the end of which is held out."""
-        at = min(int(self.characters * (1 - self.source.held_out)), self.characters - 1)
-        begin = 0
+            return
+        index, begin = 0, 0
         for _, piece in pieces:
-            text, end = piece.text, begin + len(piece.text)
-            if begin <= at < end:
-                line = text.find("\n", at - begin) + 1
-                place = line if 0 < line < self.characters - begin else at - begin
-                yield "train", Piece(text[:place], True)
-                yield "held_out", Piece(text[place:], piece.ends)
-            else:
-                yield PARTS[begin > at], piece
-            begin = end
+            yield from _divided(piece, begin, self._places[index], self._lengths[index])
+            begin += len(piece.text)
+            if piece.ends:
+                index, begin = index + 1, 0
 
     def _read(self, doing: str, total: int | None = None) -> Iterator[tuple[Part, Piece]]:
         """All pieces with the part that their text is for, and a bar where they take longer than a
@@ -123,13 +108,37 @@ def chunks(pieces: Iterable[tuple[Part, Piece]], most: int) -> Iterator[Chunk]:
             held, begins = "", True
 
 
-def _least(
-    digests: NDArray[np.uint64], lengths: NDArray[np.int64], wanted: float
-) -> NDArray[np.bool_]:
-    """Which documents are those of the least digests that have `wanted` characters together; the
-    last of them all is none."""
+def _divided(piece: Piece, begin: int, place: int, length: int) -> Iterator[tuple[Part, Piece]]:
+    """A piece of a document of `length` characters, at the character `begin` of it, with its part;
+    where the `place` lies in it, it is divided, after the line there, or in the line where less
+    than half of the rest would remain."""
+    text = piece.text
+    if not begin <= place < begin + len(text):
+        yield ("held_out" if begin > place else "train"), piece
+        return
+    line = text.find("\n", place - begin) + 1
+    rest = length - begin - line
+    at = line if line and rest >= (length - place) / 2 else place - begin
+    yield "train", Piece(text[:at], True)
+    yield "held_out", Piece(text[at:], piece.ends)
+
+
+def _places(
+    digests: NDArray[np.uint64], lengths: NDArray[np.int64], fraction: float
+) -> NDArray[np.int64]:
+    """The place in each document after which it is held out: -1 for those of the least digests that
+    have this fraction of the characters together, the length for others. Where they had more than
+    twice as much, the last of them is cut; where they are all documents, it is none of them."""
     order = np.argsort(digests, kind="stable")
-    before = np.cumsum(lengths[order]) - lengths[order]
-    found = np.zeros(len(digests), dtype=bool)
-    found[order[:-1][before[:-1] < wanted]] = True
-    return found
+    ends = np.cumsum(lengths[order])
+    total = int(ends[-1])
+    count = int((ends - lengths[order] < fraction * total).sum())
+    places = lengths.copy()
+    places[order[:count]] = -1
+    last = order[count - 1]
+    if len(order) == 1 or ends[count - 1] > 2 * fraction * total:
+        trained_on = int(total * (1 - fraction)) - (total - ends[count - 1])
+        places[last] = min(trained_on, lengths[last] - 1)
+    elif count == len(order):
+        places[last] = lengths[last]
+    return places

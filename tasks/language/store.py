@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, one_line
 
-from .documents import TOKENS
+from .documents import TOKENS, holds_tokens
 from .parts import PARTS, Chunk, Part, Parts, Source, chunks
 from .tokens import Tokenizer
 
@@ -30,17 +30,26 @@ _BATCH = 2**22  # characters that are encoded at once, and tokens that are check
 
 class Record(NamedTuple):
     """What is known of a text's tokens, of each part: their number, that of documents, and of all
-    the digest; before it is there, how many batches are done."""
+    the digest; before it is there, how many batches are done. With tokens that do not always spell
+    the text, the `bytes` of the text, and how many are `spelled`."""
 
     batches: int
     tokens: dict[Part, int]
     documents: dict[Part, int]
     digests: dict[Part, str]
+    bytes: dict[Part, int]
+    spelled: dict[Part, int]
 
 
 def tokens_folder(key: str) -> Path:
-    """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`."""
-    return Path(os.environ.get(_CACHE) or "~/.cache/looplab").expanduser() / "tokens" / key
+    """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`. Raises ConfigError
+    for a user without a home, as containers have them, where the variable is not set."""
+    place = Path(os.environ.get(_CACHE) or "~/.cache/looplab")
+    try:
+        return place.expanduser() / "tokens" / key
+    except RuntimeError:
+        problem = f"cannot be kept as tokens in {place}: the variable {_CACHE} must name a folder"
+        raise ConfigError("task.text", f"{problem}, as this user has no home") from None
 
 
 @contextmanager
@@ -105,7 +114,9 @@ def tokenised(
     """The tokens of both parts, each document begun by the start token. They are made in the
     folder where they are not there; where a process has been killed, this one goes on."""
     dtype = np.dtype("<u2" if tokenizer.vocabulary <= 2**16 else "<u4")
-    path = folder / f"{tokenizer.identity()}.json"
+    # Where bytes are counted, not those of the first format, which had no count.
+    version = "" if tokenizer.spells_texts else " 2"
+    path = folder / f"{tokenizer.identity()}{version}.json"
     paths = {part: path.with_suffix(f".{part}.bin") for part in PARTS}
     record = _record(path)
     with ExitStack() as stack:
@@ -133,6 +144,7 @@ def _tokenise(
     """Add the tokens of all batches after those of the record, which is written to `path` after
     each, to the files."""
     digests, begun = {part: sha256() for part in PARTS}, set[Part]()
+    lengths = None if tokenizer.spells_texts else tokenizer.lengths()
     found = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(found), 1):
         for part, text, begins in batch:
@@ -142,11 +154,14 @@ def _tokenise(
         if number <= record.batches:
             continue
         encoded = tokenizer.encode_all([chunk.text for chunk in batch])
-        for (part, _, begins), tokens in zip(batch, encoded, strict=True):
+        for (part, text, begins), tokens in zip(batch, encoded, strict=True):
             new = np.concatenate(([tokenizer.start] * begins, tokens)).astype(dtype)
             files[part].write(new.tobytes())
             record.tokens[part] += len(new)
             record.documents[part] += begins
+            if lengths is not None:
+                record.bytes[part] += len(text.encode("utf-8", "replace"))
+                record.spelled[part] += int(lengths[new].sum())
         for file in files.values():
             file.flush()
         record = record._replace(batches=number)
@@ -171,7 +186,7 @@ def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
 def _record(path: Path) -> Record:
     """The record at `path`; an empty one where there is none, or it is damaged."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
-        record = Record(**json.loads(path.read_text(encoding="utf-8")))
+        record = _nothing()._replace(**json.loads(path.read_text(encoding="utf-8")))
         parts = [record.tokens.keys(), record.documents.keys(), record.digests.keys() or {*PARTS}]
         if all(each == {*PARTS} for each in parts):
             return record
@@ -179,11 +194,12 @@ def _record(path: Path) -> Record:
 
 
 def _nothing() -> Record:
-    return Record(0, dict.fromkeys(PARTS, 0), dict.fromkeys(PARTS, 0), {})
+    tokens, documents, size, spelled = (dict.fromkeys(PARTS, 0) for _ in range(4))
+    return Record(0, tokens, documents, {}, size, spelled)
 
 
 def _mapped(path: str, setting: str) -> Tokens:
-    if not path.endswith(TOKENS):
+    if not holds_tokens(path):
         raise ConfigError(setting, f"must be tokens as they are, a {TOKENS} as task.text: {path}")
     try:
         return np.memmap(path, "<u2", "r")

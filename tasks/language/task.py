@@ -101,9 +101,9 @@ class Language(Task):
         return Prompts(torch.cat((start, ys[:, :-1]), dim=1), ys)
 
     def summary(self, errors: Tensor, ys: Tensor) -> dict[str, float]:
-        sizes = torch.from_numpy(self.tokenizer.lengths())[ys]  # bytes; 0: not of the text
+        sizes = torch.from_numpy(self.corpus.lengths)[ys]  # bytes; 0: not of the text
         bits = float((errors.double() * (sizes > 0)).sum()) / math.log(2)
-        return {"bits_per_byte": bits / max(int(sizes.sum()), 1)}
+        return {"bits_per_byte": bits / max(float(sizes.sum()), 1.0)}
 
     def no_posterior_mean(self) -> str:
         return "the next token of a text has none"
@@ -151,6 +151,10 @@ class _Text(Data):
         if documents := corpus.documents:
             share += f", {documents:,} document{'s' if documents != 1 else ''}"
         line = f"{count:,} tokens to train on; held out are {held_out:,} ({share})"
+        size = corpus.bytes
+        if abs(corpus.spelled - size) > size / 1000:
+            line += f"; bits per byte count the {size:,} bytes of the text there, not the"
+            line += f" {corpus.spelled:,} that its tokens spell: the tokeniser normalises it"
         if self.task.packing == "best_fit":
             rows = corpus.rows("train", torch.device("cpu"), points)
             dropped = f"{1 - rows.numel() / count:.0%} of the tokens are dropped"

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, one_line
 
+Lengths = NDArray[np.number[Any]]
 _BYTES = 256
 SHORT = 2**16  # characters of a document that are encoded at once
 _ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token for a byte of a character without a token
@@ -82,7 +83,17 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def lengths(self) -> NDArray[np.int64]:
-        """The number of bytes of each token, [vocabulary]; 0 for special ones."""
+        """The number of bytes that each token spells within a text, at least 1, [vocabulary]; 0
+        for the start token, or -1 where the tokeniser puts a space before each document."""
+
+    @cached_property
+    def spells_texts(self) -> bool:
+        """Says whether the tokens of any text spell just its bytes."""
+        return True
+
+    def special(self) -> list[int]:
+        """The tokens, other than the start token, that others set between documents."""
+        return []
 
     @abstractmethod
     def content(self) -> str:
@@ -173,22 +184,44 @@ class BytePairs(Tokenizer):
     def _decode(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
+    @cached_property
+    def spells_texts(self) -> bool:
+        """Says whether it splits a text and has tokens of all bytes, and does no more, as one that
+        is trained here."""
+        content = json.loads(self.content())
+        before = content["pre_tokenizer"] or {}
+        alphabet = _package().pre_tokenizers.ByteLevel.alphabet()
+        return (
+            not content["normalizer"]
+            and not content["added_tokens"]
+            and before.get("type") == "ByteLevel"
+            and not before["add_prefix_space"]
+            and self._decoder() == {"ByteLevel"}
+            and self._tokenizer.get_vocab().keys() >= {*alphabet}
+        )
+
     def lengths(self) -> NDArray[np.int64]:
-        """The lengths of each token within a text: a space that the tokeniser puts before each
-        document counts, too."""
         added = self._tokenizer.get_added_tokens_decoder()
         decoder = self._decoder()
         lengths = np.zeros(self.vocabulary, np.int64)
         for name, token in self._tokenizer.get_vocab().items():
             if "ByteFallback" in decoder and _ONE_BYTE.fullmatch(name):
-                lengths[token] = 1
+                length = 1
             elif token in added:
-                lengths[token] = 0 if added[token].special else len(added[token].content.encode())
+                length = len(added[token].content.encode())
             elif "ByteLevel" in decoder:  # a character of it stands for a byte
-                lengths[token] = len(name)
+                length = len(name)
             else:
-                lengths[token] = self._length_within(token)
+                length = self._length_within(token)
+            lengths[token] = max(length, 1)
+        text = self._tokenizer.decode([self._letter])
+        added = int(lengths[self.encode(text)].sum()) - len(text.encode())
+        lengths[self.start] = -max(added, 0)
         return lengths
+
+    def special(self) -> list[int]:
+        added = self._tokenizer.get_added_tokens_decoder()
+        return [number for number, token in added.items() if token.special]
 
     def _decoder(self) -> set[str]:
         """The kinds of the parts of the decoder."""
@@ -213,6 +246,13 @@ class BytePairs(Tokenizer):
 
     def content(self) -> str:
         return str(self._tokenizer.to_str())
+
+
+def lengths_in_text(lengths: NDArray[np.int64], size: int, spelled: int) -> Lengths:
+    """The number of bytes of a text that each of its tokens stands for, [vocabulary], where it has
+    `size` bytes and its tokens, of the given lengths, spell so many: what the tokeniser normalises
+    is shared out among all."""
+    return lengths if size == spelled else lengths * (size / max(spelled, 1))
 
 
 def make_tokenizer(

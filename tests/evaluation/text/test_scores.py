@@ -23,7 +23,7 @@ from looplab.models import Model, ModelSpec
 from looplab.tasks.language.tokens import Bytes
 
 _DOCUMENTS = ["the first text\nof two lines\n", "and a second one, with café"]
-_TOKENS = tokens_of(_DOCUMENTS, Bytes(), 10**6)
+_TOKENS, _LENGTHS = tokens_of(_DOCUMENTS, Bytes(), 10**6)
 _SETTINGS = EvaluationConfig(resamples=50)
 
 
@@ -48,9 +48,9 @@ def test_blocks_are_the_text_once() -> None:
 def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
     model, tokenizer = _model(), Bytes()
     prompts = blocks(_TOKENS, 256, 8, 10**6, "it")
-    counted = torch.from_numpy(tokenizer.lengths() > 0)[prompts.ys]
+    counted = torch.from_numpy(_LENGTHS > 0)[prompts.ys]
     nats = nats_by_loop(model, prompts, 3, counted)["nats"]
-    result = text_result(nats, prompts, tokenizer, _SETTINGS)
+    result = text_result(nats, prompts, tokenizer, _LENGTHS, _SETTINGS)
     # Of the whole text: blocks cut words.
     read = [bytes(document.encode()) for document in _DOCUMENTS]
     whole = b"\0".join(read)[: 8 * len(prompts) - 1].decode(errors="replace").split("\0")
@@ -93,13 +93,11 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
     everything = torch.ones_like(prompts.ys, dtype=torch.bool)
     running = nats_by_loop(model, prompts, 2, everything)["nats"]
     plain = blocks(_TOKENS, 256, 8, 10**6, "it")
-    nats = nats_by_loop(model, plain, 2, torch.from_numpy(tokenizer.lengths() > 0)[plain.ys])[
-        "nats"
-    ]
-    result = text_result(nats, plain, tokenizer, _SETTINGS, (running, 8))
+    nats = nats_by_loop(model, plain, 2, torch.from_numpy(_LENGTHS > 0)[plain.ys])["nats"]
+    result = text_result(nats, plain, tokenizer, _LENGTHS, _SETTINGS, (running, 8))
     wanted = math.exp(total / (8 * count))
     assert result["running_perplexity"]["mean"][1] == pytest.approx(wanted, rel=1e-4)
-    assert bits_per_byte(nats, plain, tokenizer).mean(0).tolist() == pytest.approx(
+    assert bits_per_byte(nats, plain, _LENGTHS).mean(0).tolist() == pytest.approx(
         result["bits_per_byte"]["mean"]
     )
     assert len(running_blocks(_TOKENS, 500, 10**6)) == 0

@@ -2,6 +2,7 @@
 files of tokens are read as they are."""
 
 import errno
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,11 @@ def test_a_second_start_reads_no_text(tokens: str, monkeypatch: pytest.MonkeyPat
     first = _task(tokens=tokens, vocabulary=270)
     made, identity = _all(first), first.data.identity()
     monkeypatch.setattr(parts, "read_pieces", None)
+    # Nor of a record that an earlier version has written.
+    path = first.corpus._folder / f"{first.tokenizer.identity()}.json"
+    record = json.loads(path.read_text())
+    del record["bytes"], record["spelled"]
+    path.write_text(json.dumps(record))
     second = _task(tokens=tokens, vocabulary=270)
     assert _all(second) == made
     assert second.data.identity() == identity
@@ -112,6 +118,17 @@ def test_a_full_disk_is_one_line_and_nothing_is_used(monkeypatch: pytest.MonkeyP
         with pytest.raises(ConfigError, match=r"^task.text cannot be kept .*No space left"):
             _task().data.check()
     _task().data.check()
+
+
+def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(number: int) -> None:
+        raise KeyError(number)
+
+    for variable in ("HOME", "LOOPLAB_CACHE"):
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr("pwd.getpwuid", none)
+    with pytest.raises(ConfigError, match=r"^task.text cannot be kept .*LOOPLAB_CACHE must name"):
+        _task().data.check()
 
 
 def test_what_is_kept_and_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

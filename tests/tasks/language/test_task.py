@@ -15,7 +15,7 @@ from pyarrow import parquet
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.language import Language
-from looplab.tasks.language.documents import read_documents
+from looplab.tasks.language.documents import eval_files, read_documents, text_files
 from looplab.tasks.language.parts import Parts, Source
 from looplab.tasks.random_source import FreshNumbers
 from tests.tasks.statistics import generator
@@ -30,10 +30,13 @@ _TWO = "one\nline\n<|endoftext|>\ntwo\n"
 
 
 def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None:
-    """Hidden files, as Jupyter's copies and what macOS adds, are no texts."""
-    for hidden in (".ipynb_checkpoints/a-checkpoint.txt", "._a.txt", "__MACOSX/a.txt"):
-        (tmp_path / hidden).parent.mkdir(exist_ok=True)
-        (tmp_path / hidden).write_bytes(b"\0\1")
+    """Hidden files, as Jupyter's copies and what macOS adds, are no texts, nor is the .json that
+    describes others."""
+    no_texts = (".ipynb_checkpoints/a-checkpoint.txt", "._a.txt", "__MACOSX/a.txt", "infos.json")
+    for name in no_texts:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\0\1")
+    (tmp_path / "empty.txt").touch()
     (tmp_path / "a.txt").write_text(_TWO)
     assert list(read_documents(str(tmp_path / "a.txt"))) == ["one\nline\n", "two\n"]
     (tmp_path / "b").mkdir()
@@ -51,13 +54,50 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
 def test_json_lines_hold_documents(tmp_path: Path) -> None:
     lines = [{"text": "one\u2028line"}, {"text": None}, {"text": "two", "n": 2}]
     content = "\n\n".join(map(json.dumps, lines)).encode()
-    (tmp_path / "a.jsonl").write_bytes(content)
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content, mtime=0))
-    assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * 2
+    names = ("A.JSONL", "a.jsonl", "b.jsonl.gz", "c.json", "d.json.gz", "e.ndjson", "f.jsonlines")
+    for name in names:
+        is_compressed = name.endswith(".gz")
+        (tmp_path / name).write_bytes(gzip.compress(content) if is_compressed else content)
+    assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * len(names)
+    assert [path.name for path in eval_files(str(tmp_path))] == list(names)
     (tmp_path / "c.txt").write_text("three")
     with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines, plain text"):
         list(read_documents(str(tmp_path)))
-    assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 4
+    assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 6
+
+
+def test_tokens_of_json_lines_that_were_plain_text_are_made_anew(tmp_path: Path) -> None:
+    for name, is_kept in (("a.jsonl", True), ("a.txt", True), ("a.json", False)):
+        path = tmp_path / name
+        path.write_text('{"text": "one"}\n' * 20)
+        task = make_task("language", 1, settings={"text": str(path)})
+        assert isinstance(task, Language)
+        stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)]
+        earlier = sha256(json.dumps([1, "text", stamps, 0.1]).encode()).hexdigest()[:16]
+        assert (task.corpus._folder.name == earlier) == is_kept
+
+
+def test_a_folder_has_what_links_lead_to_once(tmp_path: Path) -> None:
+    """Among them a folder of another disk, and two that lead back."""
+    corpus = tmp_path / "corpus"
+    other = tmp_path / "other"
+    for folder in (corpus / "inner", other):
+        folder.mkdir(parents=True)
+        for name in ("a.txt", "B.TXT"):
+            (folder / name).write_text(f"{name} of {folder.name}")
+    (other / "back").symlink_to(corpus)
+    (corpus / "again").symlink_to(corpus / "inner")
+    (corpus / "around").symlink_to(corpus)
+    (corpus / "linked").symlink_to(other)
+    (corpus / "one.txt").symlink_to(corpus / "inner" / "a.txt")
+    (corpus / "two.txt").symlink_to(other / "a.txt")
+    texts = ["B.TXT of inner", "B.TXT of other", "a.txt of inner", "a.txt of other"]
+    for path in (corpus, corpus / "**" / "*.[tT]*", corpus / "**", corpus / "**" / "**" / "*"):
+        assert sorted(read_documents(str(path))) == texts
+    (corpus / "gone").symlink_to(tmp_path / "unmounted")
+    for path in (corpus, corpus / "**"):
+        with pytest.raises(ConfigError, match=r"^task.text has a link to nothing: .*gone$"):
+            text_files(str(path))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +113,7 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
         ("a.parquet", _PARQUET[:-9]),
         ("a.parquet", _LATIN),
         ("a.jsonl", b'{"text": "cut o'),
+        ("a.json", b'[{"text": "one"}, {"text": "two"}]'),
         ("a.bin", b"\1\2"),
     ],
 )
@@ -126,6 +167,28 @@ def test_of_a_single_document_the_end_is_held_out(tmp_path: Path) -> None:
     assert train + held_out == text
     assert held_out.startswith("line ")
     assert 0.05 < len(held_out) / len(text) <= 0.1
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\nThe end.\n"])
+def test_a_tenth_is_held_out_of_a_last_line_that_is_long(tmp_path: Path, end: str) -> None:
+    text = "line\n" * 200 + "word " * 300 + end
+    (train,), (held_out,) = _split(tmp_path, [text], 0.1).values()
+    assert train + held_out == text
+    assert len(held_out) / len(text) == pytest.approx(0.1, abs=0.01)
+
+
+def test_a_tenth_is_held_out_with_one_enormous_document(tmp_path: Path) -> None:
+    """Wherever its digest stands: with each seed other documents are held out."""
+    cut = 0
+    for seed in range(8):
+        documents = [f"{seed} {number}\n" * 20 for number in range(60)]
+        documents.insert(seed, f"enormous {seed}\n" * 2000)
+        train, held_out = _split(tmp_path, documents, 0.1).values()
+        share = sum(map(len, held_out)) / sum(map(len, documents))
+        assert 0.09 < share < 0.12
+        assert sorted("".join(train + held_out)) == sorted("".join(documents))
+        cut += any("enormous" in text for text in held_out)
+    assert cut > 0
 
 
 _DOCUMENTS = [f"{letter}{letter.upper()}" * 100 for letter in "abcdefghij"]

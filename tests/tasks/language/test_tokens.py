@@ -1,12 +1,19 @@
 """Tokenisers: what is encoded is decoded, each token has its bytes, mistakes are named."""
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.text.scores import tokens_of
+from looplab.tasks import make_task
+from looplab.tasks.language import Language
+from looplab.tasks.language.parts import Parts, Source
 from looplab.tasks.language.tokens import BytePairs, Tokenizer, make_tokenizer
 
 package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -74,10 +81,70 @@ def test_bytes_of_tokens_whose_spaces_are_signs() -> None:
     tokenizer = _like_llama()
     tokens = tokenizer.encode(_TEXT)
     assert tokenizer.decode(tokens.tolist()) == _TEXT
-    # The space before the text is a byte of its first token.
+    # The space before the text is a byte of its first token, which the start token takes away.
     assert tokenizer.lengths()[tokens].sum() == len(_TEXT.encode()) + 1
+    assert tokenizer.lengths()[tokenizer.start] == -1
     (the,) = tokenizer.encode("the")
     assert tokenizer.lengths()[the] == len(" the")
+
+
+def _changing(name: str) -> Any:
+    """A tokeniser of the package whose tokens are not the bytes of a text."""
+    level = package.pre_tokenizers.ByteLevel
+    made = package.Tokenizer(package.models.BPE(unk_token="<unk>"))
+    made.pre_tokenizer, made.decoder = level(add_prefix_space=False), package.decoders.ByteLevel()
+    alphabet = sorted(level.alphabet())
+    if name == "lower":
+        made.normalizer = package.normalizers.Lowercase()
+    elif name == "accents":
+        parts = [package.normalizers.NFKD(), package.normalizers.StripAccents()]
+        made.normalizer = package.normalizers.Sequence(parts)
+    elif name == "spaces":
+        made.normalizer = package.normalizers.Replace(package.Regex(" +"), " ")
+    elif name == "prefix":
+        made.pre_tokenizer = level(add_prefix_space=True)
+    else:  # characters without a token
+        made.pre_tokenizer = package.pre_tokenizers.Metaspace()
+        made.decoder = package.decoders.Metaspace()
+        alphabet = []
+    trainer = package.trainers.BpeTrainer(
+        vocab_size=300,
+        show_progress=False,
+        initial_alphabet=alphabet,
+        special_tokens=["<unk>", "<eos>"],
+    )
+    made.train_from_iterator(["the man's chest of fifteen men"], trainer)
+    return made
+
+
+@pytest.mark.parametrize("name", ["lower", "accents", "spaces", "prefix", "unknown"])
+def test_bytes_are_those_of_the_text(name: str, tmp_path: Path) -> None:
+    """Whatever a tokeniser changes; special tokens that the text spells are a part of it."""
+    _changing(name).save(str(tmp_path / "tokenizer.json"))
+    documents = [f"{n} FIFTEEN   men{' ' * (n % 7)}on <eos> the №{n} ﬁne  chést" for n in range(60)]
+    lines = (json.dumps({"text": document}) for document in [*documents, " begun by a space"])
+    (tmp_path / "text.jsonl").write_text("\n".join(lines))
+    settings = {
+        "text": str(tmp_path / "text.jsonl"),
+        "tokens": str(tmp_path / "tokenizer.json"),
+        "held_out": 0.5,
+    }
+    task = make_task("language", 1, settings=settings)
+    assert isinstance(task, Language)
+    source = Source(str(settings["text"]), "text", "", 0, 0.5, "")
+    held_out = [piece.text for part, piece in Parts(source).pieces("") if part == "held_out"]
+    size = sum(len(text.encode()) for text in held_out)
+    tokens = task.corpus.tokens["held_out"].astype(np.int64)
+    assert task.corpus.lengths[tokens].sum() == pytest.approx(size, rel=1e-12)
+    of_file, lengths = tokens_of(held_out, task.tokenizer, 10**6)
+    assert of_file.tolist() == tokens.tolist()
+    assert lengths[of_file].sum() == pytest.approx(size, rel=1e-12)
+    # A nat for each token: the start tokens, one a document, are not of the text.
+    ys = torch.from_numpy(tokens)[None]
+    bits = task.summary(torch.ones(ys.shape), ys)["bits_per_byte"]
+    assert bits == pytest.approx((len(tokens) - len(held_out)) / math.log(2) / size)
+    is_said = f"count the {size:,} bytes of the text there" in task.data.describe()
+    assert is_said == (name not in ("prefix", "lower"))
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
