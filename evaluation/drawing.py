@@ -256,12 +256,13 @@ def _lines(draw: Any, name: str, places: Sequence[float], style: Mapping[str, An
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """The style of each curve, by the number that it stands for, where it has one; else by kind.
-    That of a model is the same whichever solvers are beside it."""
+    That of a model is the same whichever solvers are beside it, and no solver's."""
     found: dict[int, dict[str, Any]] = {}
     for solver in (False, True):
         part = {index: each for index, each in enumerate(curves) if each.solver == solver}
         kinds, numbers = [c.kind for c in part.values()], [c.number for c in part.values()]
-        found |= dict(zip(part, styles_of(kinds, numbers), strict=True))
+        styles = styles_of(kinds, numbers, beside=[*found.values()])
+        found |= dict(zip(part, styles, strict=True))
     return [found[index] for index in range(len(curves))]
 
 

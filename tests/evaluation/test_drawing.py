@@ -1,8 +1,10 @@
 """Pictures: their formats and files, and the curve of a training."""
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,9 @@ from matplotlib.figure import Figure
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
-from looplab.evaluation import evaluate
+from looplab.evaluation import evaluate, style
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.drawing import save_panels, svg
+from looplab.evaluation.drawing import curve_styles, save_panels, svg
 from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.style import styles_of
@@ -111,6 +113,40 @@ def test_what_is_compared_differs_in_colour_and_in_grey() -> None:
     assert len({style["linestyle"] for style in styles}) == 6
     families = styles_of(["looped", "standard"])
     assert styles_of(["looped", "standard", "standard", "standard"])[:2] == families
+
+
+def test_a_baseline_of_ones_own_has_a_colour_of_its_own_in_every_picture() -> None:
+    """Beside all known curves, and beside others of one's own; the first alone as beside others."""
+    known = [*style._STYLES]
+    taken = {each["color"] for each in styles_of(known)}
+    chance = random.Random(3)
+    for _ in range(100):
+        name, other = ("".join(chance.choices(ascii_lowercase, k=6)) for _ in range(2))
+        (alone,) = styles_of([name])
+        assert styles_of([*known, name])[-1] == styles_of(["looped", name])[-1] == alone
+        pair = styles_of([*known, name, other])[-2:]
+        assert not {each["color"] for each in pair} & taken
+        assert pair[0]["color"] != pair[1]["color"]
+        assert pair == styles_of([other, name])[::-1]
+    far = [style._differ(each, color) for each in style._OTHERS for color in taken]
+    assert all(far)
+
+
+def test_more_curves_than_colours_differ_in_colour_and_dash() -> None:
+    own = [f"mine_{number}" for number in range(30)]
+    for kinds in (own, ["shift"] * 30, ["looped", *own, *["shift"] * 30]):
+        styles = {tuple(each.items()) for each in styles_of(kinds)}
+        assert len(styles) == len(kinds)
+
+
+def test_no_solver_has_a_models_colour() -> None:
+    """Lasso's is that of `recurrent`; of several published curves the second had a model's blue."""
+    for kind in ("looped", "standard", "recurrent", "mine"):
+        solvers = ["lasso", "published", "published", "published", "least_squares", "yours"]
+        drawn = [Curve(label=str(i), kind=k, mean=[], solver=True) for i, k in enumerate(solvers)]
+        styles = curve_styles([*drawn, curve(kind)])
+        assert len({each["color"] for each in styles}) == len(styles)
+        assert styles[-1] == curve_styles([curve(kind)])[0]
 
 
 def test_numbers_are_told_apart_however_near_they_are() -> None:
