@@ -26,6 +26,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import write_bytes, write_with
+from looplab.training.run_folder.run import some_files
 
 from .bootstrap import numbers
 from .style import styles_of
@@ -55,6 +56,7 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+_PICTURES = (".png", ".pdf", ".svg")
 _FEW_DECADES = 0.7  # of a log axis, on which ticks stand as on a plain one
 _MARGIN = 0.02  # of the x axis, beyond the curves' ends
 _MOST_BARS = 24  # beside each other
@@ -83,12 +85,10 @@ def save_panels(
 ) -> list[Path]:
     """Draw panels into `folder`, a file for each picture and format and a CSV with its numbers;
     returns the files. `title` stands above each picture, with the remarks on its runs, which stay
-    where pictures have no title. Pictures of an earlier drawing are removed."""
+    where pictures have no title. Files of other names or formats stay, as they may be in a paper; a
+    line says which they are."""
     settings = settings or FigureSettings()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        if old.suffix in (".png", ".pdf", ".svg", ".csv"):
-            old.unlink()
     pictures: dict[str, list[Panel]] = {}
     for panel in panels:
         pictures.setdefault(panel.picture or panel.name, []).append(panel)
@@ -105,6 +105,10 @@ def save_panels(
             frames = [part.frame().add_prefix(f"{part.name}: ") for part in parts]
         text = frames[0].join(frames[1:], how="outer").to_csv(index=False)
         write_bytes(files[-1], text.encode())
+    earlier = {path for path in folder.iterdir() if path.suffix in _PICTURES} - {*files}
+    if earlier:
+        names = some_files(sorted(path.name for path in earlier))
+        print(f"{folder}: as drawn before, not of this result: {names}", flush=True)
     return files
 
 

@@ -25,7 +25,8 @@ def test_the_evaluation_asked_for_last_is_shown(tiny_run: Run) -> None:
     shown = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert shown["by_loop"] == solved["by_loop"]
     assert shown["shifts"] == {}
-    assert not (tiny_run.path / "figures" / "shifts.png").exists()
+    assert "figures/error_by_loop.png" in shown["files"]
+    assert "figures/shifts.png" not in shown["files"]  # the file stays: it may be in a paper
     saved = np.load(tiny_run.path / "evaluation.npz")
     assert saved["by_loop"].shape == (64, 20)
     assert "lasso" not in saved

@@ -35,7 +35,9 @@ def panel(*labels: str, **more: Any) -> Panel:
     return Panel("picture", "the title", "k", "error", [1, 2], [*map(curve, labels)], **more)
 
 
-def test_every_format_is_a_file_of_its_kind_and_another_removes_it(tmp_path: Path) -> None:
+def test_every_format_is_a_file_of_its_kind_and_stays_when_another_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     starts = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
     contents = []
     for _ in range(2):
@@ -43,8 +45,14 @@ def test_every_format_is_a_file_of_its_kind_and_another_removes_it(tmp_path: Pat
         contents.append({kind: (tmp_path / f"picture{kind}").read_bytes() for kind in starts})
     assert contents[0] == contents[1]
     assert all(contents[0][kind].startswith(start) for kind, start in starts.items())
-    save_panels(tmp_path, [panel("a")], FigureSettings(format=("svg",)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.csv", "picture.svg"]
+    assert not capsys.readouterr().out
+    files = save_panels(tmp_path, [panel("b")], FigureSettings(format=("svg",)))
+    assert [path.name for path in files] == ["picture.svg", "picture.csv"]
+    assert (tmp_path / "picture.svg").read_bytes() != contents[0][".svg"]
+    for kind in (".png", ".pdf"):
+        assert (tmp_path / f"picture{kind}").read_bytes() == contents[0][kind]
+    line = "as drawn before, not of this result: picture.pdf, picture.png\n"
+    assert capsys.readouterr().out.endswith(line)
 
 
 def test_panels_of_one_picture_stand_in_one_file(tmp_path: Path, saved: dict[str, Figure]) -> None:
@@ -63,10 +71,11 @@ def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:
         evaluate(tiny_run, SETTINGS)
         assert times_of(tiny_run.path, "figures/*") == before
         evaluate(tiny_run, SETTINGS, figures=FigureSettings(format=("svg",)))
-    names = {path.suffix for path in (tiny_run.path / "figures").iterdir()}
-    assert names == {".svg", ".csv"}
+    after = times_of(tiny_run.path, "figures/*.png")
+    assert after == {path: time for path, time in before.items() if path.suffix == ".png"}
     content = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert content["figures"] == {"format": ["svg"], "width": None, "title": True}
+    assert {Path(name).suffix for name in content["files"]} == {".svg", ".csv", ".npz"}
 
 
 def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
