@@ -17,14 +17,14 @@ from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.logging import Trackers, check_trackers
-from looplab.training.run_folder.files import write_arrays
+from looplab.training.run_folder.files import read_record, write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status_of
 
 from .drawing import save_panels
 from .figures import FORMAT, evaluation_panels, title, training_panels
-from .kept import Arrays, arrays_of, found, kept, shown
+from .kept import Arrays, altered, arrays_of, found, kept, shown
 from .load import run_of
 from .measure import (
     Measure,
@@ -164,6 +164,14 @@ def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
     request = _request(run, resolved(run, settings))
     result: Evaluation | None = found(run.path / "evaluations", KIND, request)
     return result
+
+
+def is_shown(run: Run) -> bool:
+    """Says whether a run folder shows an evaluation of these weights: evaluation.json and all files
+    that it lists, unaltered."""
+    content = read_record(run.path / "evaluation.json", KIND).content or {}
+    files = content.get("files", {})
+    return content.get("step") == run.step and bool(files) and not altered(run.path, files)
 
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:

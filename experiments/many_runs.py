@@ -17,7 +17,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
-from looplab.evaluation.evaluate_run import stored
+from looplab.evaluation.evaluate_run import is_shown, stored
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
@@ -52,7 +52,7 @@ def train_all(
     """
     wanted = _by_run(members)
     if not again:
-        wanted = [each for each in wanted if not _is_done(each, shipped)]
+        wanted = [each for each in wanted if not is_done(each, shipped)]
     if not wanted:
         return {}
     configs = [each[0].config for each in wanted]
@@ -80,8 +80,9 @@ def _by_run(members: Sequence[Member]) -> list[list[Member]]:
     return list(found.values())
 
 
-def _is_done(members: Sequence[Member], shipped: bool) -> bool:
-    """Says whether a run is trained, can be read, and is evaluated as its members ask."""
+def is_done(members: Sequence[Member], shipped: bool) -> bool:
+    """Says whether a run is trained, can be read, is evaluated as its members ask, and shows an
+    evaluation with all its files."""
     now = progress(members[0].config, shipped)
     if now.state != "finished":
         return False
@@ -90,7 +91,7 @@ def _is_done(members: Sequence[Member], shipped: bool) -> bool:
     except RunError:
         return False  # its own job mends it, or says what is wrong
     evaluations = {each.config.evaluation for each in members}
-    return all(stored(run, evaluation) is not None for evaluation in evaluations)
+    return is_shown(run) and all(stored(run, each) is not None for each in evaluations)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,10 @@ class TrainAndEvaluate:
         for member in self.members:
             config = member.config
             result = stored(run, config.evaluation)
-            result = result or evaluate(run, config.evaluation, config.device, config.figures)
+            # Of a run that was killed while its pictures were drawn, they are drawn again.
+            is_last = member is self.members[-1]
+            if result is None or (is_last and not is_shown(run)):
+                result = evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
         return error
 
