@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .rc import DEFAULTS  # isort: skip  (before matplotlib)
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -68,12 +70,12 @@ _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts t
 
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
-    """The context in which every picture is drawn and saved."""
+    """The context in which every picture is drawn and saved, whatever a matplotlibrc says."""
     width = (settings or FigureSettings()).width
     parts = ("font.size", "lines.linewidth", "lines.markersize")
     sizes = dict(zip(parts, _SIZES[width], strict=True))
     narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
-    return rc_context(_STYLE | sizes | ({} if width is None else narrow))
+    return rc_context(DEFAULTS | _STYLE | sizes | ({} if width is None else narrow))
 
 
 def save_panels(

@@ -14,6 +14,8 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+
+from . import rc  # noqa: F401  # isort: skip  (before matplotlib)
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 

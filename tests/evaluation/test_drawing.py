@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import cycler, rc_context, rcParams
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.style import library
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
@@ -21,7 +23,7 @@ from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.style import styles_of
 from looplab.training import Run
-from tests.conftest import batches_of, times_of
+from tests.conftest import batches_of, printed, times_of
 
 SETTINGS = EvaluationConfig(prompts=40, resamples=30, batch_size=16, shifts=("orthogonal_query",))
 
@@ -53,6 +55,39 @@ def test_every_format_is_a_file_of_its_kind_and_stays_when_another_is_drawn(
         assert (tmp_path / f"picture{kind}").read_bytes() == contents[0][kind]
     line = "as drawn before, not of this result: picture.pdf, picture.png\n"
     assert capsys.readouterr().out.endswith(line)
+
+
+def test_a_users_settings_of_matplotlib_change_no_picture(tmp_path: Path) -> None:
+    """LaTeX, a dark style, odd fonts and sizes: the bytes stay, and his settings after it, too."""
+    settings = FigureSettings(format=("png", "pdf", "svg"))
+    plain = [path.read_bytes() for path in save_panels(tmp_path, [panel("a", "b")], settings)]
+    dark: dict[Any, Any] = library["dark_background"] | {
+        "text.usetex": True,
+        "font.family": "fantasy",
+        "figure.dpi": 31,
+        "savefig.dpi": 33,
+        "savefig.format": "jpg",
+        "savefig.bbox": "tight",
+        "axes.prop_cycle": cycler(color=["red"]),
+        "axes.formatter.use_locale": True,
+        "lines.marker": "s",
+        "svg.fonttype": "none",
+        "interactive": True,
+    }
+    with rc_context(dark):
+        files = save_panels(tmp_path, [panel("a", "b")], settings)
+        assert [path.read_bytes() for path in files] == plain
+        assert rcParams["text.usetex"]
+        assert rcParams["interactive"]
+
+
+def test_what_ends_the_import_of_matplotlib_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(b"text.usetex: \xff\xfe")
+    code = "from looplab.evaluation import style; from matplotlib import pyplot"
+    for wrong in ({"MPLBACKEND": "nonsense"}, {"MATPLOTLIBRC": str(tmp_path)}):
+        said = printed("-c", code, **wrong)
+        assert said.startswith("matplotlib's settings are left out, as it cannot read them: ")
+        assert said.count("\n") == 1
 
 
 def test_panels_of_one_picture_stand_in_one_file(tmp_path: Path, saved: dict[str, Figure]) -> None:
