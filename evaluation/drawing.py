@@ -27,8 +27,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 from matplotlib.transforms import ScaledTranslation
 
 from looplab.conf.schema import FigureSettings
-from looplab.training.run_folder.files import write_bytes, write_with
-from looplab.training.run_folder.run import some_files
+from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
 from .bootstrap import numbers
 from .style import styles_of

@@ -8,6 +8,7 @@ from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.checks.config import check_config
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
@@ -17,15 +18,15 @@ from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.logging import Trackers, check_trackers
-from looplab.training.run_folder.files import read_record, write_arrays
+from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status_of
 
 from .drawing import save_panels
 from .figures import FORMAT, evaluation_panels, title, training_panels
-from .kept import Arrays, altered, arrays_of, found, kept, shown
-from .load import run_of
+from .kept import Arrays, arrays_of, found, kept, shown
+from .load import run_of, writable
 from .measure import (
     Measure,
     baseline_names,
@@ -56,7 +57,8 @@ def evaluate(
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
     there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
     are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
-    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too.
+    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too. Of
+    a run whose folder cannot be written in, nothing is kept and nothing drawn.
 
     Parameters
     ----------
@@ -107,7 +109,8 @@ def evaluate(
             yield from files
             _track(run, result, [file for file in files if file.suffix == ".png"])
 
-    shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
+    if is_writable(run.path):
+        shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
     return result
 
 
@@ -145,18 +148,20 @@ def measured(
 ) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
     stored ones, or else computed and stored."""
-    folder, settings = run.path / "evaluations", resolved(run, settings)
+    settings = resolved(run, settings)
 
     def compute() -> tuple[Evaluation, Arrays]:
-        with RunFolder(run.path).lock(KIND):
-            result, arrays = _measure(run, settings, device)
+        with RunFolder(place.path).lock(KIND):
+            result, arrays = _measure(place, settings, device)
         text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
         words = setting_words(settings, resolved(run, run.config.evaluation))
         command = run_py("action=evaluate", f"run={run.path}", *text, *words)
         return {**result, "command": command}, arrays
 
-    result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-    return result, arrays_of(folder, result)
+    with writable(run) as place:
+        folder = place.path / "evaluations"
+        result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
+        return result, arrays_of(folder, result)
 
 
 def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
@@ -164,14 +169,6 @@ def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
     request = _request(run, resolved(run, settings))
     result: Evaluation | None = found(run.path / "evaluations", KIND, request)
     return result
-
-
-def is_shown(run: Run) -> bool:
-    """Says whether a run folder shows an evaluation of these weights: evaluation.json and all files
-    that it lists, unaltered."""
-    content = read_record(run.path / "evaluation.json", KIND).content or {}
-    files = content.get("files", {})
-    return content.get("step") == run.step and bool(files) and not altered(run.path, files)
 
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:

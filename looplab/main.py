@@ -59,9 +59,7 @@ def _run(words: list[str]) -> int:
     for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
         refuse_torchrun(word)
     (command,) = commands(words)
-    if command.action == "evaluate":
-        check_folder("run", command.paths[0])
-    elif not is_follower():  # only the first process needs the folder
+    if command.action != "evaluate" and not is_follower():  # the first process alone needs it
         check_folder("folder", command.config.folder)
     # Imported here, so that --help and most mistakes need not wait for torch.
     from looplab.experiments.one_command import carry_out

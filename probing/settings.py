@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.model import check_has_states
 from looplab.conf.mistakes import ConfigError, check_device
 from looplab.conf.plugins import load_plugins
@@ -76,5 +75,4 @@ def _config_of(
     load_plugins(plugins)  # a run may be of a task of theirs
     config = read_config(Path(settings.run))
     check_has_states(config.model)
-    check_folder("run", settings.run)
     return config

@@ -15,8 +15,13 @@ def check_folder(key: str, folder: str) -> None:
         parent = parent.parent
     if not folder or not parent.is_dir():
         raise ConfigError(key, f"must be a folder or a new one's path, got {folder!r}")
-    if not os.access(parent, os.W_OK | os.X_OK):
+    if not is_writable(parent):
         raise ConfigError(key, f"cannot be {folder!r}: nothing can be written in {parent}")
+
+
+def is_writable(folder: Path) -> bool:
+    """Says whether files can be written in a folder that there is."""
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def is_hidden(path: Path, folder: Path) -> bool:
