@@ -17,13 +17,14 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
-from looplab.evaluation.evaluate_run import is_shown, stored
+from looplab.evaluation.evaluate_run import stored
+from looplab.evaluation.kept import altered
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work, how_far
-from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.run import run_folder, shown_evaluation
 from looplab.training.run_folder.status import one_number, status_of
 from looplab.training.step import Trainer
 
@@ -88,10 +89,12 @@ def is_done(members: Sequence[Member], shipped: bool) -> bool:
         return False
     try:
         run = load_run(now.path)
+        files = shown_evaluation(run).get("files", {})
     except RunError:
         return False  # its own job mends it, or says what is wrong
     evaluations = {each.config.evaluation for each in members}
-    return is_shown(run) and all(stored(run, each) is not None for each in evaluations)
+    is_evaluated = all(stored(run, each) is not None for each in evaluations)
+    return is_evaluated and not altered(run.path, files)
 
 
 @dataclass(frozen=True)
@@ -120,11 +123,7 @@ class TrainAndEvaluate:
         run, error = self._trained(), 0.0
         for member in self.members:
             config = member.config
-            result = stored(run, config.evaluation)
-            # Of a run that was killed while its pictures were drawn, they are drawn again.
-            is_last = member is self.members[-1]
-            if result is None or (is_last and not is_shown(run)):
-                result = evaluate(run, config.evaluation, config.device, config.figures)
+            result = evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
         return error
 
