@@ -12,16 +12,15 @@ from looplab.conf.mistakes import one_line
 try:
     import matplotlib
 except (OSError, ValueError) as error:
-    for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
-        del sys.modules[name]  # half of it was imported
+    for name in list(sys.modules):
+        if name.startswith("matplotlib."):  # half of it was imported
+            del sys.modules[name]
     os.environ.pop("MPLBACKEND", None)
     os.environ["MATPLOTLIBRC"] = os.devnull
     import matplotlib
 
     print(f"matplotlib's settings are left out, as it cannot read them: {one_line(error)}")
 
-# Of the window in which a notebook or a script shows pictures.
-_OF_THE_WINDOW = ("backend", "interactive", "toolbar")
-DEFAULTS: dict[Any, Any] = {
-    key: value for key, value in matplotlib.rcParamsDefault.items() if key not in _OF_THE_WINDOW
-}
+DEFAULTS: dict[Any, Any] = dict(matplotlib.rcParamsDefault)
+for key in ("backend", "interactive"):  # how a notebook or a script shows pictures is its own
+    del DEFAULTS[key]

@@ -30,7 +30,7 @@ _SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
 _SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
 _DOTS: Dash = (0, (1, 1.3))
 _DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
-_STYLES: dict[str, tuple[str, Dash]] = {
+STYLES: dict[str, tuple[str, Dash]] = {
     # Families of models, and ways to loop.
     "looped": ("#0072B2", _SOLID),
     "standard": ("#D55E00", _LONG),
@@ -104,11 +104,7 @@ _PALETTE = (
 )
 # For a kind that is not known here, as a plugin's: chosen by its name. Each is dark enough for a
 # white page and further than `_FAR` from every colour above, so that it is no known curve's.
-_OTHERS = (
-    *("#0000FF", "#FF00FF", "#BB0000", "#44AA00", "#7700EE", "#FF0044", "#3355FF", "#FF2299"),
-    "#9966FF",
-)
-_FURTHER = _PALETTE + _OTHERS
+_OTHERS = ("#0000FF", "#FF00FF", "#BB0000", "#44AA00", "#7700EE", "#FF0044", "#3355FF", "#FF2299")
 _LIGHTEST = 0.8  # of viridis, from dark to light: the rest is hard to see on white
 _FAR = 0.33  # between red, green and blue, from 0 to 1, of two colours of one picture
 _MOST_SHADES = 6  # that can be told apart without dashes
@@ -141,8 +137,9 @@ def styles_of(
         color, dash = own[kind] if number is None else scale[number]
         if number is None and kind in seen and not crossed:
             used = [*own.values(), *taken]
+            further = _PALETTE + _OTHERS
             color = next(
-                (each for each in _FURTHER if all(_differ(each, other) for other, _ in used)),
+                (each for each in further if all(_differ(each, other) for other, _ in used)),
                 min(_PALETTE, key=[other for other, _ in taken].count),
             )
             dash = min(_DASHES, key=[each for _, each in used].count)
@@ -158,18 +155,20 @@ def _differ(first: str, second: str) -> bool:
 
 
 def _own_styles(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, tuple[str, Dash]]:
-    """The own style of each kind of a picture that has the colours `beside` already: that of the
-    table, or for other kinds and a colour that is there one of `_OTHERS` that no curve has."""
-    own = {
-        kind: _STYLES[kind] for kind in kinds if kind in _STYLES and _STYLES[kind][0] not in beside
-    }
-    for kind in sorted({*kinds} - own.keys()):  # whichever order they are drawn in
-        number = crc32(kind.encode())
-        start = number % len(_OTHERS)
-        taken = [*beside, *(color for color, _ in own.values())]
-        color = min(_OTHERS[start:] + _OTHERS[:start], key=taken.count)
+    """The own style of each kind of a picture that has the colours `beside` already. Where one of
+    these is its colour, or that of another unknown kind, it takes the next free one of `_OTHERS`.
+    """
+    own: dict[str, tuple[str, Dash]] = {}
+    taken = [*beside]
+    for kind in sorted({*kinds}):  # whichever order they are drawn in
+        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
         dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
-        own[kind] = color, _STYLES.get(kind, (color, dash))[1]
+        color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
+        if color in taken:
+            color = min(_OTHERS, key=taken.count)
+        if color in _OTHERS:  # those of the table may be the same, as of a tree on signs
+            taken.append(color)
+        own[kind] = color, dash
     return own
 
 
@@ -184,11 +183,6 @@ def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
         )
         for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
     }
-
-
-def has_style(kind: str) -> bool:
-    """Says whether a kind has a style of its own here."""
-    return kind in _STYLES
 
 
 def kind_of(model: ModelConfig) -> str:

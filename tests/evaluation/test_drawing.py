@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib import cycler, rc_context, rcParams
+from cycler import cycler
+from matplotlib import rc_context, rcParams
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.style import library
@@ -23,7 +24,7 @@ from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.style import styles_of
 from looplab.training import Run
-from tests.conftest import batches_of, printed, times_of
+from tests.conftest import HOME, batches_of, printed, times_of
 
 SETTINGS = EvaluationConfig(prompts=40, resamples=30, batch_size=16, shifts=("orthogonal_query",))
 
@@ -84,8 +85,8 @@ def test_a_users_settings_of_matplotlib_change_no_picture(tmp_path: Path) -> Non
 def test_what_ends_the_import_of_matplotlib_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_bytes(b"text.usetex: \xff\xfe")
     code = "from looplab.evaluation import style; from matplotlib import pyplot"
-    for wrong in ({"MPLBACKEND": "nonsense"}, {"MATPLOTLIBRC": str(tmp_path)}):
-        said = printed("-c", code, **wrong)
+    for name, value in {"MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path)}.items():
+        said = printed("-c", code, cwd=HOME, **{name: value})
         assert said.startswith("matplotlib's settings are left out, as it cannot read them: ")
         assert said.count("\n") == 1
 
@@ -161,7 +162,7 @@ def test_what_is_compared_differs_in_colour_and_in_grey() -> None:
 
 def test_a_baseline_of_ones_own_has_a_colour_of_its_own_in_every_picture() -> None:
     """Beside all known curves, and beside others of one's own; the first alone as beside others."""
-    known = [*style._STYLES]
+    known = [*style.STYLES]
     taken = {each["color"] for each in styles_of(known)}
     chance = random.Random(3)
     for _ in range(100):
