@@ -76,9 +76,11 @@ def writable(run: Run) -> Iterator[Run]:
     if is_writable(run.path):
         yield run
         return
-    copy = f"cp -r --no-preserve=mode {run.path} COPY"
-    problem = f"{run.path} cannot be written in: nothing new is kept"
-    print(f"{problem}; run=COPY keeps it, after {copy}", flush=True)
+    print(
+        f"{run.path} cannot be written in: nothing new is kept; run=COPY keeps it, after "
+        f"cp -r --no-preserve=mode {run.path} COPY",
+        flush=True,
+    )
     home = run.path.resolve()
     with TemporaryDirectory() as place:
         for file in home.rglob("*"):

@@ -29,14 +29,17 @@ def _weights(folder: Path) -> dict[str, bytes]:
 
 
 def shown_files(folder: Path) -> dict[str, bytes]:
-    """What the evaluation.json of each run lists; each npz has the time of its writing."""
+    """What the evaluation.json of each run lists. Only the names of each npz, which has the time of
+    its writing, and of the training's curve, which has a point more where it was halted."""
     found = {}
     for path in sorted(folder.glob("linear-*")):
         content = read_record(path / "evaluation.json", "evaluation").content
         assert content, f"{path} shows no evaluation"
         for name in content["files"]:
             file = path / name
-            found[f"{path.name}/{name}"] = b"" if file.suffix == ".npz" else file.read_bytes()
+            varies = file.suffix == ".npz" or file.stem == "training"
+            found[f"{path.name}/{name}"] = b"" if varies else file.read_bytes()
+            assert file.exists()
     return found
 
 
