@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from .build import config_from_mapping
+from .checks.folders import check_folder
 from .mistakes import ConfigError, one_line
 from .plugins import COPIES, PREFIX, Slip
 from .schema import Config
@@ -36,7 +37,7 @@ def unpacked(path: str | PathLike[str]) -> Path:
     runs/shipped/<name>-<hash>, where its evaluations and probes go; else the path itself. The hash
     is that of the weights, so that a newer model has another copy.
 
-    Raises ConfigError for a name that does not ship, OSError where no copy can be written.
+    Raises ConfigError for a name that does not ship, and where no copy can be written.
     """
     name = Path(path).as_posix()
     if not f"{name}/".startswith(_PREFIX) or Path(name).is_dir():
@@ -49,6 +50,7 @@ def unpacked(path: str | PathLike[str]) -> Path:
     digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
     copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
     if not copy.exists():
+        check_folder(f"the copy of {_PREFIX}{name}", str(copy))
         copy.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
         try:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .rc import DEFAULTS  # isort: skip  (before matplotlib)
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -25,7 +27,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatt
 from matplotlib.transforms import ScaledTranslation
 
 from looplab.conf.schema import FigureSettings
-from looplab.training.run_folder.files import write_bytes, write_with
+from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
 from .bootstrap import numbers
 from .style import styles_of
@@ -55,6 +57,7 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+_PICTURES = (".png", ".pdf", ".svg")
 _FEW_DECADES = 0.7  # of a log axis, on which ticks stand as on a plain one
 _MARGIN = 0.02  # of the x axis, beyond the curves' ends
 _MOST_BARS = 24  # beside each other
@@ -66,12 +69,12 @@ _LOOPS = ("loop", "layer", "increment")  # begin the label of an x that counts t
 
 
 def styled(settings: FigureSettings | None = None) -> AbstractContextManager[None]:
-    """The context in which every picture is drawn and saved."""
+    """The context in which every picture is drawn and saved, whatever a matplotlibrc says."""
     width = (settings or FigureSettings()).width
     parts = ("font.size", "lines.linewidth", "lines.markersize")
     sizes = dict(zip(parts, _SIZES[width], strict=True))
     narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
-    return rc_context(_STYLE | sizes | ({} if width is None else narrow))
+    return rc_context(DEFAULTS | _STYLE | sizes | ({} if width is None else narrow))
 
 
 def save_panels(
@@ -83,12 +86,10 @@ def save_panels(
 ) -> list[Path]:
     """Draw panels into `folder`, a file for each picture and format and a CSV with its numbers;
     returns the files. `title` stands above each picture, with the remarks on its runs, which stay
-    where pictures have no title. Pictures of an earlier drawing are removed."""
+    where pictures have no title. Files of other names or formats stay, as they may be in a paper; a
+    line says which they are."""
     settings = settings or FigureSettings()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        if old.suffix in (".png", ".pdf", ".svg", ".csv"):
-            old.unlink()
     pictures: dict[str, list[Panel]] = {}
     for panel in panels:
         pictures.setdefault(panel.picture or panel.name, []).append(panel)
@@ -105,6 +106,10 @@ def save_panels(
             frames = [part.frame().add_prefix(f"{part.name}: ") for part in parts]
         text = frames[0].join(frames[1:], how="outer").to_csv(index=False)
         write_bytes(files[-1], text.encode())
+    earlier = {path for path in folder.iterdir() if path.suffix in _PICTURES} - {*files}
+    if earlier:
+        names = some_files(sorted(path.name for path in earlier))
+        print(f"{folder}: as drawn before, not of this result: {names}", flush=True)
     return files
 
 
@@ -256,12 +261,13 @@ def _lines(draw: Any, name: str, places: Sequence[float], style: Mapping[str, An
 
 def curve_styles(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """The style of each curve, by the number that it stands for, where it has one; else by kind.
-    That of a model is the same whichever solvers are beside it."""
+    That of a model is the same whichever solvers are beside it, and no solver's."""
     found: dict[int, dict[str, Any]] = {}
     for solver in (False, True):
         part = {index: each for index, each in enumerate(curves) if each.solver == solver}
         kinds, numbers = [c.kind for c in part.values()], [c.number for c in part.values()]
-        found |= dict(zip(part, styles_of(kinds, numbers), strict=True))
+        styles = styles_of(kinds, numbers, beside=[*found.values()])
+        found |= dict(zip(part, styles, strict=True))
     return [found[index] for index in range(len(curves))]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.checks.config import check_config
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, RunError
@@ -27,7 +28,7 @@ from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status
 from .drawing import save_panels
 from .figures import FORMAT, evaluation_panels, title, training_panels
 from .kept import Arrays, arrays_of, found, kept, shown
-from .load import run_of
+from .load import run_of, writable
 from .measure import (
     Measure,
     baseline_names,
@@ -59,7 +60,8 @@ def evaluate(
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
     there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
     are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
-    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too.
+    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too. Of
+    a run whose folder cannot be written in, nothing is kept and nothing drawn.
 
     Parameters
     ----------
@@ -110,7 +112,8 @@ def evaluate(
             yield from files
             _track(run, result, [file for file in files if file.suffix == ".png"])
 
-    shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
+    if is_writable(run.path):
+        shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
     return result
 
 
@@ -148,19 +151,21 @@ def measured(
 ) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
     stored ones, or else computed and stored."""
-    folder, settings = run.path / "evaluations", resolved(run, settings)
+    settings = resolved(run, settings)
     check_reach(replace(run.config, evaluation=settings), "evaluation")
 
     def compute() -> tuple[Evaluation, Arrays]:
-        with RunFolder(run.path).lock(KIND):
-            result, arrays = _measure(run, settings, device)
+        with RunFolder(place.path).lock(KIND):
+            result, arrays = _measure(place, settings, device)
         text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
         words = setting_words(settings, resolved(run, run.config.evaluation))
         command = run_py("action=evaluate", f"run={run.path}", *text, *words)
         return {**result, "command": command}, arrays
 
-    result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-    return result, arrays_of(folder, result)
+    with writable(run) as place:
+        folder = place.path / "evaluations"
+        result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
+        return result, arrays_of(folder, result)
 
 
 def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:

@@ -86,16 +86,21 @@ def shown(
     if record.problem:
         print(f"{record.problem}; made again", flush=True)
     elif record.sealed and stored == plain:
-        altered = [name for name in digests if _sha256(path.parent / name) != digests[name]]
-        if not altered:
+        others = altered(path.parent, digests)
+        if not others:
             return [path.parent / name for name in digests]
-        print(f"{path.parent}: {', '.join(altered)} missing or altered; made again", flush=True)
+        print(f"{path.parent}: {', '.join(others)} missing or altered; made again", flush=True)
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     files = list(make())
     digests = {file.relative_to(path.parent).as_posix(): _sha256(file) for file in files}
     write_record(path, kind, {**plain, "files": digests})
     return files
+
+
+def altered(folder: Path, digests: Mapping[str, str]) -> list[str]:
+    """The names of the files that are missing in a folder or have another sha256 than stated."""
+    return [name for name, digest in digests.items() if _sha256(folder / name) != digest]
 
 
 def _sha256(path: Path) -> str:

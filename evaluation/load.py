@@ -5,12 +5,15 @@ run.model(Prompts(xs, ys), loops=30, window=30)                      # [30, B, n
 run = from_pretrained("user/name")                                   # of the Hugging Face hub
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, one_line
 from looplab.conf.saved import read_config, read_mapping, unpacked
@@ -66,6 +69,28 @@ def load_run(path: str | PathLike[str]) -> Run:
 def run_of(run: Run | str | PathLike[str]) -> Run:
     """The run itself, or that of a path; raises as `load_run`."""
     return run if isinstance(run, Run) else load_run(run)
+
+
+@contextmanager
+def writable(run: Run) -> Iterator[Run]:
+    """The run, to be measured. Where its folder cannot be written in, as somebody else's, a line
+    says how to keep what is measured, and the run is one of links to its files for the while."""
+    if is_writable(run.path):
+        yield run
+        return
+    print(
+        f"{run.path} cannot be written in: nothing new is kept; run=COPY keeps it, after "
+        f"cp -r --no-preserve=mode {run.path} COPY",
+        flush=True,
+    )
+    home = run.path.resolve()
+    with TemporaryDirectory() as place:
+        for file in home.rglob("*"):
+            if file.is_file() and not file.name.startswith("."):  # locks stay the owner's
+                link = Path(place, home.name, file.relative_to(home))
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(file)
+        yield replace(run, path=Path(place, home.name))
 
 
 def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:

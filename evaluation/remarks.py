@@ -12,7 +12,8 @@ from looplab.tasks import Task
 from looplab.tasks.trial import divisor_remark
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.data import changed_data
-from looplab.training.run_folder.run import Run, RunFolder, other_code, some_files
+from looplab.training.run_folder.files import some_files
+from looplab.training.run_folder.run import Run, RunFolder, other_code
 from looplab.training.run_folder.sources import OTHER_CODE
 
 

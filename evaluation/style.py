@@ -9,11 +9,13 @@ numbers.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+
+from . import rc  # noqa: F401  # isort: skip  (before matplotlib)
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
@@ -28,7 +30,7 @@ _SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
 _SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
 _DOTS: Dash = (0, (1, 1.3))
 _DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
-_STYLES: dict[str, tuple[str, Dash]] = {
+STYLES: dict[str, tuple[str, Dash]] = {
     # Families of models, and ways to loop.
     "looped": ("#0072B2", _SOLID),
     "standard": ("#D55E00", _LONG),
@@ -89,41 +91,55 @@ _STYLES: dict[str, tuple[str, Dash]] = {
     # Whose change over a loop it is, or what early exit goes by.
     "state": ("#882255", _SHORT),
     "prediction": ("#E69F00", _SHORT_DOT),
+    # Numbers of a curriculum, and shifted inputs.
+    "loops": ("#0072B2", _SOLID),
+    "dims": ("#332288", _LONG_DOT),
+    "points": ("#CC6677", _SHORT_DOT),
+    "shift": ("#AA4499", _SHORT_DOTS),
 }
 # For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
 _PALETTE = (
     *("#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#CC79A7", "#332288", "#999933"),
     *("#D55E00", "#000000"),
 )
-# For a kind of a plugin: chosen by its name. Dark enough for a white page.
-_OTHERS = ("#332288", "#117733", "#AA4499", "#882255", "#999933", "#CC6677", "#44AA99")
+# For a kind that is not known here, as a plugin's: chosen by its name. Each is dark enough for a
+# white page and further than `_FAR` from every colour above, so that it is no known curve's.
+_OTHERS = ("#0000FF", "#FF00FF", "#BB0000", "#44AA00", "#7700EE", "#FF0044", "#3355FF", "#FF2299")
 _LIGHTEST = 0.8  # of viridis, from dark to light: the rest is hard to see on white
 _FAR = 0.33  # between red, green and blue, from 0 to 1, of two colours of one picture
 _MOST_SHADES = 6  # that can be told apart without dashes
 
 
-def styles_of(kinds: Sequence[str], numbers: Sequence[float | None] = ()) -> list[dict[str, Any]]:
-    """The styles of one picture's curves, each its `color` and its `linestyle`.
+def styles_of(
+    kinds: Sequence[str],
+    numbers: Sequence[float | None] = (),
+    beside: Sequence[Mapping[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """The styles of one picture's curves, each its `color` and its `linestyle`; `beside` are those
+    of its other curves.
 
-    A kind's first curve has the kind's own style, further ones colours of a palette, in their
-    order, and other dashes: what is compared differs in colour. Where two or more kinds come twice
-    each, colour says which kind and the dash which of the two. Curves that stand for `numbers` have
-    the colours of a scale from light to dark, as far apart as their count allows.
+    A kind's first curve has the kind's own style, unless a curve beside it has that colour; a kind
+    that is not known here has a colour that no other curve has, by its name. Further curves of a
+    kind have colours of a palette, in their order, and other dashes: what is compared differs in
+    colour. Where two or more kinds come twice each, colour says which kind and the dash which of
+    the two. Curves that stand for `numbers` have the colours of a scale from light to dark, as far
+    apart as their count allows.
     """
     numbers = numbers or [None] * len(kinds)
     scale = _scale({number for number in numbers if number is not None})
     counts = Counter(kind for kind, number in zip(kinds, numbers, strict=True) if number is None)
     repeated = [count for count in counts.values() if count > 1]
     crossed = len(repeated) > 1 and max(repeated) == 2
-    own = {kind: _own_style(kind) for kind in kinds}
-    taken: list[tuple[str, Dash]] = []
+    taken: list[tuple[str, Dash]] = [(style["color"], style["linestyle"]) for style in beside]
+    own = _own_styles(kinds, [color for color, _ in taken])
     seen: set[str] = set()
     for kind, number in zip(kinds, numbers, strict=True):
         color, dash = own[kind] if number is None else scale[number]
         if number is None and kind in seen and not crossed:
             used = [*own.values(), *taken]
+            further = _PALETTE + _OTHERS
             color = next(
-                (each for each in _PALETTE if all(_differ(each, other) for other, _ in used)),
+                (each for each in further if all(_differ(each, other) for other, _ in used)),
                 min(_PALETTE, key=[other for other, _ in taken].count),
             )
             dash = min(_DASHES, key=[each for _, each in used].count)
@@ -131,17 +147,29 @@ def styles_of(kinds: Sequence[str], numbers: Sequence[float | None] = ()) -> lis
             dash = next((each for each in _DASHES if (color, each) not in taken), dash)
         seen |= {kind} if number is None else set()
         taken.append((color, dash))
-    return [{"color": color, "linestyle": dash} for color, dash in taken]
+    return [{"color": color, "linestyle": dash} for color, dash in taken[len(beside) :]]
 
 
 def _differ(first: str, second: str) -> bool:
     return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
 
 
-def _own_style(kind: str) -> tuple[str, Dash]:
-    number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
-    dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
-    return _STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
+def _own_styles(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, tuple[str, Dash]]:
+    """The own style of each kind of a picture that has the colours `beside` already. Where one of
+    these is its colour, or that of another unknown kind, it takes the next free one of `_OTHERS`.
+    """
+    own: dict[str, tuple[str, Dash]] = {}
+    taken = [*beside]
+    for kind in sorted({*kinds}):  # whichever order they are drawn in
+        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
+        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+        color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
+        if color in taken:
+            color = min(_OTHERS, key=taken.count)
+        if color in _OTHERS:  # those of the table may be the same, as of a tree on signs
+            taken.append(color)
+        own[kind] = color, dash
+    return own
 
 
 def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
@@ -155,11 +183,6 @@ def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
         )
         for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
     }
-
-
-def has_style(kind: str) -> bool:
-    """Says whether a kind has a style of its own here."""
-    return kind in _STYLES
 
 
 def kind_of(model: ModelConfig) -> str:

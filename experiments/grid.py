@@ -45,7 +45,7 @@ from looplab.training.run_folder.run import run_folder
 from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
-from .many_runs import progress, train_all
+from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
 from .standard_panels import panels
@@ -221,8 +221,8 @@ def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
 
 
 def _submit(grid: Grid, engine: EngineSettings) -> str:
-    """Submit the members that are not finished, `engine.pack` in a task, with the output in the
-    grid's folder slurm/; what was submitted, as text, empty where all are finished.
+    """Submit the members that are not done, `engine.pack` in a task, with the output in the
+    grid's folder slurm/; what was submitted, as text, empty where all are done.
 
     Raises ConfigError where this machine has no Slurm or submitit is not installed, and RunError
     with Slurm's words where it refuses.
@@ -231,9 +231,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
         raise ConfigError("engine", "cannot be slurm: this machine has no sbatch")
     submitit = optional("engine", "submitit", "AutoExecutor", "submitit==1.5.4")
     missing = [
-        list(member.words)
-        for member in grid.members
-        if progress(member.config, shipped=False).state != "finished"
+        list(member.words) for member in grid.members if not is_done([member], shipped=False)
     ]
     if not missing:
         return ""

@@ -20,12 +20,13 @@ from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
 from looplab.evaluation import evaluate, load_run
 from looplab.evaluation.evaluate_run import stored
+from looplab.evaluation.kept import altered
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work, how_far
-from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.run import run_folder, shown_evaluation
 from looplab.training.run_folder.status import one_number, status_of
 from looplab.training.step import Trainer
 
@@ -54,7 +55,7 @@ def train_all(
     """
     wanted = _by_run(members)
     if not again:
-        wanted = [each for each in wanted if not _is_done(each, shipped)]
+        wanted = [each for each in wanted if not is_done(each, shipped)]
     if not wanted:
         return {}
     for member in chain.from_iterable(wanted):
@@ -84,17 +85,20 @@ def _by_run(members: Sequence[Member]) -> list[list[Member]]:
     return list(found.values())
 
 
-def _is_done(members: Sequence[Member], shipped: bool) -> bool:
-    """Says whether a run is trained, can be read, and is evaluated as its members ask."""
+def is_done(members: Sequence[Member], shipped: bool) -> bool:
+    """Says whether a run is trained, can be read, is evaluated as its members ask, and shows an
+    evaluation with all its files."""
     now = progress(members[0].config, shipped)
     if now.state != "finished":
         return False
     try:
         run = load_run(now.path)
+        files = shown_evaluation(run).get("files", {})
     except RunError:
         return False  # its own job mends it, or says what is wrong
     evaluations = {each.config.evaluation for each in members}
-    return all(stored(run, evaluation) is not None for evaluation in evaluations)
+    is_evaluated = all(stored(run, each) is not None for each in evaluations)
+    return is_evaluated and not altered(run.path, files)
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,7 @@ class TrainAndEvaluate:
         run, error = self._trained(), 0.0
         for member in self.members:
             config = member.config
-            result = stored(run, config.evaluation)
-            result = result or evaluate(run, config.evaluation, config.device, config.figures)
+            result = evaluate(run, config.evaluation, config.device, config.figures)
             error = one_number(result) or error
         return error
 

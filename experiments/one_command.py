@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from looplab.conf.actions import Command
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.checks.processes import is_follower
 from looplab.conf.schema import Config
 from looplab.conf.words import as_called, run_py
@@ -42,7 +43,7 @@ def carry_out(command: Command) -> None:
         run = replace(run, task=task_in(run.path, config))
         print(f"{run.path}, after {run.step} of {config.training.steps} steps", flush=True)
         _evaluate(config, run)
-        if not changed_data(run.path, config, run.task):
+        if is_writable(run.path) and not changed_data(run.path, config, run.task):
             keep_places(run.path, run.task)
     else:
         check_evaluation_of(config)
@@ -69,4 +70,5 @@ def _evaluate(config: Config, run: Run) -> None:
     finally:
         check_there(run.path)
     print(f"\n{report(result, config.tables.format)}\n", flush=True)
-    print(f"{run.path}: evaluation.json, figures/", flush=True)
+    if is_writable(run.path):
+        print(f"{run.path}: evaluation.json, figures/", flush=True)

@@ -11,7 +11,7 @@ from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
 from looplab.evaluation.figures import loop_axis, without_far
 from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import error_name, examples_name, levels_of
-from looplab.evaluation.style import has_style
+from looplab.evaluation.style import STYLES
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import build_task, trained_loops
 
@@ -126,7 +126,7 @@ def _curve(run: Measured, interval: Interval) -> Curve:
     else in that of its model."""
     model = run.config.model
     b = None if model.family == "standard" else trained_loops(run.config)
-    kind = run.label if has_style(run.label) else model.connectivity or model.family
+    kind = run.label if run.label in STYLES else model.connectivity or model.family
     return Curve.of(run.label, kind, interval, b=b)
 
 

@@ -60,9 +60,7 @@ def _run(words: list[str]) -> int:
     for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
         refuse_torchrun(word)
     (command,) = commands(words)
-    if command.action == "evaluate":
-        check_folder("run", command.paths[0])
-    elif not is_follower():  # only the first process needs the folder
+    if command.action != "evaluate" and not is_follower():  # the first process alone needs it
         check_folder("folder", command.config.folder)
     if command.action == "train":
         check_reach(command.config)

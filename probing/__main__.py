@@ -7,6 +7,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.command import described, run_command
 from looplab.probing.settings import ProbingSettings
 
@@ -32,7 +33,8 @@ def main(words: list[str]) -> int:
 
         run = load_run(settings.run)
         text = table(probe(run, settings), settings.tables.format)
-        return f"{text}\n\n{run.path}: probing.json, probing/figures/"
+        kept = f"\n\n{run.path}: probing.json, probing/figures/"
+        return f"{text}{kept}" if is_writable(run.path) else text
 
     help_text = _HELP.format(settings=described(ProbingSettings))
     stop_message = "stopped; the same command resumes"

@@ -21,6 +21,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, TableFormat
 from looplab.evaluation.bootstrap import Interval, bootstrap, numbers, plain
 from looplab.evaluation.kept import Arrays, found
+from looplab.evaluation.load import writable
 from looplab.evaluation.panel import Curve, Panel, file_name, padded
 from looplab.evaluation.published import matching
 from looplab.evaluation.remarks import remarks
@@ -53,7 +54,6 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     finite.
     """
     settings, request = _asked(run, settings)
-    folder = run.path / "probing" / f"probes-{key_of(request)}"
 
     def compute() -> tuple[Result, Arrays]:
         fit = Fit(run, settings, 1 + (settings.loops or trained_loops(run.config)), folder)
@@ -68,8 +68,10 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
                 targets[entry["target"]]["published"] = entry
         return {"targets": targets}, arrays
 
-    result = kept_and_shown(run, KIND, request, compute, panels, settings)
-    shutil.rmtree(folder, ignore_errors=True)  # they are large, and only this result needs them
+    with writable(run) as place:
+        folder = place.path / "probing" / f"probes-{key_of(request)}"
+        result = kept_and_shown(place, KIND, request, compute, panels, settings)
+        shutil.rmtree(folder, ignore_errors=True)  # they are large, and only this result needs them
     return result
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.model import check_has_states
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, check_device
@@ -98,5 +97,4 @@ def _config_of(
     load_plugins(plugins)  # a run may be of a task of theirs
     config = read_config(Path(settings.run))
     check_has_states(config.model)
-    check_folder("run", settings.run)
     return config

@@ -16,11 +16,18 @@ def check_folder(key: str, folder: str) -> None:
         parent = parent.parent
     if not folder or not parent.is_dir():
         raise ConfigError(key, f"must be a folder or a new one's path, got {folder!r}")
-    try:  # permissions do not tell: nobody can write to /proc, nor to a disk that is read-only
-        tempfile.TemporaryFile(dir=parent).close()
+    if not is_writable(parent):
+        raise ConfigError(key, f"cannot be {folder!r}: nothing can be written in {parent}")
+
+
+def is_writable(folder: Path) -> bool:
+    """Says whether files can be written in a folder that there is: by a trial, as permissions do
+    not tell of /proc, or of a disk that is read-only."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        problem = f"cannot be {folder!r}: nothing can be written in {parent}"
-        raise ConfigError(key, problem) from None
+        return False
+    return True
 
 
 def is_hidden(path: Path, folder: Path) -> bool:

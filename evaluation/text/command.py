@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from looplab.conf.checks.folders import check_folder
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, check_device
@@ -43,7 +42,7 @@ class GenerateSettings(Generation):
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
-        check_folder("run", self.run)
+        read_config(Path(self.run))
 
 
 @dataclass(frozen=True)

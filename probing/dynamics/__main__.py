@@ -7,6 +7,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 
+from looplab.conf.checks.folders import is_writable
 from looplab.conf.command import described, run_command
 from looplab.conf.saved import unpacked
 from looplab.probing.settings import DynamicsSettings
@@ -33,7 +34,9 @@ def main(words: list[str]) -> int:
         from looplab.probing.dynamics.measure import dynamics, report
 
         text = report(dynamics(settings), settings.tables.format)
-        return f"{text}\n\n{unpacked(settings.run)}: dynamics.json, probing/dynamics/"
+        path = unpacked(settings.run)
+        kept = f"\n\n{path}: dynamics.json, probing/dynamics/"
+        return f"{text}{kept}" if is_writable(path) else text
 
     help_text = _HELP.format(settings=described(DynamicsSettings))
     return run_command("probing.dynamics", DynamicsSettings, words, lambda: help_text, measure)

@@ -17,6 +17,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableFormat
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
+from looplab.evaluation.load import writable
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import unit
 from looplab.evaluation.tables import Table, document
@@ -69,7 +70,8 @@ def dynamics(settings: DynamicsSettings) -> Result:
         return _measured(run, model, settings, loops), None
 
     request = request_of(run, settings)
-    return kept_and_shown(run, "dynamics", request, compute, panels, settings)
+    with writable(run) as place:
+        return kept_and_shown(place, "dynamics", request, compute, panels, settings)
 
 
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> Result:

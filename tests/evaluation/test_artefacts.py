@@ -2,6 +2,7 @@
 computed again."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,9 @@ import pytest
 
 from looplab.evaluation import evaluate
 from looplab.main import main
+from looplab.probing.__main__ import main as probing
 from looplab.training import Run
+from tests.conftest import batches_of, times_of
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -25,7 +28,8 @@ def test_the_evaluation_asked_for_last_is_shown(tiny_run: Run) -> None:
     shown = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert shown["by_loop"] == solved["by_loop"]
     assert shown["shifts"] == {}
-    assert not (tiny_run.path / "figures" / "shifts.png").exists()
+    assert "figures/error_by_loop.png" in shown["files"]
+    assert "figures/shifts.png" not in shown["files"]  # the file stays: it may be in a paper
     saved = np.load(tiny_run.path / "evaluation.npz")
     assert saved["by_loop"].shape == (64, 20)
     assert "lasso" not in saved
@@ -84,3 +88,35 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
             if trained
             else []
         )
+
+
+def test_a_run_in_a_folder_that_cannot_be_written_in_is_measured_all_the_same(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By command and from Python; what its owner evaluated is found there. Root may write in every
+    folder, so that the question whether one may is answered for it."""
+    known = evaluate(tiny_run, SETTINGS)
+    words = [f"run={tiny_run.path}", "evaluation.seed=5", "evaluation.baselines=[averaging]"]
+    probes = ["steps=5", "prompts=8", "batch_size=8", "control=false"]
+    before = times_of(tiny_run.path, "**/*")
+    denied = [tiny_run.path, *(path for path in before if path.is_dir())]
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path not in denied and access(path, mode))
+    for folder in denied:
+        folder.chmod(0o555)
+    try:
+        with batches_of(tiny_run.model, most=0):
+            assert evaluate(tiny_run, SETTINGS) == known
+        other = evaluate(tiny_run, SETTINGS, seed=5, baselines=("averaging",))
+        capsys.readouterr()
+        assert main(["action=evaluate", *words]) == 0
+        out = capsys.readouterr().out
+        assert f"{tiny_run.path} cannot be written in: nothing new is kept; run=COPY" in out
+        assert f"{other['by_examples']['averaging']['mean'][-1]:.3g}" in out
+        assert "evaluation.json" not in out
+        assert probing([words[0], *probes]) == 0
+        assert "probing.json" not in capsys.readouterr().out
+    finally:
+        for folder in denied:
+            folder.chmod(0o755)
+    assert times_of(tiny_run.path, "**/*") == before

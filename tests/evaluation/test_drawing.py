@@ -1,25 +1,30 @@
 """Pictures: their formats and files, and the curve of a training."""
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 import pytest
+from cycler import cycler
+from matplotlib import rc_context, rcParams
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.style import library
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
-from looplab.evaluation import evaluate
+from looplab.evaluation import evaluate, style
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.drawing import save_panels, svg
+from looplab.evaluation.drawing import curve_styles, save_panels, svg
 from looplab.evaluation.figures import training_panels, without_far
 from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.style import styles_of
 from looplab.training import Run
-from tests.conftest import batches_of, times_of
+from tests.conftest import HOME, batches_of, printed, times_of
 
 SETTINGS = EvaluationConfig(prompts=40, resamples=30, batch_size=16, shifts=("orthogonal_query",))
 
@@ -33,7 +38,9 @@ def panel(*labels: str, **more: Any) -> Panel:
     return Panel("picture", "the title", "k", "error", [1, 2], [*map(curve, labels)], **more)
 
 
-def test_every_format_is_a_file_of_its_kind_and_another_removes_it(tmp_path: Path) -> None:
+def test_every_format_is_a_file_of_its_kind_and_stays_when_another_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     starts = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
     contents = []
     for _ in range(2):
@@ -41,8 +48,47 @@ def test_every_format_is_a_file_of_its_kind_and_another_removes_it(tmp_path: Pat
         contents.append({kind: (tmp_path / f"picture{kind}").read_bytes() for kind in starts})
     assert contents[0] == contents[1]
     assert all(contents[0][kind].startswith(start) for kind, start in starts.items())
-    save_panels(tmp_path, [panel("a")], FigureSettings(format=("svg",)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["picture.csv", "picture.svg"]
+    assert not capsys.readouterr().out
+    files = save_panels(tmp_path, [panel("b")], FigureSettings(format=("svg",)))
+    assert [path.name for path in files] == ["picture.svg", "picture.csv"]
+    assert (tmp_path / "picture.svg").read_bytes() != contents[0][".svg"]
+    for kind in (".png", ".pdf"):
+        assert (tmp_path / f"picture{kind}").read_bytes() == contents[0][kind]
+    line = "as drawn before, not of this result: picture.pdf, picture.png\n"
+    assert capsys.readouterr().out.endswith(line)
+
+
+def test_a_users_settings_of_matplotlib_change_no_picture(tmp_path: Path) -> None:
+    """LaTeX, a dark style, odd fonts and sizes: the bytes stay, and his settings after it, too."""
+    settings = FigureSettings(format=("png", "pdf", "svg"))
+    plain = [path.read_bytes() for path in save_panels(tmp_path, [panel("a", "b")], settings)]
+    dark: dict[Any, Any] = library["dark_background"] | {
+        "text.usetex": True,
+        "font.family": "fantasy",
+        "figure.dpi": 31,
+        "savefig.dpi": 33,
+        "savefig.format": "jpg",
+        "savefig.bbox": "tight",
+        "axes.prop_cycle": cycler(color=["red"]),
+        "axes.formatter.use_locale": True,
+        "lines.marker": "s",
+        "svg.fonttype": "none",
+        "interactive": True,
+    }
+    with rc_context(dark):
+        files = save_panels(tmp_path, [panel("a", "b")], settings)
+        assert [path.read_bytes() for path in files] == plain
+        assert rcParams["text.usetex"]
+        assert rcParams["interactive"]
+
+
+def test_what_ends_the_import_of_matplotlib_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(b"text.usetex: \xff\xfe")
+    code = "from looplab.evaluation import style; from matplotlib import pyplot"
+    for name, value in {"MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path)}.items():
+        said = printed("-c", code, cwd=HOME, **{name: value})
+        assert said.startswith("matplotlib's settings are left out, as it cannot read them: ")
+        assert said.count("\n") == 1
 
 
 def test_panels_of_one_picture_stand_in_one_file(tmp_path: Path, saved: dict[str, Figure]) -> None:
@@ -61,10 +107,11 @@ def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:
         evaluate(tiny_run, SETTINGS)
         assert times_of(tiny_run.path, "figures/*") == before
         evaluate(tiny_run, SETTINGS, figures=FigureSettings(format=("svg",)))
-    names = {path.suffix for path in (tiny_run.path / "figures").iterdir()}
-    assert names == {".svg", ".csv"}
+    after = times_of(tiny_run.path, "figures/*.png")
+    assert after == {path: time for path, time in before.items() if path.suffix == ".png"}
     content = json.loads((tiny_run.path / "evaluation.json").read_text())
     assert content["figures"] == {"format": ["svg"], "width": None, "title": True}
+    assert {Path(name).suffix for name in content["files"]} == {".svg", ".csv", ".npz"}
 
 
 def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
@@ -111,6 +158,40 @@ def test_what_is_compared_differs_in_colour_and_in_grey() -> None:
     assert len({style["linestyle"] for style in styles}) == 6
     families = styles_of(["looped", "standard"])
     assert styles_of(["looped", "standard", "standard", "standard"])[:2] == families
+
+
+def test_a_baseline_of_ones_own_has_a_colour_of_its_own_in_every_picture() -> None:
+    """Beside all known curves, and beside others of one's own; the first alone as beside others."""
+    known = [*style.STYLES]
+    taken = {each["color"] for each in styles_of(known)}
+    chance = random.Random(3)
+    for _ in range(100):
+        name, other = ("".join(chance.choices(ascii_lowercase, k=6)) for _ in range(2))
+        (alone,) = styles_of([name])
+        assert styles_of([*known, name])[-1] == styles_of(["looped", name])[-1] == alone
+        pair = styles_of([*known, name, other])[-2:]
+        assert not {each["color"] for each in pair} & taken
+        assert pair[0]["color"] != pair[1]["color"]
+        assert pair == styles_of([other, name])[::-1]
+    far = [style._differ(each, color) for each in style._OTHERS for color in taken]
+    assert all(far)
+
+
+def test_more_curves_than_colours_differ_in_colour_and_dash() -> None:
+    own = [f"mine_{number}" for number in range(30)]
+    for kinds in (own, ["shift"] * 30, ["looped", *own, *["shift"] * 30]):
+        styles = {tuple(each.items()) for each in styles_of(kinds)}
+        assert len(styles) == len(kinds)
+
+
+def test_no_solver_has_a_models_colour() -> None:
+    """Lasso's is that of `recurrent`; of several published curves the second had a model's blue."""
+    for kind in ("looped", "standard", "recurrent", "mine"):
+        solvers = ["lasso", "published", "published", "published", "least_squares", "yours"]
+        drawn = [Curve(label=str(i), kind=k, mean=[], solver=True) for i, k in enumerate(solvers)]
+        styles = curve_styles([*drawn, curve(kind)])
+        assert len({each["color"] for each in styles}) == len(styles)
+        assert styles[-1] == curve_styles([curve(kind)])[0]
 
 
 def test_numbers_are_told_apart_however_near_they_are() -> None:

@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,7 +32,7 @@ from looplab.models import Model
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
-from .files import read_record, write_bytes, write_record
+from .files import read_record, some_files, write_bytes, write_record
 from .sources import (
     KERNELS,
     TRAINED,
@@ -400,11 +400,6 @@ def _classes(config: Config) -> dict[str, type]:
     """The class of a run's task and, if it was registered, that of its loop."""
     loop = loop_class(config.model.injection)
     return {"task": task_class(config.task.name)} | ({"loop": loop} if loop else {})
-
-
-def some_files(files: Sequence[str]) -> str:
-    """The first three files, and the number of further ones."""
-    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
 
 
 def _git_commit() -> str | None:

@@ -1,5 +1,5 @@
 """A grid of 8 runs whose parent, workers and all are killed, and that four shells share: in the end
-every run once, with the weights of a grid that was left in peace, byte for byte."""
+every run once, with the weights and pictures of a grid that was left in peace, byte for byte."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from looplab.training.run_folder.status import status_of
+from tests.experiments.grids.test_kills import shown_files
 from tests.training.stopping.killed import Killable, Subject, disturbed, written
 
 _KILLS = 50
@@ -21,12 +22,12 @@ _GRID = [
 
 
 def _found(folder: Path) -> dict[str, bytes]:
-    """The last weights of each run, and the table of the grid."""
+    """The last weights of each run, what it shows of its evaluation, and the table of the grid."""
     runs = sorted(folder.glob("linear-*"))
     assert [status_of(run)["state"] for run in runs] == ["finished"] * 8
     found = {run.name: next(run.glob("checkpoints/*300.safetensors")).read_bytes() for run in runs}
     (table,) = folder.glob("grid-*/settings.csv")
-    return found | {"settings": table.read_bytes()}
+    return found | shown_files(folder) | {"settings": table.read_bytes()}
 
 
 def _in_peace(subject: Subject, folder: Path, started: list[Killable]) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
-"""A grid that is killed and asked for again: every run once, with the weights of a grid that was
-left in peace, byte for byte."""
+"""A grid that is killed and asked for again: every run once, with the weights and pictures of a
+grid that was left in peace, byte for byte."""
 
 import os
 import signal
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from looplab import main as run
+from looplab.evaluation import drawing
+from looplab.training.run_folder.files import read_record
 
 _GRID = [
     *("-m", "task=linear", "task.dims=2", "task.points=5", "model.n_embd=8", "model.n_head=2"),
@@ -24,6 +26,21 @@ def _weights(folder: Path) -> dict[str, bytes]:
     """The last weights of each run."""
     found = sorted(folder.glob("linear-*/checkpoints/*60.safetensors"))
     return {path.parts[-3]: path.read_bytes() for path in found}
+
+
+def shown_files(folder: Path) -> dict[str, bytes]:
+    """What the evaluation.json of each run lists. Only the names of each npz, which has the time of
+    its writing, and of the training's curve, which has a point more where it was halted."""
+    found = {}
+    for path in sorted(folder.glob("linear-*")):
+        content = read_record(path / "evaluation.json", "evaluation").content
+        assert content, f"{path} shows no evaluation"
+        for name in content["files"]:
+            file = path / name
+            varies = file.suffix == ".npz" or file.stem == "training"
+            found[f"{path.name}/{name}"] = b"" if varies else file.read_bytes()
+            assert file.exists()
+    return found
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -45,4 +62,43 @@ def test_a_killed_grid_ends_as_one_that_is_not(
     assert run.main([*_GRID, f"folder={killed}"]) == 0
     assert "3 done, 0 failed" in capsys.readouterr().out
     assert _weights(killed) == _weights(whole)
+    assert shown_files(killed).keys() == shown_files(whole).keys()  # some were rendered
     assert len(_weights(whole)) == 3
+
+
+class _KilledError(BaseException):
+    """What no code here may hold up, as it could not a kill."""
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_grid_that_is_killed_while_it_draws_draws_all_when_it_is_asked_again(
+    written: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The run has two evaluations, of which the last is shown; errors are kept, pictures begun."""
+    words = [word for word in _GRID if not word.startswith(("seed=", "training.steps="))]
+    words = [*words, "training.steps=10", "evaluation.seed=1,2"]
+    assert run.main([*words, f"folder={tmp_path / 'whole'}"]) == 0
+    again = [*words, f"folder={tmp_path / 'killed'}"]
+    drawn = []
+
+    def dies(path: Path, content: bytes) -> None:
+        drawn.append(path)
+        if path.parent.name == "figures" and len(drawn) > written:
+            raise _KilledError
+        path.write_bytes(content)
+
+    for _ in range(2):  # the first evaluation, then the second
+        drawn.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(drawing, "write_bytes", dies)
+            with pytest.raises(_KilledError):
+                run.main(again)
+    capsys.readouterr()
+    assert run.main(again) == 0
+    assert "2 done, 0 failed" in capsys.readouterr().out
+    assert shown_files(tmp_path / "killed") == shown_files(tmp_path / "whole")
+    assert len(shown_files(tmp_path / "whole")) > 10

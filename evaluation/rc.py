@@ -1,0 +1,26 @@
+"""What our pictures take from matplotlib's settings: its defaults, whatever its user has set.
+
+Imported before matplotlib, whose import a backend that is none or an unreadable matplotlibrc ends.
+"""
+
+import os
+import sys
+from typing import Any
+
+from looplab.conf.mistakes import one_line
+
+try:
+    import matplotlib
+except (OSError, ValueError) as error:
+    for name in list(sys.modules):
+        if name.startswith("matplotlib."):  # half of it was imported
+            del sys.modules[name]
+    os.environ.pop("MPLBACKEND", None)
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    import matplotlib
+
+    print(f"matplotlib's settings are left out, as it cannot read them: {one_line(error)}")
+
+DEFAULTS: dict[Any, Any] = dict(matplotlib.rcParamsDefault)
+for key in ("backend", "interactive"):  # how a notebook or a script shows pictures is its own
+    del DEFAULTS[key]
