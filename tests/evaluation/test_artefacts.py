@@ -2,10 +2,12 @@
 computed again."""
 
 import json
-import os
 import shlex
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,14 +96,20 @@ def test_a_run_in_a_folder_that_cannot_be_written_in_is_measured_all_the_same(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By command and from Python; what its owner evaluated is found there. Root may write in every
-    folder, so that the question whether one may is answered for it."""
+    folder, so that a trial to write fails for it by the test's own doing."""
     known = evaluate(tiny_run, SETTINGS)
     words = [f"run={tiny_run.path}", "evaluation.seed=5", "evaluation.baselines=[averaging]"]
     probes = ["steps=5", "prompts=8", "batch_size=8", "control=false"]
     before = times_of(tiny_run.path, "**/*")
     denied = [tiny_run.path, *(path for path in before if path.is_dir())]
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path not in denied and access(path, mode))
+    temporary = tempfile.TemporaryFile
+
+    def tried(dir: Path) -> Any:
+        if dir in denied:
+            raise PermissionError
+        return temporary(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", tried)
     for folder in denied:
         folder.chmod(0o555)
     try:

@@ -7,7 +7,6 @@ files, by their names, and in a notebook's cells.
 """
 
 import ast
-import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -103,8 +102,9 @@ def _module_of(thing: Any) -> str:
 
 
 def _is_in_cell(thing: Any) -> bool:
-    """Whether a thing is defined in a notebook's cell, whose module has no file."""
-    return _module_of(thing) in sys.modules and file_of(_module_of(thing)) is None
+    """Say whether a thing is defined in a notebook's cell, whose module has no file."""
+    module = _module_of(thing)
+    return file_of(module) is None and not user_code(module)
 
 
 @cache

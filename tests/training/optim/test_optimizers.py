@@ -197,7 +197,7 @@ def test_factored_stacks_take_the_root_of_their_depth() -> None:
     assert multiplier(ModelConfig(n_layer=48, residual_scaling="linear"), inside) == 1.0
 
 
-(_OLD,) = (HOME / "tests" / "fixtures").iterdir()
+_OLD = HOME / "tests" / "fixtures" / "sparse_linear-looped-seed0-77d87793"
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
