@@ -21,7 +21,9 @@ from .operations import Operations, attend_by_products
 
 _WIDE = 128  # features from which on oneDNN is faster
 _SHORT = 48  # tokens up to which plain products are faster than the fused attention
-_HAS_ONEDNN = torch.backends.mkldnn.is_available()
+_HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(
+    torch.ops.mkldnn, "_linear_pointwise"
+)
 # Of GELU's tanh form z σ(u): u = z (LINEAR + CUBIC z²).
 _LINEAR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _LINEAR

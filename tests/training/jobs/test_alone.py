@@ -21,7 +21,7 @@ from tests.training.tiny import WORDS, interrupted, tiny
 
 _ALONE = """
 import sys
-for name in ("wandb", "requests", "sklearn", "matplotlib"):
+for name in ("wandb", "openml", "sklearn", "matplotlib"):
     sys.modules[name] = None
 from pathlib import Path
 from tests.training.tiny import tiny
