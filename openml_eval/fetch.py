@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partialmethod
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,9 +109,7 @@ def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Ta
             f"{cached}/dataset.arff is altered or incomplete, its md5 is not the one that OpenML "
             "gives: repair the cache, or leave cache_dir= out"
         )
-    not_used = [dataset.row_id_attribute or "", *(dataset.ignore_attribute or [])]
-    # A name may hold commas, and so does a list of names.
-    not_used += [name.strip() for names in not_used for name in names.split(",")]
+    not_used = [dataset.row_id_attribute, *(dataset.ignore_attribute or [])]
     frame = _frame(dataset.name, content).drop(columns=not_used, errors="ignore")
     # In the first sentence of its description a rebuilt table says that it is one.
     text = " ".join((dataset.description or "it has no description").split())
@@ -140,8 +139,7 @@ def _client(cache: str) -> Iterator[Any]:
     logging.disable(logging.WARNING)  # it warns of every answer that is not compressed
     changed = list[tuple[Any, str, Any]]()
     try:
-        import openml
-
+        openml: Any = import_module("openml")
         session = openml._api_calls.requests.Session
         for owner, name, value in (
             (openml.config, "server", SERVER),

@@ -8,6 +8,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,7 @@ assert torch.equal(loaded.model(prompts, 4, 1), run.model(prompts, 4, 1))
 def _wandb_records(path: Path) -> Iterator[Any]:
     """The records in a file of wandb: a log of LevelDB (its doc/log_format.md) after a mark of 7
     bytes, in which records are in pieces that do not cross blocks of 32 KiB."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
+    record: Any = import_module("wandb.proto.wandb_internal_pb2").Record
     content = path.read_bytes()
     start, data = 7, b""
     while start < len(content):
@@ -56,7 +56,7 @@ def _wandb_records(path: Path) -> Iterator[Any]:
         data += content[start + 7 : start + 7 + length]
         start += 7 + length
         if kind in (1, 4):  # whole, or the last piece
-            yield Record.FromString(data)
+            yield record.FromString(data)
             data = b""
 
 
