@@ -59,6 +59,6 @@ endif
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@
 
-.venv/.docs-ready: .venv/.ready pyproject.toml
-	@$(PIP) install $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+.venv/.docs-ready: .venv/.ready requirements-docs.txt
+	@$(PIP) install -r requirements-docs.txt
 	@touch $@

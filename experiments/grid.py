@@ -205,8 +205,13 @@ def _train(
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
-    os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)  # wandb reads it
-    return train_all(grid.members, logs, jobs, devices, again=again)
+    has_group = "WANDB_RUN_GROUP" in os.environ  # wandb reads it
+    os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)
+    try:
+        return train_all(grid.members, logs, jobs, devices, again=again)
+    finally:
+        if not has_group:
+            del os.environ["WANDB_RUN_GROUP"]
 
 
 def _devices(numbers: Sequence[int]) -> tuple[str, ...]:

@@ -4,28 +4,31 @@ own files, checked and stored in a folder.
 print(fetch(FetchSettings(tables=(720,), cache_dir="/data/openml")))
 """
 
-import gzip
 import hashlib
-from contextlib import suppress
-from functools import partial
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partialmethod
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from xml.etree import ElementTree
 
-import requests
 from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
 
+from .csv_file import csv_table
 from .settings import DATASETS, FetchSettings, table_name
 from .tables import Source, Table, list_names, read_table, write_table
 
-SERVER = "https://www.openml.org/api/v1/xml/data"
+SERVER = "https://www.openml.org/api/v1/xml"
 _SECONDS = 60  # without an answer
-_NEEDED = {"name", "version", "url", "md5_checksum"}  # of a description
+_ATTEMPTS = 2  # a second apart
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
-_MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]  # in a column of numbers
 
 
 def fetch(settings: FetchSettings) -> str:
@@ -42,7 +45,7 @@ def fetch(settings: FetchSettings) -> str:
             new = csv_table(Path(key), settings.target)
         else:
             cache = Path(settings.cache_dir, DATASETS, str(key)) if settings.cache_dir else None
-            new = table or openml_table(key, cache)
+            new = table or openml_table(key, folder, cache)
         if table is None or table.source != new.source:
             _check_place(folder, new)
             write_table(folder, new)
@@ -81,74 +84,108 @@ def _check_place(folder: Path, table: Table) -> None:
         )
 
 
-def openml_table(openml_id: int, cached: Path | None = None) -> Table:
-    """The numeric features and the two classes of OpenML's default target.
+def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Table:
+    """The numeric features and the two classes of OpenML's default target, downloaded and checked
+    by openml-python.
 
-    What the folder `cached` of a cache holds, description.xml and dataset.arff, is read there, and
-    nothing else of it: openml-python keeps pickles beside. What is missing is downloaded. A file
-    without the checksum of the description is not used.
+    Of a cache's folder `cached` the files description.xml and dataset.arff are read, and nothing
+    else: openml-python keeps pickles beside them. What is missing there is downloaded. The client's
+    own cache is in `folder` and lasts for this call.
 
     Raises RunError if the table cannot be fetched (no network, no such id, an altered copy) or
     used.
     """
-    fields, left_out = _description(openml_id, cached)
-    name = fields["name"]
-    where, content = _content(openml_id, fields["url"], cached, "dataset.arff")
-    is_copy = where != fields["url"]
-    if hashlib.md5(content).hexdigest() != fields["md5_checksum"]:
+    with TemporaryDirectory(prefix=".openml-", dir=folder) as cache, _client(cache) as openml:
+        place = Path(openml.config.get_cache_directory(), "datasets", str(openml_id))
+        place.mkdir(parents=True)
+        for name in ("description.xml", "dataset.arff"):
+            if cached and (cached / name).is_file():
+                shutil.copyfile(cached / name, place / name)
+        is_copy = (place / "dataset.arff").is_file()
+        dataset = _dataset(openml, openml_id, cached)
+        content = Path(dataset.data_file).read_bytes()
+    if is_copy and hashlib.md5(content).hexdigest() != dataset.md5_checksum:  # else it is checked
         raise RunError(
-            f"{where} is altered or incomplete, its md5 is not the one that OpenML gives: "
-            f"{'repair the cache, or leave cache_dir= out' if is_copy else 'try again'}"
+            f"{cached}/dataset.arff is altered or incomplete, its md5 is not the one that OpenML "
+            "gives: repair the cache, or leave cache_dir= out"
         )
-    frame = _frame(name, content).drop(columns=left_out, errors="ignore")
+    not_used = [dataset.row_id_attribute, *(dataset.ignore_attribute or [])]
+    frame = _frame(dataset.name, content).drop(columns=not_used, errors="ignore")
     # In the first sentence of its description a rebuilt table says that it is one.
-    text = " ".join(fields.get("description", "it has no description").split())
+    text = " ".join((dataset.description or "it has no description").split())
     sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
     source = Source(
         openml_id=openml_id,
-        version=int(fields["version"]),
-        name=name,
-        licence=fields.get("licence"),
-        url=fields["url"],
-        md5=fields["md5_checksum"],
-        date=fields.get("upload_date"),
+        version=dataset.version,
+        name=dataset.name,
+        licence=dataset.licence,
+        url=dataset.url,
+        md5=dataset.md5_checksum,
+        date=dataset.upload_date,
         notes=(f"copied from a local openml cache: {sentence}",) if is_copy else (),
     )
-    target = fields.get("default_target_attribute", "")  # some have none
-    return Table.from_frame(name, frame, target, source)
+    target = dataset.default_target_attribute or ""  # some have none
+    return Table.from_frame(dataset.name, frame, target, source)
 
 
-def _description(openml_id: int, cached: Path | None) -> tuple[dict[str, str], list[str]]:
-    """The fields of OpenML's description, and the columns that are no features by it."""
-    where, content = _content(openml_id, f"{SERVER}/{openml_id}", cached, "description.xml")
-    with suppress(ElementTree.ParseError):
-        found = [
-            (each.tag.rpartition("}")[2], each.text)
-            for each in ElementTree.fromstring(content)
-            if each.text
-        ]
-        fields = dict(found)
-        if fields.keys() >= _NEEDED:
-            not_used = ("row_id_attribute", "ignore_attribute")
-            return fields, [text for tag, text in found if tag in not_used]
-    raise RunError(f"{where} is no complete description of table {openml_id}")
-
-
-def _content(openml_id: int, url: str, cached: Path | None, name: str) -> tuple[str, bytes]:
-    """The path of a file in the cache, or else the url; and its content."""
-    if cached and (path := cached / name).is_file():
-        return str(path), path.read_bytes()
+@contextmanager
+def _client(cache: str) -> Iterator[Any]:
+    """The package openml, as long as this lasts with its files in the folder `cache` alone, without
+    the user's settings and key, and with few attempts of limited time."""
+    before = dict(os.environ)
+    # Its import makes folders in the user's home, or fails where there is none.
+    os.environ.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "OPENML_CACHE_DIR"), cache))
+    os.environ["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
+    logging.disable(logging.WARNING)  # it warns of every answer that is not compressed
+    changed = list[tuple[Any, str, Any]]()
     try:
-        answer = requests.get(url, timeout=_SECONDS)
-        answer.raise_for_status()
-        return url, answer.content
-    except requests.HTTPError:
-        raise RunError(f"OpenML has no table {openml_id} (HTTP {answer.status_code})") from None
-    except requests.RequestException as error:
+        openml: Any = import_module("openml")
+        session = openml._api_calls.requests.Session
+        for owner, name, value in (
+            (openml.config, "server", SERVER),
+            (openml.config, "apikey", ""),
+            (openml.config, "connection_n_retries", _ATTEMPTS),
+            (openml.config, "_root_cache_directory", Path(cache)),
+            (session, "request", partialmethod(session.request, timeout=_SECONDS)),
+        ):
+            changed.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+        yield openml
+    finally:
+        for owner, name, value in changed:
+            setattr(owner, name, value)
+        logging.disable(logging.NOTSET)
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
+    """What openml-python has of a table, its file downloaded. Raises RunError if that fails."""
+    try:
+        return openml.datasets.get_dataset(
+            openml_id,
+            download_data=True,
+            download_features_meta_data=False,  # it would be kept as a pickle, too
+            download_qualities=False,
+        )
+    except openml.exceptions.OpenMLServerException as error:
+        raise RunError(
+            f"OpenML gives no table {openml_id} ({one_line(error)}); "
+            "www.openml.org/search?type=data lists those that it has"
+        ) from None
+    except openml.exceptions.OpenMLHashException:
+        raise RunError(
+            f"table {openml_id} arrives altered or incomplete, its md5 is not the one that OpenML "
+            "gives: try again"
+        ) from None
+    except Exception as error:  # of requests, XML, or for what an answer lacks
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            raise
         hint = f"; {cached} has no complete copy of it" if cached else ""
         raise RunError(
-            f"table {openml_id} is not here{hint}, and www.openml.org does not answer "
-            f"({type(error).__name__}): where there is a network, `python -m openml_eval "
+            f"table {openml_id} is not here{hint}, and www.openml.org does not answer as it "
+            f"should ({type(error).__name__}): where there is a network, `python -m openml_eval "
             f"action=fetch tables={openml_id}` fetches it; cache_dir= names an openml cache"
         ) from None
 
@@ -166,31 +203,3 @@ def _frame(name: str, content: bytes) -> Any:
     frame = pandas.DataFrame(document["data"], columns=[*kinds])
     nominal = {each: kind for each, kind in kinds.items() if isinstance(kind, list)}
     return frame.astype({each: pandas.CategoricalDtype(kind) for each, kind in nominal.items()})
-
-
-def csv_table(path: Path, target: str | None = None) -> Table:
-    """The table in a file with a header line, of values between commas, semicolons or tabs, gzipped
-    or not, named after the file; `target` is its column of classes, by default the last one, in
-    which only an empty field and "?" are missing, elsewhere NA and the like too.
-
-    Raises RunError if it cannot be read or used (see Table.from_frame).
-    """
-    from pandas import RangeIndex, read_csv
-
-    opened = gzip.open if path.name.endswith(".gz") else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            separator = max(",;\t", key=file.readline().count)
-        read = partial(read_csv, path, sep=separator, skipinitialspace=True)
-        names = [*read(nrows=0).columns]
-        classes = names[-1] if target is None else target
-        missing = {name: _MISSING[:2] if name == classes else _MISSING for name in names}
-        frame = read(keep_default_na=False, na_values=missing)
-    except (ValueError, OSError, EOFError) as error:
-        raise RunError(f"{path} cannot be read: {one_line(error)}") from None
-    notes: tuple[str, ...] = ()
-    if not isinstance(frame.index, RangeIndex):  # more values in a row than in the header
-        notes = ("left out, row names: those before the first column",)
-    md5 = hashlib.md5(path.read_bytes()).hexdigest()
-    source = Source(name=table_name(path), url=path.resolve().as_uri(), md5=md5, notes=notes)
-    return Table.from_frame(table_name(path), frame, target, source)

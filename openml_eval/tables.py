@@ -8,6 +8,7 @@ write_table(Path("openml_data"), table); read_table(Path("openml_data"), "mine")
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,10 @@ from looplab.training.run_folder.files import read_json, write_json, write_with
 from .catalogue import IDS, TABLES
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
-_ROW_NAMES = ("rownames", "row.names", "row_names", "rowname", "index")  # as R and pandas write
+_ROW_NAMES = ("", "rownames", "row.names", "row_names", "rowname", "index")  # of R and pandas
+_ID = re.compile(r"(?i:(?:.*[\W_])?(?:id|no|nr|row)\W*)|.*[a-z]I[dD]")  # names of numbers of rows
+_NUMBERS = ("boolean", "decimal", "empty", "floating", "integer", "mixed-integer-float")  # objects
+_MISSING_MARKS = (-99, -999, -9999, -99999)
 _FEW = 5  # names that a message lists
 
 
@@ -82,13 +86,18 @@ class Table:
         """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
         column `target` (by default the last one).
 
-        The notes name the columns left out, row names among them. Class 0 is the first category of
-        a categorical column, the smaller value of any other.
+        The notes name the columns left out, among them those that number the rows or have the
+        class again. Class 0 is the first category of a categorical column, the smaller value of any
+        other.
 
-        Raises RunError for a target that is missing, incomplete or has not two classes, for no
-        non-constant numeric column, for values that are missing or not finite, and for fewer than
-        LEAST_ROWS rows.
+        Raises RunError for columns of one name, for a target that is missing, incomplete or has not
+        two classes, for no non-constant numeric column, for values that are missing or not finite,
+        and for fewer than LEAST_ROWS rows.
         """
+        names = frame.columns.map(str)
+        if names.has_duplicates:
+            problem = "give each a name of its own"
+            raise RunError(f"{name} has two columns {names[names.duplicated()][0]!r}: {problem}")
         if target is None and len(frame.columns):
             target = frame.columns[-1]
         if target not in frame.columns:
@@ -97,7 +106,7 @@ class Table:
         if len(frame) < LEAST_ROWS:
             raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
-        features, xs, notes = _features(name, frame.drop(columns=target))
+        features, xs, notes = _features(name, frame.drop(columns=target), ys)
         source = replace(source, target=str(target), notes=(*source.notes, *notes))
         return cls(name, features, xs, ys, classes, source)
 
@@ -120,40 +129,87 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
     return (first, second), labels.codes.astype(np.int64)
 
 
-def _features(name: str, frame: Any) -> tuple[tuple[str, ...], NDArray[np.float64], Iterable[str]]:
-    """The non-constant numeric columns' names and values, and a sentence for each kind of column
-    left out."""
-    from pandas.api.types import is_numeric_dtype
+def _features(
+    name: str, frame: Any, ys: NDArray[np.int64]
+) -> tuple[tuple[str, ...], NDArray[np.float64], list[str]]:
+    """The numeric columns' names and values, without those that tell nothing or too much, and a
+    sentence for each kind of column left out."""
+    from pandas import to_numeric
+    from pandas.api.types import infer_dtype, is_numeric_dtype
 
     # R and pandas write row names in a column without a name, as does a comma at each line's end.
-    row_names = [each for each in frame if each == "" or str(each).startswith("Unnamed: ")]
-    # Integers or texts under such a name number the rows; their order would tell the class.
-    row_names += [each for each in _ROW_NAMES if each in frame and frame[each].dtype.kind != "f"]
-    filled = [each for each in row_names if frame[each].notna().any()]
+    # Integers or texts under such a name number the rows.
+    row_names = [
+        column
+        for column in frame
+        if str(column).startswith("Unnamed: ")
+        or (str(column).casefold() in _ROW_NAMES and frame[column].dtype.kind != "f")
+    ]
+    filled = [column for column in row_names if frame[column].notna().any()]
     frame = frame.drop(columns=row_names)
-    numeric = [each for each in frame if is_numeric_dtype(frame[each])]  # true and false are 1, 0
+    for column in frame:
+        if frame[column].dtype.kind == "O" and infer_dtype(frame[column]) in _NUMBERS:
+            frame[column] = to_numeric(frame[column])
+    numeric = [column for column in frame if is_numeric_dtype(frame[column])]  # true, false: 1, 0
     xs = frame[numeric].to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = (~np.isfinite(xs)).sum(0)
-    if missing.any():
-        counts = zip(numeric, missing, strict=True)
-        listing = list_names(f"{count} in {each!r}" for each, count in counts if count)
+    _check_complete(name, numeric, xs)
+    left_out = {"row names": filled, "not numeric": [*frame.columns.drop(numeric)]}
+    kept = list[int]()
+    for index, column in enumerate(numeric):
+        if why := _why_no_feature(str(column), xs[:, index], ys):
+            left_out.setdefault(why, []).append(column)
+        else:
+            kept.append(index)
+    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if names]
+    if not kept:
+        listing = "".join(f"; {note}" for note in notes)
+        raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
+    features = tuple(str(numeric[index]) for index in kept)
+    return features, np.ascontiguousarray(xs[:, kept]), notes
+
+
+def _check_complete(name: str, columns: Sequence[Any], xs: NDArray[np.float64]) -> None:
+    """Raises RunError for values that are missing, not finite, or stand for a missing one."""
+    holes = list[str]()
+    for column, values in zip(columns, xs.T, strict=True):
+        missing = int((~np.isfinite(values)).sum())
+        mark = _missing_mark(values)
+        if missing:
+            holes.append(f"{missing} in {column!r}")
+        elif mark:
+            holes.append(f"{(values == mark).sum()} in {column!r} that are {mark}")
+    if holes:
         raise RunError(
-            f"{name} has values that are missing or not finite ({listing}, of {len(xs)} rows); "
-            "leave those rows or columns out, or fill them in"
+            f"{name} has values that are missing or not finite ({list_names(holes)}, of {len(xs)} "
+            "rows); leave those rows or columns out, or fill them in"
         )
-    varies = (xs != xs[0]).any(0)
-    if not varies.any():
-        raise RunError(f"{name} has no numeric column that varies, beside its target")
-    features = frame[numeric].columns[varies]
-    left_out = {
-        "row names": filled,
-        "not numeric": frame.columns.drop(numeric),
-        "constant": frame[numeric].columns[~varies],
-    }
-    notes = (
-        f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if len(names)
-    )
-    return tuple(map(str, features)), np.ascontiguousarray(xs[:, varies]), notes
+
+
+def _missing_mark(values: NDArray[np.float64]) -> int | None:
+    """-999 or the like, where it lies below all other values by more than these span."""
+    for mark in _MISSING_MARKS:
+        others = values[values != mark]
+        if 0 < len(others) < len(values) and 2 * others.min() - others.max() > mark:
+            return mark
+    return None
+
+
+def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64]) -> str:
+    """Why a column tells nothing of the class, or what no new row would; empty for a feature.
+
+    Different whole numbers in equal steps, in any order, count the rows; so do those with gaps
+    under a name for such. A table's order often is that of its classes.
+    """
+    ordered = np.unique(values)
+    if len(ordered) == 1:
+        return "constant"
+    if len(ordered) == 2 and all(len(np.unique(values[ys == label])) == 1 for label in (0, 1)):
+        return "the class again"
+    if len(ordered) == len(values) and (values == np.round(values)).all():
+        steps = np.diff(ordered)
+        if (steps == steps[0]).all() or _ID.fullmatch(name):
+            return "numbers of the rows"
+    return ""
 
 
 def list_names(names: Iterable[Any], most: int = _FEW) -> str:

@@ -3,6 +3,7 @@ that takes a moment."""
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
@@ -11,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tests.training.stopping.killed import Killable
 
 HOME = Path(__file__).parent.parent  # the project
-Wandb = Callable[[ModuleType | None], None]
+_PNG = base64.b64decode(  # one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
 
 # What a shell runs in its background ignores Ctrl-C, and so does all that comes from there; tests
 # send it.
@@ -166,12 +168,6 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def wandb(monkeypatch: pytest.MonkeyPatch) -> Wandb:
-    """wandb(module): import this in wandb's place; None as where it is not installed."""
-    return partial(monkeypatch.setitem, sys.modules, "wandb")
-
-
-@pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[Segment], None]:
     """kernels(run_segment): what the backend `triton` computes by, with Triton or without."""
 
@@ -193,7 +189,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
 
 def without_rendering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The same while this monkeypatch lasts."""
-    return _saved(monkeypatch, lambda _, path, __: path.write_bytes(b"not rendered"))
+    return _saved(monkeypatch, lambda _, path, __: path.write_bytes(_PNG))
 
 
 @pytest.fixture

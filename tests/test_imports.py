@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.conftest import HOME, printed
 from tests.training.tiny import WORDS
@@ -121,14 +123,14 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.probing.dynamics.__main__, looplab.openml_eval.__main__, looplab.reference",
-            ["torch", "requests", "pandas", "sklearn"],
+            ["torch", "openml", "pandas", "sklearn"],
         ),
         (
             "looplab.experiments.scaling_law.__main__, "
             "looplab.experiments.command, looplab.experiments.runs_table",
             ["torch", "sklearn", "matplotlib", "pandas"],
         ),
-        ("looplab.openml_eval.estimators", ["wandb", "arff"]),
+        ("looplab.openml_eval.estimators, looplab.openml_eval.fetch", ["wandb", "arff", "openml"]),
         ("looplab.training.loop", ["sklearn", "matplotlib", "pandas"]),
         ("looplab.evaluation.evaluate_run", ["sklearn", "pandas"]),  # half of its seconds
     ],
@@ -156,6 +158,24 @@ def _unneeded(folder: str, names: list[str]) -> set[str]:
     """What a copy of the checkout does without."""
     made = {"runs", "report", "build", "openml_data"} if Path(folder) == HOME else set()
     return {name for name in names if name[0] == "." or name == "__pycache__"} | made & {*names}
+
+
+def test_pins_are_in_their_ranges_and_every_pip_finds_the_extras() -> None:
+    """An extra's name has letters alone: pip 23 asks for lm_eval where the wheel says lm-eval."""
+    project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert all(name.isalpha() for name in extras)
+    ranges = [Requirement(line) for line in sum(extras.values(), project["dependencies"])]
+    lines = [
+        line.partition("#")[0]
+        for path in HOME.glob("requirements*.txt")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    pins = {pin.name: str(pin.specifier)[2:] for pin in map(Requirement, filter(str.strip, lines))}
+    assert {"openml", "wandb"} <= pins.keys()
+    for wanted in ranges:
+        assert "==" not in str(wanted)
+        assert wanted.name not in pins or wanted.specifier.contains(pins[wanted.name])
 
 
 @pytest.mark.slow

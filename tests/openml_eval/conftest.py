@@ -47,9 +47,12 @@ class Server:
     texts: dict[int, str] = field(default_factory=dict)
     sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
     asked: list[str] = field(default_factory=list)
+    page: str = ""  # of another server, in place of every answer
 
     def answer(self, path: str) -> tuple[int, str]:
         self.asked.append(path)
+        if self.page:
+            return 200, self.page
         openml_id = int(path.rpartition("/")[2].removesuffix(".arff"))
         if openml_id not in self.texts:
             return 412, _ERROR
@@ -77,9 +80,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{http.server_port}"
-    monkeypatch.setattr(fetch, "SERVER", f"{state.url}/api/v1/xml/data")
+    monkeypatch.setattr(fetch, "SERVER", f"{state.url}/api/v1/xml")
     monkeypatch.setenv("no_proxy", "*")
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield state
     http.shutdown()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
-from looplab.openml_eval.fetch import csv_table, description, fetch
+from looplab.openml_eval.csv_file import csv_table
+from looplab.openml_eval.fetch import description, fetch
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables import read_table
 
@@ -32,6 +33,17 @@ FILES: dict[str, tuple[str, str, Line]] = {
     "spaces": ("a.csv", "a, b, y", lambda _, row: ", ".join(row)),
     "gzipped": ("a.csv.gz", "a,b,y", comma),
     "a mark of UTF-8": ("a.csv", "\ufeffa,b,y", comma),
+    "Excel's separator": ("A.CSV", "sep=;\r\na;b;y\r", lambda _, row: ";".join(row) + "\r"),
+    "empty lines": ("a.csv", "\n\na;b;y", lambda _, row: ";".join(row)),
+    "a comment": ("a.csv", "# of lab 3, a and b\na,b,y", comma),
+    "decimal commas": ("a.csv", "a;b;y", lambda _, row: ";".join(row).replace(".", ",")),
+    "decimal commas in quotes": (
+        *("a.csv", "a,b,y"),
+        lambda _, row: '"{}","{}",{}'.format(*(value.replace(".", ",") for value in row)),
+    ),
+    "a separator at the end": ("a.csv", "a,b,y", lambda _, row: f"{comma(_, row)},"),
+    "Excel's empty columns": ("a.csv", "a,b,y,,", lambda _, row: f"{comma(_, row)},,"),
+    "a number sign": ("a.csv", "#,a,b,y", lambda i, row: f"{i + 1},{comma(i, row)}"),
 }
 
 
@@ -54,6 +66,28 @@ def test_features_are_the_columns_of_numbers(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_table(tmp_path / "data", table.name).xs, XS)
 
 
+def test_names_in_quotes_may_hold_the_other_separator_and_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = ['"a, in cm";"b,\n in kg";y', *(";".join(row) for row in ROWS)]
+    path.write_text("\n".join(lines))
+    table = csv_table(path)
+    assert table.features == ("a, in cm", "b, in kg")
+    np.testing.assert_array_equal(table.xs, XS)
+
+
+def test_text_in_utf_16_is_read_and_without_its_mark_or_in_latin_1_is_a_line(
+    tmp_path: Path,
+) -> None:
+    text = "\n".join(["größe\tb\ty", *("\t".join(row) for row in ROWS)])
+    path = tmp_path / "a.tsv"
+    path.write_bytes(text.encode("utf-16"))
+    np.testing.assert_array_equal(csv_table(path).xs, XS)
+    for encoding in ("utf-16-le", "latin-1"):
+        path.write_bytes(text.encode(encoding))
+        with pytest.raises(RunError, match=r"a\.tsv cannot be read: "):
+            csv_table(path)
+
+
 def write(path: Path, *columns: Sequence[object]) -> Path:
     """A file of columns a, b, … and the last, y."""
     names = [*"abcdef"[: len(columns) - 1], "y"]
@@ -62,19 +96,73 @@ def write(path: Path, *columns: Sequence[object]) -> Path:
     return path
 
 
+VALUES = [f"{i * i + 1}" for i in range(60)]  # no two alike, not in equal steps
+CLASSES = ["x"] * 20 + ["y"] * 40
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("$1,234.50", "1,234", "12.5 %", "1 234 €", "(12)"),
+        *("cm", "n/a", "-"),  # units below the header; marks of missing values
+    ],
+)
+def test_what_is_no_plain_number_among_numbers_is_a_line(value: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [f'"{value}"', *VALUES[1:]], CLASSES)
+    with pytest.raises(RunError) as refused:
+        csv_table(path)
+    expected = f"{path}, line 2: {value!r} in 'a', a column of numbers, which are plain"
+    assert str(refused.value).startswith(expected)
+    all_alike = write(tmp_path / "a.csv", VALUES, [f'"{value}"'] * 60, CLASSES)
+    if value[-1].isalpha() or value == "-":
+        assert csv_table(all_alike).features == ("a",)  # it is text
+    else:
+        with pytest.raises(RunError, match=r"line 2: .* in 'b', a column of numbers"):
+            csv_table(all_alike)
+
+
+def test_commas_that_may_mark_thousands_are_a_line(tmp_path: Path) -> None:
+    quoted = [f'"{1 + i % 9},{i:03}"' for i in range(60)]
+    with pytest.raises(RunError, match="'1,000' in 'a', a column of numbers"):
+        csv_table(write(tmp_path / "a.csv", quoted, CLASSES))
+    decimals = [f'"{i},5"' for i in range(60)]
+    with pytest.raises(RunError, match="with decimal commas and with points: write all with a dec"):
+        csv_table(write(tmp_path / "a.csv", decimals, [f"{i}.234" for i in range(60)], CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["0.5,1.5,1", *["0.25,1.5,0", "0.5,0.75,1"] * 30], "line 1: values, where the columns'"),
+        (["Results of lab 3", "", "a,b,y", *["1,2,x"] * 60], "line 1: names between commas, semic"),
+        (["a|b|y", *["1|2|x"] * 60], "line 1: names between commas, semicolons or tabs"),
+        (["a,b,y", *["1,2,x"] * 60, "3,4"], "line 62: 2 values, where the header, line 1, has 3"),
+        (["# mine", "a,b,y", "1,2,x", "# more"], "line 4: 1 values, where the header, line 2"),
+        (["a,b,a,y", *["1,2,3,x"] * 60], "a has two columns 'a': give each a name of its own"),
+    ],
+)
+def test_a_header_that_does_not_fit_its_rows_is_a_line(
+    lines: list[str], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(RunError) as refused:
+        csv_table(path)
+    assert said in str(refused.value)
+
+
 def test_an_empty_field_and_a_question_mark_are_no_class(tmp_path: Path) -> None:
     for missing in ("", "?"):
         with pytest.raises(RunError, match="1 of 60 rows have no class"):
-            csv_table(
-                write(tmp_path / "a.csv", range(60), [missing, *["some", "none"] * 29, "some"])
-            )
+            csv_table(write(tmp_path / "a.csv", VALUES, [missing, *["some", "none"] * 29, "some"]))
 
 
 def test_true_and_false_are_numbers_and_a_word_among_numbers_is_missing(tmp_path: Path) -> None:
-    flags, classes = ["TRUE", "FALSE"] * 30, ["x"] * 20 + ["y"] * 40
-    table = csv_table(write(tmp_path / "a.csv", range(60), flags, ["NA", "k"] * 30, classes))
+    flags = ["TRUE", "FALSE"] * 30
+    days = [f"2024-01-{1 + i % 28:02}" for i in range(60)]
+    table = csv_table(write(tmp_path / "a.csv", VALUES, flags, ["NA", "k"] * 30, days, CLASSES))
     assert table.features == ("a", "b")
     np.testing.assert_array_equal(table.xs[:2, 1], [1, 0])
     for word in ("NA", "nan", "None"):
         with pytest.raises(RunError, match="missing or not finite \\(1 in 'a', of 60 rows\\)"):
-            csv_table(write(tmp_path / "a.csv", [word, *range(59)], classes))
+            csv_table(write(tmp_path / "a.csv", [word, *VALUES[1:]], CLASSES))

@@ -1,14 +1,17 @@
-"""`action=fetch`: from a cache of openml-python, from a server, from one's own files; what is there
-stays, an interrupted command goes on, and nothing that is not whole is ever used."""
+"""`action=fetch`: by the client openml-python, from a cache of it or a server, and from one's own
+files; what is there stays, an interrupted command goes on, and nothing that is not whole is used.
+"""
 
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from looplab.conf.mistakes import RunError
+from looplab.openml_eval import fetch as module
 from looplab.openml_eval.__main__ import main
 from looplab.openml_eval.fetch import fetch, openml_table
 from looplab.openml_eval.settings import FetchSettings
@@ -23,7 +26,7 @@ def stored(folder: Path) -> list[str]:
 
 def own_csv(path: Path, count: int = 50) -> Path:
     lines = [
-        f"{i},{i * i % 7},{'a' if i % 2 else 'b'},{'x' if i % 3 else 'y'}" for i in range(count)
+        f"{i / 2},{i * i % 7},{'a' if i % 2 else 'b'},{'x' if i % 3 else 'y'}" for i in range(count)
     ]
     path.write_text("\n".join(["age,size,group,kind", *lines]) + "\n")
     return path
@@ -58,11 +61,21 @@ def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[st
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return os.mkdir, (str(tmp_path / "harm"),)
 
-    folder = write_data_set(tmp_path, 7, arff(rows(60)))
+    folder = write_data_set(tmp_path / "cache", 7, arff(rows(60)))
     for name in ("dataset.pkl.py3", "features.xml.pkl", "qualities.xml.pkl"):
         (folder / name).write_bytes(pickle.dumps(Harm()))
-    assert len(openml_table(7, folder).ys) == 60
+    assert len(openml_table(7, tmp_path, folder).ys) == 60
     assert not (tmp_path / "harm").exists()
+
+
+def test_a_copy_that_is_altered_is_refused_and_stays(tmp_path: Path, no_network: list[str]) -> None:
+    cached = write_data_set(tmp_path / "cache", 7, arff(rows(60)))
+    (cached / "dataset.arff").write_text(arff(rows(59)))
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=r"dataset\.arff is altered or incomplete, .*: repair the c"):
+        openml_table(7, tmp_path, cached)
+    assert contents(tmp_path) == before
+    assert no_network == []
 
 
 @pytest.mark.parametrize("left", [[], ["dataset.arff"]])
@@ -86,28 +99,61 @@ def test_without_network_and_complete_copy_a_line_says_what_fetches_it(
     assert not list(folder.iterdir())
 
 
-def test_a_table_is_downloaded_once_checked_and_kept(server: Server, tmp_path: Path) -> None:
+def test_a_table_is_downloaded_once_checked_and_kept_and_nothing_else_is(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a file beside it: no cache, no pickle, nothing in the user's home, whose settings and key
+    are not read; and the client in a notebook has its own settings again."""
+    home, folder = tmp_path / "home", tmp_path / "data"
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "openml"]:
+        monkeypatch.delitem(sys.modules, name)  # its import makes folders
+    environment = dict(os.environ)
     server.texts = {7: arff(rows(60))}
-    settings = FetchSettings((7,), str(tmp_path))
+    settings = FetchSettings((7,), str(folder))
     assert "1 of them fetched now" in fetch(settings)
     assert server.asked == ["/api/v1/xml/data/7", "/7.arff"]
-    table = read_table(tmp_path, 7)
+    table = read_table(folder, 7)
     assert len(table.ys) == 60
     assert not any("copied" in note for note in table.source.notes)
+    assert sorted(os.listdir(folder)) == ["small7.json", "small7.npz"]
+    assert not home.exists()
+    assert dict(os.environ) == environment
+    assert "127.0.0.1" not in sys.modules["openml"].config.server
     assert "0 of them fetched now" in fetch(settings)
     assert len(server.asked) == 2
 
 
-def test_a_download_cut_short_is_refused_and_the_next_time_is_whole(
-    server: Server, tmp_path: Path
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ("unknown", r"OpenML gives no table 7 \(.*Unknown dataset.*lists those that it has"),
+        ("down", r"table 7 is not here, .* \(ConnectionError\).*action=fetch tables=7` fetches it"),
+        ("page", r"table 7 is not here, .* \(\w+Error\).*action=fetch tables=7` fetches it"),
+        ("cut short", "table 7 arrives altered or incomplete, .*: try again"),
+    ],
+)
+def test_a_failure_is_a_line_and_leaves_nothing_behind(
+    failure: str,
+    said: str,
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = arff(rows(60))
-    server.texts, server.sent = {7: text}, {7: text[:-40]}
+    server.texts = {} if failure == "unknown" else {7: text}
+    server.sent = {7: text[:-40]} if failure == "cut short" else {}
+    server.page = "<html><p>Log in to this network</html>" if failure == "page" else ""
     settings = FetchSettings((7,), str(tmp_path))
-    with pytest.raises(RunError, match=r"7\.arff is altered or incomplete, .*: try again"):
-        fetch(settings)
+    with monkeypatch.context() as patch:
+        if failure == "down":
+            patch.setattr(module, "SERVER", "http://127.0.0.1:9/api/v1/xml")
+        with pytest.raises(RunError, match=said) as refused:
+            fetch(settings)
+    assert "\n" not in str(refused.value)
     assert not list(tmp_path.iterdir())
-    server.sent = {}
+    server.texts, server.sent, server.page = {7: text}, {}, ""
     fetch(settings)
     assert len(read_table(tmp_path, 7).ys) == 60
 
@@ -123,10 +169,10 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
         write_data_set(cache, openml_id, arff(rows(50 + openml_id)))
     words = ["action=fetch", "tables=[6,7,8]", f"data_dir={folder}", f"cache_dir={cache}"]
 
-    def stopped_at_7(openml_id: int, cached: Path) -> Table:
+    def stopped_at_7(openml_id: int, folder: Path, cached: Path) -> Table:
         if openml_id == 7:
             raise KeyboardInterrupt
-        return openml_table(openml_id, cached)
+        return openml_table(openml_id, folder, cached)
 
     with monkeypatch.context() as patch:
         patch.setattr("looplab.openml_eval.fetch.openml_table", stopped_at_7)
@@ -146,7 +192,7 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     said = fetch(settings)
     assert "mine: 50 rows, 2 features; classes x 33 (66.0%), y 17 (34.0%)" in said
     table = read_table(folder, "mine")
-    np.testing.assert_array_equal(table.xs[:, 0], np.arange(50))
+    np.testing.assert_array_equal(table.xs[:, 0], np.arange(50) / 2)
     assert table.source.url == path.resolve().as_uri()
     assert "0 of them fetched now" in fetch(settings)
     own_csv(path, 60)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,45 @@ def test_numeric_columns_that_vary_and_the_classes_become_a_table() -> None:
     assert table.source.openml_id is None
     assert table.source.notes == ("left out, not numeric: town", "left out, constant: same")
     pandas.testing.assert_frame_equal(given, before)
+
+
+def test_what_numbers_the_rows_or_has_the_class_again_is_left_out_and_named() -> None:
+    """In any order and steps, with gaps under a name for it; a year is a feature."""
+    index = np.arange(60)
+    given = frame().assign(
+        age=index,
+        back=600 - 10.0 * index,
+        shuffled=index * 7 % 60,
+        PassengerId=index**2,
+        Index=[1, 2] * 30,
+        flag=frame()["bought"] == "no",
+        year=1990 + index // 2,
+        squares=index**2,
+    )
+    table = Table.from_frame("mine", given, "bought")
+    assert table.features == ("children", "year", "squares")
+    assert table.source.notes == (
+        "left out, row names: Index",
+        "left out, not numeric: town",
+        "left out, numbers of the rows: age, back, shuffled, PassengerId",
+        "left out, constant: same",
+        "left out, the class again: flag",
+    )
+
+
+def test_a_column_is_of_the_type_that_its_values_have() -> None:
+    values = [float(number) for number in frame()["age"]]
+    given = frame().assign(
+        objects=pandas.Series(values, dtype=object),
+        decimals=[Decimal(value) for value in values],
+        texts=[str(value) for value in values],
+        whole=pandas.Series([int(value**2) for value in values], dtype="Int64"),
+        arrow=pandas.Series(values, dtype="double[pyarrow]"),
+    )
+    table = Table.from_frame("mine", given, "bought")
+    assert table.features == ("age", "children", "objects", "decimals", "whole", "arrow")
+    np.testing.assert_array_equal(table.xs[:, 3], values)
+    assert "left out, not numeric: town, texts" in table.source.notes
 
 
 @pytest.mark.parametrize(
@@ -83,8 +123,16 @@ def _holed(name: str, where: list[int], value: Any = None) -> pandas.DataFrame:
             "missing or not finite (3 in 'age', of 60 rows); leave those rows or columns out",
         ),
         (
+            lambda: _holed("age", [3, 5], -999),
+            "missing or not finite (2 in 'age' that are -999, of 60 rows); leave those rows",
+        ),
+        (
             lambda: frame()[["town", "same", "bought"]],
-            "mine has no numeric column that varies, beside its target",
+            "mine has no numeric column that varies, beside its target; left out, not numeric: to",
+        ),
+        (
+            lambda: frame().set_axis(["a", "town", "a", "same", "bought"], axis=1),
+            "mine has two columns 'a': give each a name of its own",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
                 sources.add(code_digest(source.encode()))
                 pending += _named_in(value)
             else:
-                modules.add(value.__module__)
+                modules.add(str(value.__module__))  # None for what code of numpy makes
         elif (constant := _constant(value)) is not None:
             sources.add(constant)
         else:

@@ -98,6 +98,16 @@ def test_gelu_comes_with_the_product_where_no_gradient_is_wanted(
     assert (ours.double() - exact).norm() <= allowed
 
 
+def test_without_oneDNNs_operator_products_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
+    calls = used(monkeypatch)
+    monkeypatch.setattr(cpu, "_HAS_ONEDNN", False)
+    x, layer = drawn(WIDE)
+    assert torch.equal(linear(x, layer), layer(x))
+    with torch.no_grad():
+        assert torch.equal(linear_gelu(x, layer), F.gelu(layer(x), approximate="tanh"))
+    assert not calls
+
+
 def test_bf16_without_oneDNNs_products_is_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     calls = used(monkeypatch)
     monkeypatch.setattr(cpu, "has_bf16_products", lambda: False)

@@ -4,21 +4,25 @@ TensorBoard stands beside metrics.jsonl."""
 from __future__ import annotations
 
 import json
-import types
+import os
+import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from looplab import train_grid
 from looplab.evaluation import evaluate
 from looplab.training import train
-from tests.conftest import Wandb, printed
-from tests.training.tiny import interrupted, tiny
+from tests.conftest import printed
+from tests.training.tiny import WORDS, interrupted, tiny
 
 _ALONE = """
 import sys
-for name in ("wandb", "requests", "sklearn", "matplotlib"):
+for name in ("wandb", "openml", "sklearn", "matplotlib"):
     sys.modules[name] = None
 from pathlib import Path
 from tests.training.tiny import tiny
@@ -38,24 +42,27 @@ assert torch.equal(loaded.model(prompts, 4, 1), run.model(prompts, 4, 1))
 """
 
 
-class FakeWandb(types.ModuleType):
-    """As much of wandb as is used; `calls` says how."""
+def _wandb_records(path: Path) -> Iterator[Any]:
+    """The records in a file of wandb: a log of LevelDB (its doc/log_format.md) after a mark of 7
+    bytes, in which records are in pieces that do not cross blocks of 32 KiB."""
+    record: Any = import_module("wandb.proto.wandb_internal_pb2").Record
+    content = path.read_bytes()
+    start, data = 7, b""
+    while start < len(content):
+        left = -start % 2**15
+        if 0 < left < 7:  # no room for a piece's header: checksum, length, kind
+            start += left
+        length, kind = struct.unpack_from("<HB", content, start + 4)
+        data += content[start + 7 : start + 7 + length]
+        start += 7 + length
+        if kind in (1, 4):  # whole, or the last piece
+            yield record.FromString(data)
+            data = b""
 
-    def __init__(self) -> None:
-        super().__init__("wandb")
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.Image = Path
-        self.errors = types.SimpleNamespace(Error=ConnectionRefusedError)
 
-    def init(self, **settings: Any) -> FakeWandb:
-        self.calls.append(("init", settings))
-        return self
-
-    def log(self, record: dict[str, Any], step: int) -> None:
-        self.calls.append(("log", record | {"at": step}))
-
-    def finish(self) -> None:
-        self.calls.append(("finish", {}))
+def _values(items: Iterable[Any]) -> dict[str, Any]:
+    """Keys and values of a record."""
+    return {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
 
 
 def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> None:
@@ -64,31 +71,40 @@ def test_training_and_loading_import_no_more_than_they_need(tmp_path: Path) -> N
 
 
 def test_wandb_gets_what_metrics_get_and_the_final_evaluation(
-    tmp_path: Path, wandb: Wandb, undrawn: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: object
 ) -> None:
-    """Under the run's own name, so that a run that goes on is the same run there; errors at the
-    largest k, and pictures, once, and what keeps them away is a line."""
-    fake = FakeWandb()
-    wandb(fake)
-    run = train(replace(tiny(tmp_path), wandb="offline"))
-    path = run.path
-    kinds = [kind for kind, _ in fake.calls]
-    assert kinds == ["init", *["log"] * 12, "finish"]
-    settings = fake.calls[0][1]
-    assert settings["mode"] == "offline"
-    assert settings["id"] == settings["name"] == path.name
-    assert settings["config"]["task"]["name"] == "linear"
-    assert [record["at"] for kind, record in fake.calls if kind == "log"] == list(range(5, 65, 5))
-    fake.calls.clear()
-    for _ in range(2):
-        result = evaluate(run, prompts=8)
-    assert [kind for kind, _ in fake.calls] == ["init", "log", "finish"]
-    logged = fake.calls[1][1]
-    assert logged["at"] == run.step
-    assert logged["evaluation/averaging"] == result["by_examples"]["averaging"]["mean"][-1]
-    assert logged["figures/error_by_loop"] == run.path / "figures" / "error_by_loop.png"
-    wandb(None)
-    assert evaluate(run, prompts=4)["prompts"] == 4
+    """By the package itself: a run of a grid under its own name in the grid's group, so that a run
+    that goes on is the same run there; errors at the largest k, and pictures, once."""
+    for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "wandb"))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
+    words = [word for word in WORDS if word != "training.steps=1"]
+    words += ["training.steps=20", "training.log_every=5", f"folder={tmp_path / 'runs'}"]
+    grid = train_grid("task=linear", "wandb=offline", "device=cpu", *words, jobs=1)
+    assert "WANDB_RUN_GROUP" not in os.environ
+    (path,) = (tmp_path / "runs").glob("linear-*")
+    evaluate(path)  # is read, and goes nowhere again
+    files = sorted(path.glob("wandb/offline-run-*/*.wandb"), key=lambda file: file.stat().st_mtime)
+    logged = []
+    for file in files:
+        records = [*_wandb_records(file)]
+        (about,) = (record.run for record in records if record.HasField("run"))
+        assert about.run_id == about.display_name == path.name
+        assert about.run_group == Path(grid["path"]).name
+        assert _values(about.config.update)["task"]["name"] == "linear"
+        logged.append([_values(each.history.item) for each in records if each.HasField("history")])
+    training, (evaluation,) = logged
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in metrics] == [5, 10, 15, 20]
+    for record, values in zip(metrics, training, strict=True):
+        assert record.items() <= values.items()
+        assert values["_step"] == record["step"]
+    result = json.loads((path / "evaluation.json").read_text())["by_examples"]
+    assert evaluation["_step"] == 20
+    assert evaluation["evaluation/averaging"] == result["averaging"]["mean"][-1]
+    picture = evaluation["figures/error_by_loop/path"]
+    assert (files[1].parent / "files" / picture).is_file()
 
 
 def test_tensorboard_has_the_scalars_of_metrics_also_after_a_pause(tmp_path: Path) -> None:
