@@ -100,7 +100,7 @@ def test_gelu_comes_with_the_product_where_no_gradient_is_wanted(
 
 def test_without_oneDNNs_operator_products_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     calls = used(monkeypatch)
-    monkeypatch.setattr(cpu, "_HAS_ONEDNN", False)
+    monkeypatch.setattr(cpu, "has_onednn", lambda: False)
     x, layer = drawn(WIDE)
     assert torch.equal(linear(x, layer), layer(x))
     with torch.no_grad():
