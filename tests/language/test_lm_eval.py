@@ -16,7 +16,7 @@ from looplab.evaluation import load_run
 from looplab.tasks import Prompts
 from looplab.training import Run
 from tests.conftest import HOME, printed
-from tests.language.conftest import WORDS, only_run
+from tests.language.conftest import WORDS, offline, only_run
 
 PLACES = (HOME / "shared" / "data" / "lm_eval", HOME.parent / "shared" / "data" / "lm_eval")
 _POSITIONS = 48
@@ -193,8 +193,7 @@ def test_its_own_model_says_the_same_of_an_exported_one(tmp_path: Path) -> None:
     for name, text in _TASKS.items():
         head = f"task: our_{name}\ndataset_path: json\ntest_split: test\n"
         Path(f"tasks/{name}.yaml").write_text(head + text.replace("FOLDER", str(folder)))
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(HOME)}
-    said = printed("-c", _ASK, *_TASKS, cwd=tmp_path, **offline)
+    said = printed("-c", _ASK, *_TASKS, cwd=tmp_path, **offline(tmp_path))
     for ours, theirs in json.loads(said.splitlines()[-1]):
         assert len(ours) == len(theirs) >= 5
         assert ours == pytest.approx(theirs, rel=1e-5)
