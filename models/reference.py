@@ -15,7 +15,11 @@ from torch import Tensor
 # Causal masks, which older versions have as buffers, and GPT-2's unused word embedding.
 _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.weight)")
 
-_WRAPPERS = re.compile(r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module)\.")
+_WRAPPERS = re.compile(
+    r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+# What the wrappers of averaged weights count: AveragedModel of PyTorch, ema-pytorch.
+_COUNTS = ("n_averaged", "initted", "step")
 _FIRST = "_read_in.weight"
 LEIAY = "Leiay/looped_transformer"
 GARG = "dtsip/in-context-learning"
@@ -151,10 +155,18 @@ def _layers(weights: Mapping[str, Tensor]) -> int:
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors by the names that they have in the model itself, without those of what wraps it,
-    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module."""
+    or its backbone: torch.compile, DataParallel, FSDP, averages, a trainer's own module. Raises
+    ValueError for several models."""
     state = {_WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
-    ends = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
-    prefix = ends[0] if ends else ""
+    state = {name: tensor for name, tensor in state.items() if name not in _COUNTS}
+    prefixes = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
+    if len(prefixes) > 1:  # ema-pytorch has the average beside the model
+        averages = [prefix for prefix in prefixes if prefix.endswith("ema_model.")]
+        if len(averages) != 1:
+            raise ValueError(f"holds {len(prefixes)} models, under {', '.join(prefixes)}")
+        prefixes = averages
+        state = {name: state[name] for name in state if name.startswith(averages[0])}
+    prefix = prefixes[0] if prefixes else ""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
 
 
