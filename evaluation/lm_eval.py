@@ -9,6 +9,7 @@ results = lm_eval.simple_evaluate(LooplabLM(run="runs/NAME", loops=8), tasks=["p
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from itertools import islice
@@ -19,11 +20,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
-from lm_eval.utils import (
-    get_rolling_token_windows,
-    make_disjoint_window,
-    simple_parse_args_string,
-)
+from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError, check_device
@@ -43,9 +40,7 @@ _AUTO_TOKENS = 2**13  # of a batch, whose logits are its largest tensor
 def check_batch_size(key: str, value: str) -> None:
     """Raises ConfigError for what is neither a number from 1 on nor `auto`, as the harness has it:
     `auto:4` there looks for the largest size four times."""
-    kind, colon, times = value.partition(":")
-    is_auto = kind == "auto" and (not colon or times.isdecimal())
-    if not is_auto and not (value.isdecimal() and int(value)):
+    if not re.fullmatch(r"auto(:[0-9]+)?|[1-9][0-9]*", value):
         raise ConfigError(key, f"must be auto or a whole number from 1 on, got {value!r}")
 
 
@@ -86,13 +81,6 @@ class LooplabLM(TemplateLM):
     ) -> LooplabLM:
         """The model of `--model_args`, which win over options of their names."""
         return cls(**((additional_config or {}) | arg_dict))
-
-    @classmethod
-    def create_from_arg_string(
-        cls, arg_string: str, additional_config: dict[str, Any] | None = None
-    ) -> LooplabLM:
-        """The same of a text."""
-        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     @property
     def batch_size(self) -> int:
@@ -162,7 +150,8 @@ class LooplabLM(TemplateLM):
         shown = tqdm(requests, disable=disable_tqdm or None)
         first = torch.initial_seed() % 2**32
         return [
-            self._written(*request.args, first + number) for number, request in enumerate(shown)
+            self._written(request.args[0], request.args[1], first + number)
+            for number, request in enumerate(shown)
         ]
 
     def _written(self, context: str, options: dict[str, Any], seed: int) -> str:

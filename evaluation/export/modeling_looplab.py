@@ -84,16 +84,14 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         return False
 
     def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
-        """The whole text, whatever a cache would have of it."""
-        without_cache = {"next_sequence_length": None, "cache": None}
-        inputs: dict[str, Any] = super().prepare_inputs_for_generation(
-            input_ids, **(kwargs | without_cache)
-        )
+        """The whole text, also where a cache would have all but the last token."""
+        kwargs["next_sequence_length"] = None
+        inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return inputs
 
     def forward(
         self,
-        input_ids: Tensor | None = None,
+        input_ids: Tensor,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
         loops: int | None = None,
@@ -113,52 +111,35 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         loss in nats: the mean, or the sum over `num_items_in_batch`. Raises ValueError for more
         tokens than the model has positions, and for an input or output that it does not have.
         """
-        self._check(input_ids, attention_mask, others)
-        padded = attention_mask is not None and not bool(attention_mask.all())
-        tokens, real = input_ids, attention_mask
-        if padded:
-            real = attention_mask.bool()
+        config = self.config
+        for name in ("output_attentions", "output_hidden_states"):
+            others.setdefault(name, getattr(config, name))
+        for name, value in others.items():
+            if value is not None and value is not False:
+                raise ValueError(f"{name}: this model takes tokens, and gives logits alone")
+        real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        if real.shape != input_ids.shape:
+            expected = list(input_ids.shape)
+            raise ValueError(f"attention_mask must be {expected}, got {list(real.shape)}")
+        real = real.bool()
+        tokens = input_ids
+        is_padded = not bool(real.all())
+        if is_padded:
             # Attention is causal: without what lies before and between, padding has no effect.
             front = real.logical_not().byte().argsort(dim=1, stable=True)
             tokens = input_ids.gather(1, front)[:, : int(real.sum(1).max())]
-        loops = self.config.loops if loops is None else loops
+        loops = config.loops if loops is None else loops
         self.model.compute_dtype = self.dtype if self.dtype in _HALF else None
         (logits,) = self.model(Prompts(tokens, tokens), loops, grad_loops=loops)
-        if padded:
+        if is_padded:
             last = (real.cumsum(1) - 1).clamp(min=0)
             logits = logits.gather(1, last[..., None].expand(-1, -1, logits.shape[-1]))
         loss = None
         if labels is not None:
-            targets = labels[:, 1:]
-            if padded:
-                is_read = real.cumsum(1)[:, :-1] > 0
-                targets = targets.masked_fill(~(is_read & real[:, 1:]), -100)
-            loss = _mean_nats(logits[:, :-1], targets, num_items_in_batch)
+            targets = labels[:, 1:].masked_fill(~(real[:, :-1] & real[:, 1:]), -100)
+            by = "mean" if num_items_in_batch is None else "sum"
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), reduction=by)
+            loss = loss if num_items_in_batch is None else loss / num_items_in_batch
         output = CausalLMOutput(loss, logits)
-        as_output = self.config.return_dict if return_dict is None else return_dict
+        as_output = config.return_dict if return_dict is None else return_dict
         return output if as_output else output.to_tuple()
-
-    def _check(
-        self, input_ids: Tensor | None, attention_mask: Tensor | None, others: dict[str, Any]
-    ) -> None:
-        """Raises ValueError for inputs and outputs that the model does not have."""
-        names = ("output_attentions", "output_hidden_states")
-        asked = {name: getattr(self.config, name, False) for name in names} | others
-        for name, value in asked.items():
-            if value is not None and value is not False:
-                raise ValueError(f"{name}: this model takes tokens, and gives logits alone")
-        if input_ids is None:
-            raise ValueError("input_ids are needed")
-        if attention_mask is not None and attention_mask.shape != input_ids.shape:
-            shape, expected = list(attention_mask.shape), list(input_ids.shape)
-            raise ValueError(f"attention_mask must be {expected} as input_ids, got {shape}")
-
-
-def _mean_nats(logits: Tensor, targets: Tensor, count: Tensor | int | None) -> Tensor:
-    """The mean over targets [B, S] that are not -100, or their sum over `count`."""
-    reduction = "mean" if count is None else "sum"
-    flat = logits.flatten(0, 1)
-    nats = F.cross_entropy(flat, targets.flatten().to(flat.device), reduction=reduction)
-    if isinstance(count, Tensor):
-        count = count.to(nats.device)
-    return nats if count is None else nats / count

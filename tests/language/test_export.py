@@ -139,7 +139,7 @@ def test_nothing_says_where_the_text_was(tmp_path: Path) -> None:
     assert {path.name for path in files} > {"modeling_looplab.py", "config.json", "data.json"}
     assert not any(str(tmp_path) in path.read_text(errors="replace") for path in files)
     assert run.main(["action=generate", "run=it", "prompt=the", "tokens=3"]) == 0
-    assert load_run("it").task.tokenizer.identity() == "bytes"  # whose tokenizer.json is not ours
+    assert load_run("it").task.data.kept() == {}  # tokenizer.json is that of transformers alone
 
 
 _TEXT = "Fifteen men — on\n\t the dead man's chest: 日本 \x00"

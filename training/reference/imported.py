@@ -46,7 +46,7 @@ _CONTAINERS = (
 _STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
 # A step may be a number of numpy: what its pickle names, which makes it of its bytes.
 _SCALAR = np.float64(0).__reduce__()[0]
-_NUMBERS: list[Any] = [np.dtype, *(type(np.dtype(kind)) for kind in ("i4", "i8", "f4", "f8"))]
+_NUMBERS: list[Any] = [np.dtype, type(np.dtype("i8")), type(np.dtype("f8"))]
 _NUMBERS += [(_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
