@@ -36,9 +36,8 @@ def tokenizer_file(tokenizer: Tokenizer) -> dict[str, Any]:
 def tokenizer_settings(tokenizer: Tokenizer, positions: int) -> dict[str, Any]:
     """The content of tokenizer_config.json: the start token also ends a text and pads it."""
     names = ("bos_token", "eos_token", "pad_token")
-    return {
+    return dict.fromkeys(names, _start(tokenizer)) | {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **dict.fromkeys(names, _start(tokenizer)),
         "padding_side": "left",
         "model_max_length": positions,
         "model_input_names": ["input_ids", "attention_mask"],

@@ -39,10 +39,8 @@ from .settings import fixed_settings, reference_settings
 from .texts import huginn_settings, huginn_weights, looped_lm_settings, looped_lm_weights
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
-_CONTAINERS = (
-    *("model_state_dict", "model", "state_dict", "module", "net"),
-    *("ema", "ema_state_dict", "model_ema", "ema_model", "state_dict_ema"),  # averages alone
-)
+_AVERAGES = ("ema", "ema_state_dict", "model_ema", "ema_model", "state_dict_ema")
+_CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net", *_AVERAGES)
 _STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
 # A step may be a number of numpy: what its pickle names, which makes it of its bytes.
 _SCALAR = np.float64(0).__reduce__()[0]
