@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 from .actions import DATA, SUBJECTS, Command, subject
 from .build import config_from_mapping, config_to_mapping, convert_scalar, flatten
+from .checks.checkpoint import why_not_one_file
 from .checks.config import MOST_SUPPORTS
 from .checks.folders import check_folder
 from .command import as_word
@@ -336,6 +337,8 @@ def _import(given: dict[str, Any], words: list[str]) -> Command:
     _check_groups(given)
     _check_keys(given, next(_layers({}))[1] | _all_tasks())
     (path,) = subject("import", {"checkpoint": given.get("checkpoint", "")}, list(given))
+    if problem := why_not_one_file(Path(path)):
+        raise ConfigError("checkpoint", problem)
     if not Path(path).is_file():
         raise ConfigError("checkpoint", f"is no file: {path}")
     folder = convert_scalar(str, given.get("folder", Config.folder), "folder")

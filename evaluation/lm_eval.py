@@ -6,12 +6,16 @@ python -m looplab lm_eval --model looplab --model_args run=runs/NAME,loops=8 --t
 results = lm_eval.simple_evaluate(LooplabLM(run="runs/NAME", loops=8), tasks=["piqa"])
 """
 
+from __future__ import annotations
+
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from itertools import islice
 from typing import Any
 
+import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
@@ -28,7 +32,16 @@ from .text.language_model import continuation, language_model
 from .text.settings import Generation
 
 _NEW_TOKENS = 256  # where a task does not say how many; as the harness has it for its own models
-_SAMPLING = {"until", "max_gen_toks", "do_sample", "temperature"}
+_KNOWN = {"until", "max_gen_toks", "do_sample", "temperature"}  # settings of a generation
+_OF_DRAWS = {"top_p", "top_k", "min_p"}  # which do not bear on the likeliest token
+_AUTO_TOKENS = 2**13  # of a batch, whose logits are its largest tensor
+
+
+def check_batch_size(key: str, value: str) -> None:
+    """Raises ConfigError for what is neither a number from 1 on nor `auto`, as the harness has it:
+    `auto:4` there looks for the largest size four times."""
+    if not re.fullmatch(r"auto(:[0-9]+)?|[1-9][0-9]*", value):
+        raise ConfigError(key, f"must be auto or a whole number from 1 on, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,10 @@ class LooplabArguments:
     run: str = setting(MISSING, "a run folder, shipped/NAME or an exported model")
     loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
     shared: bool = setting(False, "generation: whether all loops read the last loop's keys")
-    batch_size: int = setting(1, "rows of a batch of log-likelihoods", at_least=1)
+    batch_size: str = setting(
+        "1", "rows of a batch of log-likelihoods; auto: by the positions", check=check_batch_size
+    )
+    max_batch_size: int = setting(64, "the most that auto takes", at_least=1)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
 
 
@@ -59,6 +75,35 @@ class LooplabLM(TemplateLM):
         self._model = language_model(run, self._arguments.loops, self._arguments.device)
         self._device = next(self._model.model.parameters()).device
 
+    @classmethod
+    def create_from_arg_obj(
+        cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
+    ) -> LooplabLM:
+        """The model of `--model_args`, which win over options of their names."""
+        return cls(**((additional_config or {}) | arg_dict))
+
+    @property
+    def batch_size(self) -> int:
+        """The rows of a batch of log-likelihoods."""
+        if self._arguments.batch_size.isdecimal():
+            return int(self._arguments.batch_size)
+        return min(max(_AUTO_TOKENS // self._model.positions, 1), self._arguments.max_batch_size)
+
+    @property
+    def tokenizer_name(self) -> str:
+        """A name that tokenisers share only where their tokens are the same."""
+        return self._model.tokenizer.identity()
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        """None. Raises ConfigError where one is asked for."""
+        if chat_template:
+            raise ConfigError("apply_chat_template", "cannot be: the model has no chat template")
+        return ""
+
+    def apply_chat_template(self, *_: Any, **__: Any) -> str:
+        """Raises ConfigError."""
+        return self.chat_template(True)
+
     @property
     def eot_token_id(self) -> int:
         """The start token, which also ends the document before."""
@@ -76,7 +121,7 @@ class LooplabLM(TemplateLM):
         gives. A text longer than the positions loses its beginning."""
         start = self.eot_token_id  # which the harness gives as the context of a whole text
         pairs = [(before[before[:1] == [start] :], tokens) for _, before, tokens in requests]
-        scores = self._model.score(pairs, self._arguments.batch_size)
+        scores = self._model.score(pairs, self.batch_size)
         if cut := sum(score.cut for score in scores):
             log = logging.getLogger(__name__)
             log.warning("%s of %s texts are too long, and cut at the front", cut, len(scores))
@@ -100,14 +145,23 @@ class LooplabLM(TemplateLM):
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
         """The continuation of each text up to a stop sequence, which it leaves out, a start token
-        or its most tokens. One text after another: their keys and values differ in length."""
+        or its most tokens. One text after another: their keys and values differ in length. Draws
+        begin with the seed that the harness has set (`--seed`)."""
         shown = tqdm(requests, disable=disable_tqdm or None)
-        return [self._written(each.args[0], each.args[1], seed) for seed, each in enumerate(shown)]
+        first = torch.initial_seed() % 2**32
+        return [
+            self._written(request.args[0], request.args[1], first + number)
+            for number, request in enumerate(shown)
+        ]
 
     def _written(self, context: str, options: dict[str, Any], seed: int) -> str:
         asked = normalize_gen_kwargs(options, _NEW_TOKENS)
-        if asked["do_sample"] and (others := sorted(asked.keys() - _SAMPLING)):
-            raise ConfigError("gen_kwargs", f"has only temperature for draws, not {others[0]}")
+        known = _KNOWN if asked["do_sample"] else _KNOWN | _OF_DRAWS
+        if asked.get("num_beams") == 1:
+            del asked["num_beams"]
+        if others := sorted(asked.keys() - known):
+            names = ", ".join(sorted(_KNOWN))
+            raise ConfigError("gen_kwargs", f"cannot have {others[0]}: the model has {names}")
         temperature = asked.get("temperature", 1.0) if asked["do_sample"] else 0.0
         settings = Generation(temperature=temperature, seed=seed, shared=self._arguments.shared)
         most, start = asked["max_gen_toks"], self.eot_token_id

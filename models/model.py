@@ -74,9 +74,10 @@ class Model(nn.Module):
             return
         self.float().to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
-        initialise(self.loop, self.read_in, self.read_out, generator, spec)
-        if spec.previous_token_head:
-            set_previous_token_head(self.loop, self.read_in)
+        with torch.device("cpu"):  # also where a caller makes models on the meta device
+            initialise(self.loop, self.read_in, self.read_out, generator, spec)
+            if spec.previous_token_head:
+                set_previous_token_head(self.loop, self.read_in)
 
     def forward(
         self,

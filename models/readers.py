@@ -144,9 +144,14 @@ class TiedHead(nn.Module):
         super().__init__()
         self._embedding = (embedding,)  # in a tuple, so that it is no module of this one
 
+    @property
+    def weight(self) -> Tensor:
+        """The embedding's matrix [rows, n_embd]."""
+        return self._embedding[0].weight
+
     def forward(self, x: Tensor) -> Tensor:
         """Logits [..., rows] of x [..., n_embd]."""
-        return F.linear(x, self._embedding[0].weight)
+        return F.linear(x, self.weight)
 
 
 def make_reader(spec: ModelSpec) -> Reader:

@@ -15,7 +15,11 @@ from torch import Tensor
 # Causal masks, which older versions have as buffers, and GPT-2's unused word embedding.
 _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.weight)")
 
-_WRAPPERS = re.compile(r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module)\.")
+_WRAPPERS = re.compile(
+    r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+# What the wrappers of averaged weights have beside these, PyTorch's AveragedModel and ema-pytorch.
+_BESIDE_AVERAGES = re.compile(r"(n_averaged|initted|step)$|online_model\.")
 _FIRST = "_read_in.weight"
 LEIAY = "Leiay/looped_transformer"
 GARG = "dtsip/in-context-learning"
@@ -151,8 +155,10 @@ def _layers(weights: Mapping[str, Tensor]) -> int:
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors by the names that they have in the model itself, without those of what wraps it,
-    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module."""
+    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module. Of ema-pytorch's,
+    which has two models, the average."""
     state = {_WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
+    state = {name: state[name] for name in state if not _BESIDE_AVERAGES.match(name)}
     ends = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
     prefix = ends[0] if ends else ""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items()}

@@ -6,6 +6,9 @@ task.data.identity()          # {"text": "9f2c…", …}: digests, by what they 
 from pathlib import Path
 from typing import Any
 
+# Of the kept files in an export, where `transformers` has files of their names.
+EXPORT_PREFIX = "looplab-"
+
 
 class Data:
     """The files of a task that reads none; a task that reads some has a subclass as its `data`."""

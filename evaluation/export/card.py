@@ -39,30 +39,29 @@ tags: [looped-transformer, {tag}]
 {numbers}
 """
 _PAIRS = """\
+import torch
 from looplab import Prompts, from_pretrained
 
 run = from_pretrained("PATH or USER/NAME")
-run.model(Prompts(xs, ys), loops={b})  # xs [B, n, {dims}], ys [B, n]; predictions [1, B, n]
+xs, ys = torch.randn(4, {points}, {dims}), torch.ones(4, {points})  # [B, n, {dims}], [B, n]
+predictions = run.model(Prompts(xs, ys), loops={b})  # [1, B, n], for each pair from those before it
 ```"""
 _TEXT = """\
-import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 name = "PATH or USER/NAME"
+tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=True)
 model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=True)
-encoded = {encoded}
-model.generate(torch.tensor([[{start}, *encoded]]), max_new_tokens=10)
+tokens = tokenizer("Call me", return_tensors="pt")
+print(tokenizer.decode(model.generate(**tokens, max_length={length})[0]))
 ```
 
 This needs the package looplab, whose `from_pretrained` reads the model, too, and whose `generate`
-has a cache: here each new token reads the whole text. Tokens are {tokens}, after the start token
-{start}, at most {positions}; in a batch texts are padded on the right. `loops=` makes other than
-{b} loops."""
-_BYTES = '"Call me".encode()', "the bytes of UTF-8"
-_BPE = (
-    'AutoTokenizer.from_pretrained(name, trust_remote_code=True)("Call me").input_ids',
-    "those of tokenizer.json",
-)
+has a cache: here each new token reads the whole text. It reads at most {positions} tokens, of
+which the start token, {start}, is the first; in a batch texts are padded on either side, and
+`attention_mask` says where. `loops=` makes other than {b} loops. Whole texts in
+lm-evaluation-harness (`--model hf`) take `add_bos_token=False`."""
+_LENGTH = 32  # of the text with its continuation, in the example
 
 
 def card(run: Run, environment: Mapping[str, Any]) -> str:
@@ -73,11 +72,12 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
     data = [f"task.{key}={as_word(value)}" for key, value in values.items() if value != ""]
     words = shlex.split(as_typed(environment.get("command")))
     command = shlex.join(word for word in words if not word.startswith("folder="))
-    use: dict[str, Any] = {"b": trained_loops(config), "dims": config.task.dims}
+    use: dict[str, Any] = {"b": trained_loops(config)}
+    use |= {"dims": config.task.dims, "points": config.task.points}
     if isinstance(task, Language):
-        encoded, tokens = _BPE if task.tokenizer.content() else _BYTES
-        use |= {"start": task.tokenizer.start, "positions": config.model.n_positions}
-        use |= {"encoded": encoded, "tokens": tokens}
+        positions = config.model.n_positions
+        use |= {"start": task.tokenizer.start, "positions": positions}
+        use["length"] = min(_LENGTH, positions)
     return _CARD.format(
         tag="language-model" if task.is_text else "in-context-learning",
         task=task.name,

@@ -12,6 +12,7 @@ import yaml
 from looplab.conf.build import config_to_mapping
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
+from looplab.tasks.language import Language
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import EXPORTED, save_checkpoint
 from looplab.training.run_folder.data import copy_kept
@@ -19,6 +20,7 @@ from looplab.training.run_folder.files import write_bytes, write_json, write_rec
 from looplab.training.run_folder.run import Run, RunFolder
 
 from .card import card
+from .tokenizer import tokenizer_file, tokenizer_settings
 
 _CODE = Path(__file__).with_name("modeling_looplab.py")
 _GROUPS = (  # of the configuration that travels
@@ -55,7 +57,7 @@ def _write(run: Run, folder: Path) -> None:
     times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
     state = {"state": "finished", "step": run.step} | times
     write_record(folder / "status.json", "status", state)
-    copy_kept(run.path, folder, places=False)
+    copy_kept(run.path, folder, exported=True)
     facts = {"model_type": "looplab", "step": run.step, "settings": config}
     write_json(folder / "config.json", facts | (_language(run, folder) if run.task.is_text else {}))
     write_bytes(folder / "README.md", card(run, made_with).encode())
@@ -64,13 +66,15 @@ def _write(run: Run, folder: Path) -> None:
 def _language(run: Run, folder: Path) -> dict[str, Any]:
     """What config.json has of a language model for `transformers`, whose other files are written to
     the folder."""
-    vocabulary = run.model.spec.vocabulary
+    spec, task = run.model.spec, run.task
+    assert isinstance(task, Language)
     write_bytes(folder / _CODE.name, _CODE.read_bytes())
-    special = dict.fromkeys(("bos_token_id", "eos_token_id"), vocabulary - 1)
+    write_json(folder / "tokenizer.json", tokenizer_file(task.tokenizer))
+    settings = tokenizer_settings(task.tokenizer, spec.n_positions)
+    write_json(folder / "tokenizer_config.json", settings)
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    special = dict.fromkeys(names, task.tokenizer.start)
     write_json(folder / "generation_config.json", special | {"use_cache": False})
-    if (folder / "tokenizer.json").exists():  # without the start token, which gets the next number
-        tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|start|>"}
-        write_json(folder / "tokenizer_config.json", tokenizer)
     name = "LooplabForCausalLM"
     return {
         "architectures": [name],
@@ -79,6 +83,8 @@ def _language(run: Run, folder: Path) -> dict[str, Any]:
             "AutoModelForCausalLM": f"{_CODE.stem}.{name}",
         },
         "dtype": "float32",
-        "vocab_size": vocabulary,
+        "vocab_size": spec.vocabulary,
         "loops": trained_loops(run.config),
-    }
+        "max_position_embeddings": spec.n_positions,
+        "tie_word_embeddings": spec.tied_head,
+    } | special

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from looplab.conf.command import answered, described, run_command
 from looplab.conf.lazy import optional
-from looplab.conf.mistakes import ConfigError, check_device
+from looplab.conf.mistakes import ConfigError, check_device, one_line
 from looplab.conf.saved import read_config
 from looplab.conf.setting import check_settings, setting
 
@@ -107,7 +107,12 @@ def lm_eval(words: Sequence[str]) -> int:
         import looplab.evaluation.lm_eval  # noqa: F401 - the harness then has it
 
         sys.argv = [*words]
-        cli_evaluate()
+        try:
+            cli_evaluate()
+        except ValueError as error:  # as the harness says that an option cannot be
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError("lm_eval", f"says: {one_line(error)}") from None
         return 0
 
     return answered("run.py", run, "stopped")

@@ -130,7 +130,8 @@ class LanesLoop(RecurrentLoop):
 def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
     """Weighted sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast."""
     with torch.autocast(lanes.device.type, enabled=False):
-        return (weights @ lanes.flatten(1)).unflatten(-1, lanes.shape[1:])
+        sums = weights.to(lanes.dtype) @ lanes.flatten(1)
+        return sums.unflatten(-1, lanes.shape[1:])
 
 
 def _stack(spec: BlockSpec, layers: int) -> nn.ModuleList:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
-from ..data import Data
+from ..data import EXPORT_PREFIX, Data
 from ..random_source import RandomSource
 from ..task import Prompts, Task, register_task
 from .corpus import Corpus, load_corpus
@@ -169,8 +169,11 @@ class _Text(Data):
         return {_TOKENIZER: content} if content else {}
 
     def settings_in(self, folder: Path) -> dict[str, Any]:
-        path = folder / _TOKENIZER
-        return {"tokens": str(path)} if path.is_file() else {}
+        if self.task.tokens == "bytes":
+            return {}  # an export has a tokenizer.json nevertheless
+        paths = (folder / f"{EXPORT_PREFIX}{_TOKENIZER}", folder / _TOKENIZER)
+        kept = [str(path) for path in paths if path.is_file()]
+        return {"tokens": kept[0]} if kept else {}
 
     def changed(self, folder: Path) -> list[str]:
         tokens, kept = self.task.tokens, self.settings_in(folder)

@@ -54,6 +54,10 @@ def test_the_card_has_the_numbers_of_these_weights(tiny_run: Run, tmp_path: Path
     path = tiny_run.path / "config.yaml"
     assert json.loads((tmp_path / "a" / "config.json").read_text())["settings"]["seed"] == 0
     assert path.parent.name not in text
+    example = body.split("```python")[1].split("```")[0]
+    names = dict[str, torch.Tensor]()
+    exec(example.replace("PATH or USER/NAME", str(tmp_path / "a")), names)
+    assert names["predictions"].shape == (1, 4, 7)
     with torch.no_grad():
         next(tiny_run.model.parameters()).add_(1)
     assert "Not evaluated" in (export(tiny_run, tmp_path / "b") / "README.md").read_text()

@@ -1,10 +1,13 @@
 """Each test works in a folder of its own with a text of ten documents; the words of a small
 training on it, and its run folder."""
 
+import os
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+
+from tests.conftest import HOME
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +27,16 @@ WORDS = [
     *("evaluation.prompts=20", "evaluation.resamples=20", "evaluation.loops=2"),
     *("evaluation.max_loops=3", "device=cpu"),
 ]
+
+
+def offline(folder: Path) -> dict[str, str]:
+    """The environment of a process that finds this package, and does not ask the network."""
+    paths = [str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(folder / "cache"),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
 
 
 def only_run() -> Path:

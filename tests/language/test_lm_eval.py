@@ -16,7 +16,7 @@ from looplab.evaluation import load_run
 from looplab.tasks import Prompts
 from looplab.training import Run
 from tests.conftest import HOME, printed
-from tests.language.conftest import WORDS, only_run
+from tests.language.conftest import WORDS, offline, only_run
 
 PLACES = (HOME / "shared" / "data" / "lm_eval", HOME.parent / "shared" / "data" / "lm_eval")
 _POSITIONS = 48
@@ -61,20 +61,12 @@ metric_list: [{metric: bits_per_byte}]
 _ASK = """
 import json, sys
 from lm_eval import simple_evaluate
+from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
 from looplab.evaluation.lm_eval import LooplabLM
 
 ours, asked = LooplabLM(run="it", batch_size=8, device="cpu"), sys.argv[1:]
-# An exported tokeniser does not set the start token; for `hf` this one does.
-tokenizer, start = Tokenizer.from_file("it/tokenizer.json"), ours.eot_token_id
-tokenizer.add_special_tokens(["<|start|>"])
-assert tokenizer.token_to_id("<|start|>") == start
-name = ("<|start|>", start)
-tokenizer.post_processor = TemplateProcessing(single="<|start|> $A", special_tokens=[name])
-tokenizer.save("it/tokenizer.json")
 
 def answers(model, *tasks):
     found = simple_evaluate(
@@ -89,11 +81,18 @@ def answers(model, *tasks):
     ]
 
 def hf(**options):
-    return HFLM("it", trust_remote_code=True, device="cpu", max_length=2048, **options)
+    return HFLM("it", trust_remote_code=True, device="cpu", batch_size=2, **options)
 
+def texts(model):
+    asked = [(text, {"until": ["zz"], "max_gen_toks": 6}) for text in ("the a sat", "a", "mat on")]
+    return model.generate_until([Instance("any", {}, each, 0) for each in asked])
+
+plain = hf()
+assert plain.max_length == 2048
+assert texts(plain) == texts(ours)
 # It gives the start token itself before a whole text.
 print(json.dumps([
-    [answers(ours, *asked[:-1]), answers(hf(add_bos_token=True), *asked[:-1])],
+    [answers(ours, *asked[:-1]), answers(plain, *asked[:-1])],
     [answers(ours, asked[-1]), answers(hf(add_bos_token=False), asked[-1])],
 ]))
 """
@@ -180,6 +179,43 @@ def test_generation_is_greedy_up_to_a_stop(model: Run) -> None:
     assert _ours(shared=True).generate_until(_requests(("the", {"max_gen_toks": 3})))[0]
 
 
+def test_the_harness_s_options_are_taken_or_refused_by_name(
+    model: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from looplab.conf.mistakes import ConfigError
+    from looplab.evaluation.lm_eval import LooplabLM
+
+    assert _ours(batch_size="auto").batch_size == 64
+    assert _ours(batch_size="auto:4", max_batch_size=3).batch_size == 3
+    named = LooplabLM.create_from_arg_obj(
+        {"run": str(only_run()), "batch_size": 4}, {"batch_size": 8, "device": "cpu"}
+    )
+    assert named.batch_size == 4
+    assert (named.tokenizer_name, named.chat_template()) == ("bytes", "")
+    for ask in (named.chat_template, named.apply_chat_template):
+        with pytest.raises(ConfigError, match=r"^apply_chat_template cannot be: the model has no"):
+            ask(True)
+    words = ["lm_eval", "--model", "looplab", "--tasks", "no_such_task"]
+    assert run.main([*words, "--model_args", f"run={only_run()}"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("run.py: lm_eval says: ")
+
+
+def test_draws_begin_with_the_seed_of_the_harness(model: Run) -> None:
+    def texts(seed: int, **options: Any) -> list[str]:
+        torch.manual_seed(seed)
+        options = {"do_sample": True, "max_gen_toks": 8} | options
+        found: list[str] = _ours().generate_until(_requests(("the", options), ("the", options)))
+        return found
+
+    assert texts(0) == texts(0)
+    assert texts(0) != texts(5)
+    assert texts(0)[0] != texts(0)[1]
+    assert texts(0, do_sample=False, top_p=0.5) == texts(5, do_sample=False, num_beams=1)
+    for name in ("top_p", "num_beams"):
+        with pytest.raises(Exception, match=f"^gen_kwargs cannot have {name}"):
+            texts(0, **{name: 2})
+
+
 def test_its_own_model_says_the_same_of_an_exported_one(tmp_path: Path) -> None:
     for package in ("lm_eval", "transformers", "tokenizers", "accelerate"):
         pytest.importorskip(package, reason=f"{package} is not installed")
@@ -193,8 +229,7 @@ def test_its_own_model_says_the_same_of_an_exported_one(tmp_path: Path) -> None:
     for name, text in _TASKS.items():
         head = f"task: our_{name}\ndataset_path: json\ntest_split: test\n"
         Path(f"tasks/{name}.yaml").write_text(head + text.replace("FOLDER", str(folder)))
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(HOME)}
-    said = printed("-c", _ASK, *_TASKS, cwd=tmp_path, **offline)
+    said = printed("-c", _ASK, *_TASKS, cwd=tmp_path, **offline(tmp_path))
     for ours, theirs in json.loads(said.splitlines()[-1]):
         assert len(ours) == len(theirs) >= 5
         assert ours == pytest.approx(theirs, rel=1e-5)
@@ -218,7 +253,8 @@ def test_a_model_of_pairs_and_unknown_arguments_are_a_line(model: Run) -> None:
         ({"run": "shipped/linear"}, "run is no language model but one of task=linear"),
         ({"run": str(only_run()), "loop": 3}, "did you mean 'loops'"),
         ({"run": str(only_run()), "loops": 0}, "loops must be at least 1"),
-        ({"run": str(only_run()), "batch_size": "auto"}, "batch_size must be a whole number"),
+        ({"run": str(only_run()), "batch_size": "auto:"}, "batch_size must be auto or a whole"),
+        ({"run": str(only_run()), "batch_size": 0}, "batch_size must be auto or a whole number"),
     ):
         with pytest.raises(ConfigError, match=message):
             LooplabLM(**arguments)

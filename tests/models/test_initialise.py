@@ -222,3 +222,22 @@ def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> N
     """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
     spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")
     assert parameters(spec, matrices=128_256) / 1e6 == pytest.approx(millions, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"injection": "concat", "prelude": 1},
+        {"injection": "none", "lanes": 2, "loops": 3},
+        {"previous_token_head": True},
+    ],
+)
+def test_weights_are_the_same_where_modules_are_made_on_the_meta_device(
+    changes: dict[str, Any],
+) -> None:
+    """As `transformers` makes them."""
+    spec = ModelSpec(dims=3, n_embd=16, n_head=2, **changes)
+    with torch.device("meta"):
+        model = Model(spec, generator(1))
+    wanted = Model(spec, generator(1)).state_dict()
+    assert all(map(torch.equal, model.state_dict().values(), wanted.values()))

@@ -16,7 +16,7 @@ from looplab.models.cpu import CpuOperations
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.operations import Operations
 from looplab.models.segment import Span, run_segment
-from tests.models.small import Batch, draw_prompts, make_spec
+from tests.models.small import WAYS, Batch, draw_prompts, make_spec
 
 LOOPS, WINDOW = 6, 3
 CASES: list[tuple[dict[str, Any], int, int]] = [
@@ -136,3 +136,14 @@ def test_mixed_rounds_nothing_where_all_loops_have_gradients() -> None:
     assert not torch.equal(mixed(prompts(), LOOPS, 1), exact(prompts(), LOOPS, 1))
     unrolled = [[p for _, p in model.unroll(prompts(), LOOPS)] for model in (mixed, exact)]
     assert all(torch.equal(*pair) for pair in zip(*unrolled, strict=True))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_weights_in_bfloat16_predict_nearly_the_same(name: str) -> None:
+    """As they are loaded to save memory; products are in bfloat16 too, all else is in float32."""
+    model = Model(make_spec(**WAYS[name]))
+    wanted = model(prompts(), 3)
+    model.to(torch.bfloat16).compute_dtype = torch.bfloat16
+    found = model(prompts(), 3)
+    assert found.dtype == torch.float32
+    assert (found - wanted).norm() < 0.03 * wanted.norm()

@@ -15,11 +15,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from looplab.conf.build import config_from_mapping
+from looplab.conf.checks.checkpoint import why_not_one_file
 from looplab.conf.files import choices, own_settings
 from looplab.conf.mistakes import ConfigError, RunError, check_choice, one_line
 from looplab.conf.saved import read_config
@@ -37,8 +39,13 @@ from .settings import fixed_settings, reference_settings
 from .texts import huginn_settings, huginn_weights, looped_lm_settings, looped_lm_weights
 
 # Where files of forks and trainers keep the state dict, and where all keep the step.
-_CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net")
-_STEPS = ("train_step", "global_step", "step")
+_AVERAGES = ("ema", "ema_state_dict", "model_ema", "ema_model", "state_dict_ema")
+_CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net", *_AVERAGES)
+_STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
+# A step may be a number of numpy: what its pickle names, which makes it of its bytes.
+_SCALAR = np.float64(0).__reduce__()[0]
+_NUMBERS: list[Any] = [np.dtype, type(np.dtype("i8")), type(np.dtype("f8"))]
+_NUMBERS += [(_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
 _LOOPS = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
@@ -237,18 +244,31 @@ def _unverified_note(
     )
 
 
+def _step(path: Path, value: Any) -> int:
+    """The number of steps of a checkpoint, in whatever type its trainer counts. Raises RunError for
+    what is none."""
+    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1):
+        value = value.item()
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value < 0 or value % 1:  # also of what is not finite
+        raise RunError(f"{path} has a train_step that is no number of steps: {value!r}")
+    return int(value)
+
+
 def _read_file(path: Path) -> ReferenceFile:
     """Read `state.pt`, `model_<step>.pt` or a file of another trainer: only tensors, no code.
 
     Raises RunError, one line, for a file with anything else, a truncated one, or one with the
     layout of neither code.
     """
+    if problem := why_not_one_file(path):
+        raise RunError(f"checkpoint {problem}")
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.serialization.safe_globals(_NUMBERS):
             warnings.simplefilter("ignore")  # about what it then rejects
             if path.suffix == ".safetensors":
                 data: Any = safetensors.torch.load(content)
@@ -267,12 +287,10 @@ def _read_file(path: Path) -> ReferenceFile:
     if not isinstance(tensors, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
     ):
-        raise RunError(f"{path} holds no state of a model")
-    step = next((data[name] for name in _STEPS if name in data), None)
+        raise RunError(f"{path} holds no state of a model: tensors by name, or in {_CONTAINERS[0]}")
+    step = next((_step(path, data[name]) for name in _STEPS if name in data), None)
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
         step = int(number[1])
-    if step is not None and (not isinstance(step, int) or step < 0):
-        raise RunError(f"{path} has a train_step that is no number of steps: {step!r}")
     try:
         reference = read_reference(tensors)
     except (ValueError, RuntimeError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
 from looplab.tasks import Task
+from looplab.tasks.data import EXPORT_PREFIX
 
 from ..assemble import build_task
 from .files import read_record, write_bytes, write_record
@@ -85,13 +86,18 @@ def why_not_resumed(path: Path, config: Config, task: Task) -> str:
     return f"its data changed after it began ({', '.join(changed)})" if changed else ""
 
 
-def copy_kept(path: Path, target: Path, *, places: bool = True) -> None:
-    """Copy what the run in `path` keeps of its data, if anything, to another folder; without
-    `places` not where the data were."""
-    if kept := _kept(path):
-        for name in kept.get("files", ()):
-            write_bytes(target / name, (path / name).read_bytes())
-        write_record(target / f"{_NAME}.json", _NAME, kept if places else kept | {"paths": {}})
+def copy_kept(path: Path, target: Path, *, exported: bool = False) -> None:
+    """Copy what the run in `path` keeps of its data, if anything, to another folder; to an export
+    without where the data were, and under names of its own."""
+    kept = _kept(path)
+    if not kept:
+        return
+    prefix, files = EXPORT_PREFIX if exported else "", []
+    for name in kept.get("files", ()):
+        files.append(prefix + name.removeprefix(prefix))
+        write_bytes(target / files[-1], (path / name).read_bytes())
+    paths = {} if exported else kept["paths"]
+    write_record(target / f"{_NAME}.json", _NAME, kept | {"paths": paths, "files": files})
 
 
 def kept_vocabulary(path: Path) -> int:

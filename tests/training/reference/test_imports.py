@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import CurriculumConfig, GrowthConfig, LoopsConfig
 from looplab.evaluation import load_run
@@ -123,6 +125,8 @@ def saved(content: Any) -> bytes:
         (pickle.dumps(Code(), protocol=2), r"holds (posix|nt)\.system, .* refused"),
         (saved({"model": leiay_weights()})[:-7], "is no checkpoint that can be read"),
         (saved({"epoch": 3, "lr": 0.1}), "holds no state of a model"),
+        (saved({"model": leiay_weights(), "step": 5.5}), "no number of steps: 5.5"),
+        (saved({"model": leiay_weights(), "step": True}), "no number of steps: True"),
         (saved({"fc.weight": torch.ones(2)}), "is laid out like neither .* begins with fc.weight"),
         (saved(leiay_weights(outputs=3)), "reads out 3 numbers, where Leiay/.* has 1 or 2"),
         (saved(leiay_weights() | {"_backbone.lanes": torch.ones(2)}), "does not fit .*lanes"),
@@ -183,6 +187,21 @@ CONTAINERS: dict[str, Callable[[Weights], dict[str, Any]]] = {
     "Lightning": lambda w: {"state_dict": prefixed("model.", w), "global_step": 5, "epoch": 1},
     "compiled, DDP": lambda w: {"net": prefixed("module._orig_mod.", w), "step": 5},
     "half": lambda w: {"model": {name: part.half() for name, part in w.items()}, "step": 5},
+    "AveragedModel": lambda w: {
+        "model_state_dict": {"n_averaged": torch.tensor(9), **prefixed("module._orig_mod.", w)},
+        "step": torch.tensor(5),
+    },
+    "ema-pytorch": lambda w: {
+        "model": {"initted": torch.tensor([True]), "step": torch.tensor([9])}
+        | prefixed("ema_model.", w)
+        | {name: part + 1 for name, part in prefixed("online_model.", w).items()},
+        "step": np.int64(5),
+    },
+    "an average alone": lambda w: {"ema_state_dict": w, "global_steps": 5.0},
+    "checkpointed": lambda w: {
+        "model": {name.replace(".h.0", ".h.0._checkpoint_wrapped_module"): w[name] for name in w},
+        "iter_num": 5,
+    },
 }
 
 
@@ -202,6 +221,33 @@ def test_a_container_and_a_wrapper(name: str, tmp_path: Path) -> None:
     assert run.step == 5
     for ours, part in read_reference(weights).weights.items():
         torch.testing.assert_close(run.model.state_dict()[ours], part, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "problem"),
+    [
+        (["model-00001-of-00002.safetensors"], "", "in several: load them all"),
+        (["a-00002-of-00003.bin"], "a-00002-of-00003.bin", "in several: load them all"),
+        (["model.safetensors.index.json"], "model.safetensors.index.json", "in several"),
+        (["fsdp/.metadata"], "", "python -m torch.distributed.checkpoint.* dcp_to_torch"),
+        (["__0_0.distcp"], "__0_0.distcp", "dcp_to_torch FOLDER state.pt"),
+        (["zero_to_fp32.py", "x/a_optim_states.pt"], "", "that its zero_to_fp32.py makes"),
+        (["a_optim_states.pt"], "a_optim_states.pt", "this is the state of an optimiser"),
+        (["state.pt"], "", "is no file: .*; name one in it"),
+    ],
+)
+def test_of_several_files_the_wanted_one_is_named(
+    files: list[str], name: str, problem: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "theirs"
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(b"")
+    path = folder / name
+    with pytest.raises(RunError, match=problem):
+        import_checkpoint(path, SAID, str(tmp_path / "runs"))
+    with pytest.raises(ConfigError, match=f"^checkpoint .*{problem}"):
+        commands(["action=import", f"checkpoint={path}"])
 
 
 def test_a_run_of_leiay_s_needs_no_word_and_predicts_as_it_did(tmp_path: Path) -> None:
