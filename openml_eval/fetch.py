@@ -15,7 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+import pandas
 from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
@@ -45,7 +47,7 @@ def fetch(settings: FetchSettings) -> str:
             new = csv_table(Path(key), settings.target)
         else:
             cache = Path(settings.cache_dir, DATASETS, str(key)) if settings.cache_dir else None
-            new = table or openml_table(key, folder, cache)
+            new = table or openml_table(key, cache)
         if table is None or table.source != new.source:
             _check_place(folder, new)
             write_table(folder, new)
@@ -84,18 +86,18 @@ def _check_place(folder: Path, table: Table) -> None:
         )
 
 
-def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Table:
+def openml_table(openml_id: int, cached: Path | None = None) -> Table:
     """The numeric features and the two classes of OpenML's default target, downloaded and checked
     by openml-python.
 
     Of a cache's folder `cached` the files description.xml and dataset.arff are read, and nothing
     else: openml-python keeps pickles beside them. What is missing there is downloaded. The client's
-    own cache is in `folder` and lasts for this call.
+    own cache is a temporary folder of the system.
 
     Raises RunError if the table cannot be fetched (no network, no such id, an altered copy) or
     used.
     """
-    with TemporaryDirectory(prefix=".openml-", dir=folder) as cache, _client(cache) as openml:
+    with TemporaryDirectory(prefix="openml-") as cache, _client(cache) as openml:
         place = Path(openml.config.get_cache_directory(), "datasets", str(openml_id))
         place.mkdir(parents=True)
         for name in ("description.xml", "dataset.arff"):
@@ -132,32 +134,20 @@ def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Ta
 def _client(cache: str) -> Iterator[Any]:
     """The package openml, as long as this lasts with its files in the folder `cache` alone, without
     the user's settings and key, and with few attempts of limited time."""
-    before = dict(os.environ)
     # Its import makes folders in the user's home, or fails where there is none.
-    os.environ.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "OPENML_CACHE_DIR"), cache))
-    os.environ["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
-    logging.disable(logging.WARNING)  # it warns of every answer that is not compressed
-    changed = list[tuple[Any, str, Any]]()
-    try:
+    environment = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "OPENML_CACHE_DIR"), cache)
+    environment["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
+    with patch.dict(os.environ, environment):
         openml: Any = import_module("openml")
+        settings = {"server": SERVER, "apikey": "", "connection_n_retries": _ATTEMPTS}
         session = openml._api_calls.requests.Session
-        for owner, name, value in (
-            (openml.config, "server", SERVER),
-            (openml.config, "apikey", ""),
-            (openml.config, "connection_n_retries", _ATTEMPTS),
-            (openml.config, "_root_cache_directory", Path(cache)),
-            (session, "request", partialmethod(session.request, timeout=_SECONDS)),
+        request = partialmethod(session.request, timeout=_SECONDS)
+        with (
+            patch.object(logging, "warning"),  # of every answer that is not compressed
+            patch.object(session, "request", request),
+            patch.multiple(openml.config, _root_cache_directory=Path(cache), **settings),
         ):
-            changed.append((owner, name, getattr(owner, name)))
-            setattr(owner, name, value)
-        yield openml
-    finally:
-        for owner, name, value in changed:
-            setattr(owner, name, value)
-        logging.disable(logging.NOTSET)
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+            yield openml
 
 
 def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
@@ -193,7 +183,6 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
 def _frame(name: str, content: bytes) -> Any:
     """The columns of an ARFF file as a pandas DataFrame, nominal ones as categories."""
     import arff
-    import pandas
 
     try:
         document = arff.loads(content.decode())

@@ -64,7 +64,7 @@ def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[st
     folder = write_data_set(tmp_path / "cache", 7, arff(rows(60)))
     for name in ("dataset.pkl.py3", "features.xml.pkl", "qualities.xml.pkl"):
         (folder / name).write_bytes(pickle.dumps(Harm()))
-    assert len(openml_table(7, tmp_path, folder).ys) == 60
+    assert len(openml_table(7, folder).ys) == 60
     assert not (tmp_path / "harm").exists()
 
 
@@ -73,7 +73,7 @@ def test_a_copy_that_is_altered_is_refused_and_stays(tmp_path: Path, no_network:
     (cached / "dataset.arff").write_text(arff(rows(59)))
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"dataset\.arff is altered or incomplete, .*: repair the c"):
-        openml_table(7, tmp_path, cached)
+        openml_table(7, cached)
     assert contents(tmp_path) == before
     assert no_network == []
 
@@ -169,10 +169,10 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
         write_data_set(cache, openml_id, arff(rows(50 + openml_id)))
     words = ["action=fetch", "tables=[6,7,8]", f"data_dir={folder}", f"cache_dir={cache}"]
 
-    def stopped_at_7(openml_id: int, folder: Path, cached: Path) -> Table:
+    def stopped_at_7(openml_id: int, cached: Path) -> Table:
         if openml_id == 7:
             raise KeyboardInterrupt
-        return openml_table(openml_id, folder, cached)
+        return openml_table(openml_id, cached)
 
     with monkeypatch.context() as patch:
         patch.setattr("looplab.openml_eval.fetch.openml_table", stopped_at_7)
