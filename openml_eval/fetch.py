@@ -29,6 +29,7 @@ from .tables import Source, Table, list_names, read_table, write_table
 SERVER = "https://www.openml.org/api/v1/xml"
 _SECONDS = 60  # without an answer
 _ATTEMPTS = 2  # a second apart
+_NO_DATABASE = 107  # the code with which OpenML answers while it is down
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
 
@@ -111,8 +112,9 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
             f"{cached}/dataset.arff is altered or incomplete, its md5 is not the one that OpenML "
             "gives: repair the cache, or leave cache_dir= out"
         )
-    not_used = [dataset.row_id_attribute, *(dataset.ignore_attribute or [])]
-    frame = _frame(dataset.name, content).drop(columns=not_used, errors="ignore")
+    # One of these texts may list several names.
+    not_used = ",".join([dataset.row_id_attribute or "", *(dataset.ignore_attribute or [])])
+    frame = _frame(dataset.name, content).drop(columns=not_used.split(","), errors="ignore")
     # In the first sentence of its description a rebuilt table says that it is one.
     text = " ".join((dataset.description or "it has no description").split())
     sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
@@ -139,13 +141,18 @@ def _client(cache: str) -> Iterator[Any]:
     environment["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
     with patch.dict(os.environ, environment):
         openml: Any = import_module("openml")
-        settings = {"server": SERVER, "apikey": "", "connection_n_retries": _ATTEMPTS}
         session = openml._api_calls.requests.Session
         request = partialmethod(session.request, timeout=_SECONDS)
         with (
             patch.object(logging, "warning"),  # of every answer that is not compressed
             patch.object(session, "request", request),
-            patch.multiple(openml.config, _root_cache_directory=Path(cache), **settings),
+            patch.multiple(
+                openml.config,
+                server=SERVER,
+                apikey="",
+                connection_n_retries=_ATTEMPTS,
+                _root_cache_directory=Path(cache),
+            ),
         ):
             yield openml
 
@@ -159,11 +166,6 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
             download_features_meta_data=False,  # it would be kept as a pickle, too
             download_qualities=False,
         )
-    except openml.exceptions.OpenMLServerException as error:
-        raise RunError(
-            f"OpenML gives no table {openml_id} ({one_line(error)}); "
-            "www.openml.org/search?type=data lists those that it has"
-        ) from None
     except openml.exceptions.OpenMLHashException:
         raise RunError(
             f"table {openml_id} arrives altered or incomplete, its md5 is not the one that OpenML "
@@ -172,6 +174,11 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
     except Exception as error:  # of requests, XML, or for what an answer lacks
         if isinstance(error, OSError) and error.errno is not None:  # of the disk
             raise
+        if getattr(error, "code", _NO_DATABASE) != _NO_DATABASE:
+            raise RunError(
+                f"OpenML gives no table {openml_id} ({one_line(error)}); "
+                "www.openml.org/search?type=data lists those that it has"
+            ) from None
         hint = f"; {cached} has no complete copy of it" if cached else ""
         raise RunError(
             f"table {openml_id} is not here{hint}, and www.openml.org does not answer as it "
@@ -180,15 +187,18 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
         ) from None
 
 
-def _frame(name: str, content: bytes) -> Any:
+def _frame(table: str, content: bytes) -> Any:
     """The columns of an ARFF file as a pandas DataFrame, nominal ones as categories."""
     import arff
 
     try:
         document = arff.loads(content.decode())
     except (arff.ArffException, ValueError) as error:
-        raise RunError(f"{name}'s file cannot be read: {one_line(error)[:300]}") from None
-    kinds = dict(document["attributes"])
-    frame = pandas.DataFrame(document["data"], columns=[*kinds])
-    nominal = {each: kind for each, kind in kinds.items() if isinstance(kind, list)}
-    return frame.astype({each: pandas.CategoricalDtype(kind) for each, kind in nominal.items()})
+        raise RunError(f"{table}'s file cannot be read: {one_line(error)[:300]}") from None
+    names = [name for name, _ in document["attributes"]]
+    nominal = {
+        name: pandas.CategoricalDtype(kind)
+        for name, kind in document["attributes"]
+        if isinstance(kind, list)
+    }
+    return pandas.DataFrame(document["data"], columns=names).astype(nominal)

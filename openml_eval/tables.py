@@ -137,52 +137,46 @@ def _features(
     from pandas import to_numeric
     from pandas.api.types import infer_dtype, is_numeric_dtype
 
-    # R and pandas write row names in a column without a name, as does a comma at each line's end.
-    # Integers or texts under such a name number the rows.
-    row_names = [
-        column
-        for column in frame
-        if column.startswith("Unnamed: ")
-        or (column.casefold() in _ROW_NAMES and frame[column].dtype.kind != "f")
-    ]
-    left_out = {"row names": [column for column in row_names if frame[column].notna().any()]}
-    frame = frame.drop(columns=row_names)
-    for column in frame:
-        if frame[column].dtype.kind == "O" and infer_dtype(frame[column]) in _NUMBERS:
-            frame[column] = to_numeric(frame[column])
-    numeric = [  # true and false are 1 and 0
-        column
-        for column in frame
-        if is_numeric_dtype(frame[column]) and frame[column].notna().any()
-    ]
-    left_out["not numeric"] = [*frame.columns.drop(numeric)]
-    xs = frame[numeric].to_numpy(dtype=np.float64, na_value=np.nan)
-    missing = (~np.isfinite(xs)).sum(0)
-    if missing.any():
-        counts = zip(missing, numeric, strict=True)
-        holes = [f"{count} in {column!r}" for count, column in counts if count]
-        raise RunError(
-            f"{name} has values that are missing or not finite ({list_names(holes)}, of {len(xs)} "
-            "rows); leave those rows or columns out, or fill them in"
-        )
-    kept = list[int]()
-    for index, column in enumerate(numeric):
-        if why := _why_no_feature(column, xs[:, index], ys):
-            left_out.setdefault(why, []).append(column)
+    features = dict[str, NDArray[np.float64]]()
+    left_out = dict[str, list[str]]()
+    holes = list[str]()
+    marks = list[str]()
+    for column, values in frame.items():
+        if values.dtype.kind == "O" and infer_dtype(values) in _NUMBERS:
+            values = to_numeric(values)
+        # R and pandas write row names in a column without a name. Integers or texts under such a
+        # name number the rows.
+        is_row_name = column.casefold() in _ROW_NAMES and values.dtype.kind != "f"
+        if is_row_name or column.startswith("Unnamed: "):
+            why = "row names"
+        elif not is_numeric_dtype(values) or values.isna().all():
+            why = "not numeric"
         else:
-            kept.append(index)
-    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if names]
-    features = tuple(numeric[index] for index in kept)
+            xs = values.to_numpy(dtype=np.float64, na_value=np.nan)  # true and false are 1 and 0
+            missing = int((~np.isfinite(xs)).sum())
+            if missing:
+                holes.append(f"{missing} in {column!r}")
+                continue
+            why = _why_no_feature(column, xs, ys)
+        if why:
+            left_out.setdefault(why, []).append(column)
+            continue
+        features[column] = xs
+        lowest, second, highest = np.unique(xs)[[0, 1, -1]]
+        # Below all others by more than their span.
+        if lowest in _MISSING_MARKS and 2 * second - highest > lowest:
+            count = (xs == lowest).sum()
+            marks.append(f"{count} in {column!r} are {lowest:g}, as if they were missing")
+    if holes:
+        raise RunError(
+            f"{name} has values that are missing or not finite ({list_names(holes)}, of "
+            f"{len(frame)} rows); leave those rows or columns out, or fill them in"
+        )
+    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items()]
     if not features:
         listing = "".join(f"; {note}" for note in notes)
         raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
-    for column, values in zip(features, xs[:, kept].T, strict=True):
-        ordered = np.unique(values)
-        # By more than the span of all others below them.
-        if ordered[0] in _MISSING_MARKS and 2 * ordered[1] - ordered[-1] > ordered[0]:
-            count = (values == ordered[0]).sum()
-            notes.append(f"{count} in {column!r} are {ordered[0]:g}, as if they were missing")
-    return features, np.ascontiguousarray(xs[:, kept]), notes
+    return tuple(features), np.column_stack([*features.values()]), notes + marks
 
 
 def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64]) -> str:

@@ -61,10 +61,10 @@ def test_what_numbers_the_rows_or_has_the_class_again_is_left_out_and_named() ->
     table = Table.from_frame("mine", given, "bought")
     assert table.features == ("children", "year", "squares")
     assert table.source.notes == (
-        "left out, row names: Index",
-        "left out, not numeric: town",
         "left out, numbers of the rows: age, back, shuffled, PassengerId",
+        "left out, not numeric: town",
         "left out, constant: same",
+        "left out, row names: Index",
         "left out, the class again: flag",
     )
 
