@@ -29,7 +29,9 @@ TABLES = {
     720: Entry("abalone", 4177, 7),
     725: Entry("bank8FM", 8192, 8),
     737: Entry(
-        *("space_ga", 3107, 6),
+        "space_ga",
+        3107,
+        6,
         (
             "the paper's Table 1 prints 3,107 rows of 8",
             "its class is a coordinate below its mean or above: where a county lies, no vote",
@@ -41,11 +43,15 @@ TABLES = {
     819: Entry("delta_elevators", 9517, 6),
     847: Entry("wind", 6574, 14),
     871: Entry(
-        *("pollen", 3848, 5),
+        "pollen",
+        3848,
+        5,
         ("its class is the half of the file that a row stands in: 0.5 is the best accuracy",),
     ),
     42192: Entry(
-        *("compas-two-years", 5278, 5),
+        "compas-two-years",
+        5278,
+        5,
         (
             "the paper's Table 1 prints 3,848 rows of 7",
             "its printed rows are those of 871; its printed accuracies fit 264 rows of test, "

@@ -15,7 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+import pandas
 from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
@@ -27,6 +29,7 @@ from .tables import Source, Table, list_names, read_table, write_table
 SERVER = "https://www.openml.org/api/v1/xml"
 _SECONDS = 60  # without an answer
 _ATTEMPTS = 2  # a second apart
+_NO_DATABASE = 107  # the code with which OpenML answers while it is down
 _MOST_NAMES = 20  # of features that are printed
 _SENTENCE_LENGTH = 160  # characters of a description in the notes
 
@@ -45,7 +48,7 @@ def fetch(settings: FetchSettings) -> str:
             new = csv_table(Path(key), settings.target)
         else:
             cache = Path(settings.cache_dir, DATASETS, str(key)) if settings.cache_dir else None
-            new = table or openml_table(key, folder, cache)
+            new = table or openml_table(key, cache)
         if table is None or table.source != new.source:
             _check_place(folder, new)
             write_table(folder, new)
@@ -84,18 +87,18 @@ def _check_place(folder: Path, table: Table) -> None:
         )
 
 
-def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Table:
+def openml_table(openml_id: int, cached: Path | None = None) -> Table:
     """The numeric features and the two classes of OpenML's default target, downloaded and checked
     by openml-python.
 
     Of a cache's folder `cached` the files description.xml and dataset.arff are read, and nothing
     else: openml-python keeps pickles beside them. What is missing there is downloaded. The client's
-    own cache is in `folder` and lasts for this call.
+    own cache is a temporary folder of the system.
 
     Raises RunError if the table cannot be fetched (no network, no such id, an altered copy) or
     used.
     """
-    with TemporaryDirectory(prefix=".openml-", dir=folder) as cache, _client(cache) as openml:
+    with TemporaryDirectory(prefix="openml-") as cache, _client(cache) as openml:
         place = Path(openml.config.get_cache_directory(), "datasets", str(openml_id))
         place.mkdir(parents=True)
         for name in ("description.xml", "dataset.arff"):
@@ -109,8 +112,9 @@ def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Ta
             f"{cached}/dataset.arff is altered or incomplete, its md5 is not the one that OpenML "
             "gives: repair the cache, or leave cache_dir= out"
         )
-    not_used = [dataset.row_id_attribute, *(dataset.ignore_attribute or [])]
-    frame = _frame(dataset.name, content).drop(columns=not_used, errors="ignore")
+    # One of these texts may list several names.
+    not_used = ",".join([dataset.row_id_attribute or "", *(dataset.ignore_attribute or [])])
+    frame = _frame(dataset.name, content).drop(columns=not_used.split(","), errors="ignore")
     # In the first sentence of its description a rebuilt table says that it is one.
     text = " ".join((dataset.description or "it has no description").split())
     sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
@@ -132,32 +136,25 @@ def openml_table(openml_id: int, folder: Path, cached: Path | None = None) -> Ta
 def _client(cache: str) -> Iterator[Any]:
     """The package openml, as long as this lasts with its files in the folder `cache` alone, without
     the user's settings and key, and with few attempts of limited time."""
-    before = dict(os.environ)
     # Its import makes folders in the user's home, or fails where there is none.
-    os.environ.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "OPENML_CACHE_DIR"), cache))
-    os.environ["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
-    logging.disable(logging.WARNING)  # it warns of every answer that is not compressed
-    changed = list[tuple[Any, str, Any]]()
-    try:
+    environment = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "OPENML_CACHE_DIR"), cache)
+    environment["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
+    with patch.dict(os.environ, environment):
         openml: Any = import_module("openml")
         session = openml._api_calls.requests.Session
-        for owner, name, value in (
-            (openml.config, "server", SERVER),
-            (openml.config, "apikey", ""),
-            (openml.config, "connection_n_retries", _ATTEMPTS),
-            (openml.config, "_root_cache_directory", Path(cache)),
-            (session, "request", partialmethod(session.request, timeout=_SECONDS)),
+        request = partialmethod(session.request, timeout=_SECONDS)
+        with (
+            patch.object(logging, "warning"),  # of every answer that is not compressed
+            patch.object(session, "request", request),
+            patch.multiple(
+                openml.config,
+                server=SERVER,
+                apikey="",
+                connection_n_retries=_ATTEMPTS,
+                _root_cache_directory=Path(cache),
+            ),
         ):
-            changed.append((owner, name, getattr(owner, name)))
-            setattr(owner, name, value)
-        yield openml
-    finally:
-        for owner, name, value in changed:
-            setattr(owner, name, value)
-        logging.disable(logging.NOTSET)
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+            yield openml
 
 
 def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
@@ -169,11 +166,6 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
             download_features_meta_data=False,  # it would be kept as a pickle, too
             download_qualities=False,
         )
-    except openml.exceptions.OpenMLServerException as error:
-        raise RunError(
-            f"OpenML gives no table {openml_id} ({one_line(error)}); "
-            "www.openml.org/search?type=data lists those that it has"
-        ) from None
     except openml.exceptions.OpenMLHashException:
         raise RunError(
             f"table {openml_id} arrives altered or incomplete, its md5 is not the one that OpenML "
@@ -182,6 +174,11 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
     except Exception as error:  # of requests, XML, or for what an answer lacks
         if isinstance(error, OSError) and error.errno is not None:  # of the disk
             raise
+        if getattr(error, "code", _NO_DATABASE) != _NO_DATABASE:
+            raise RunError(
+                f"OpenML gives no table {openml_id} ({one_line(error)}); "
+                "www.openml.org/search?type=data lists those that it has"
+            ) from None
         hint = f"; {cached} has no complete copy of it" if cached else ""
         raise RunError(
             f"table {openml_id} is not here{hint}, and www.openml.org does not answer as it "
@@ -190,16 +187,18 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
         ) from None
 
 
-def _frame(name: str, content: bytes) -> Any:
+def _frame(table: str, content: bytes) -> Any:
     """The columns of an ARFF file as a pandas DataFrame, nominal ones as categories."""
     import arff
-    import pandas
 
     try:
         document = arff.loads(content.decode())
     except (arff.ArffException, ValueError) as error:
-        raise RunError(f"{name}'s file cannot be read: {one_line(error)[:300]}") from None
-    kinds = dict(document["attributes"])
-    frame = pandas.DataFrame(document["data"], columns=[*kinds])
-    nominal = {each: kind for each, kind in kinds.items() if isinstance(kind, list)}
-    return frame.astype({each: pandas.CategoricalDtype(kind) for each, kind in nominal.items()})
+        raise RunError(f"{table}'s file cannot be read: {one_line(error)[:300]}") from None
+    names = [name for name, _ in document["attributes"]]
+    nominal = {
+        name: pandas.CategoricalDtype(kind)
+        for name, kind in document["attributes"]
+        if isinstance(kind, list)
+    }
+    return pandas.DataFrame(document["data"], columns=names).astype(nominal)

@@ -81,7 +81,7 @@ class Table:
 
     @classmethod
     def from_frame(
-        cls, name: str, frame: Any, target: str | None = None, source: Source = Source()
+        cls, name: str, frame: Any, target: Any = None, source: Source = Source()
     ) -> Table:
         """A table of the non-constant numeric columns of a pandas DataFrame and the classes of its
         column `target` (by default the last one).
@@ -94,28 +94,28 @@ class Table:
         two classes, for no non-constant numeric column, for values that are missing or not finite,
         and for fewer than LEAST_ROWS rows.
         """
-        names = frame.columns.map(str)
+        frame = frame.set_axis(frame.columns.map(str), axis=1)
+        names = frame.columns
         if names.has_duplicates:
             problem = "give each a name of its own"
             raise RunError(f"{name} has two columns {names[names.duplicated()][0]!r}: {problem}")
-        if target is None and len(frame.columns):
-            target = frame.columns[-1]
-        if target not in frame.columns:
-            listing = list_names(frame.columns)
-            raise RunError(f"{name} has no column {target!r}; its columns: {listing}")
+        target = str(names[-1] if target is None and len(names) else target)
+        if target not in names:
+            raise RunError(f"{name} has no column {target!r}; its columns: {list_names(names)}")
         if len(frame) < LEAST_ROWS:
             raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
         features, xs, notes = _features(name, frame.drop(columns=target), ys)
-        source = replace(source, target=str(target), notes=(*source.notes, *notes))
+        source = replace(source, target=target, notes=(*source.notes, *notes))
         return cls(name, features, xs, ys, classes, source)
 
 
 def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]]:
-    """The names of the two classes, and the class of each row."""
+    """The names of the two classes, without spaces around them, and the class of each row."""
     import pandas
 
-    labels = pandas.Categorical(column).remove_unused_categories()
+    stripped = column.map(lambda label: label.strip() if isinstance(label, str) else label)
+    labels = pandas.Categorical(stripped).remove_unused_categories()
     missing = int((labels.codes < 0).sum())
     if missing:
         problem = f"{missing} of {len(column)} rows have no class (column {column.name!r})"
@@ -137,61 +137,46 @@ def _features(
     from pandas import to_numeric
     from pandas.api.types import infer_dtype, is_numeric_dtype
 
-    # R and pandas write row names in a column without a name, as does a comma at each line's end.
-    # Integers or texts under such a name number the rows.
-    row_names = [
-        column
-        for column in frame
-        if str(column).startswith("Unnamed: ")
-        or (str(column).casefold() in _ROW_NAMES and frame[column].dtype.kind != "f")
-    ]
-    filled = [column for column in row_names if frame[column].notna().any()]
-    frame = frame.drop(columns=row_names)
-    for column in frame:
-        if frame[column].dtype.kind == "O" and infer_dtype(frame[column]) in _NUMBERS:
-            frame[column] = to_numeric(frame[column])
-    numeric = [column for column in frame if is_numeric_dtype(frame[column])]  # true, false: 1, 0
-    xs = frame[numeric].to_numpy(dtype=np.float64, na_value=np.nan)
-    _check_complete(name, numeric, xs)
-    left_out = {"row names": filled, "not numeric": [*frame.columns.drop(numeric)]}
-    kept = list[int]()
-    for index, column in enumerate(numeric):
-        if why := _why_no_feature(str(column), xs[:, index], ys):
-            left_out.setdefault(why, []).append(column)
-        else:
-            kept.append(index)
-    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items() if names]
-    if not kept:
-        listing = "".join(f"; {note}" for note in notes)
-        raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
-    features = tuple(str(numeric[index]) for index in kept)
-    return features, np.ascontiguousarray(xs[:, kept]), notes
-
-
-def _check_complete(name: str, columns: Sequence[Any], xs: NDArray[np.float64]) -> None:
-    """Raises RunError for values that are missing, not finite, or stand for a missing one."""
+    features = dict[str, NDArray[np.float64]]()
+    left_out = dict[str, list[str]]()
     holes = list[str]()
-    for column, values in zip(columns, xs.T, strict=True):
-        missing = int((~np.isfinite(values)).sum())
-        mark = _missing_mark(values)
-        if missing:
-            holes.append(f"{missing} in {column!r}")
-        elif mark:
-            holes.append(f"{(values == mark).sum()} in {column!r} that are {mark}")
+    marks = list[str]()
+    for column, values in frame.items():
+        if values.dtype.kind == "O" and infer_dtype(values) in _NUMBERS:
+            values = to_numeric(values)
+        # R and pandas write row names in a column without a name. Integers or texts under such a
+        # name number the rows.
+        is_row_name = column.casefold() in _ROW_NAMES and values.dtype.kind != "f"
+        if is_row_name or column.startswith("Unnamed: "):
+            why = "row names"
+        elif not is_numeric_dtype(values) or values.isna().all():
+            why = "not numeric"
+        else:
+            xs = values.to_numpy(dtype=np.float64, na_value=np.nan)  # true and false are 1 and 0
+            missing = int((~np.isfinite(xs)).sum())
+            if missing:
+                holes.append(f"{missing} in {column!r}")
+                continue
+            why = _why_no_feature(column, xs, ys)
+        if why:
+            left_out.setdefault(why, []).append(column)
+            continue
+        features[column] = xs
+        lowest, second, highest = np.unique(xs)[[0, 1, -1]]
+        # Below all others by more than their span.
+        if lowest in _MISSING_MARKS and 2 * second - highest > lowest:
+            count = (xs == lowest).sum()
+            marks.append(f"{count} in {column!r} are {lowest:g}, as if they were missing")
     if holes:
         raise RunError(
-            f"{name} has values that are missing or not finite ({list_names(holes)}, of {len(xs)} "
-            "rows); leave those rows or columns out, or fill them in"
+            f"{name} has values that are missing or not finite ({list_names(holes)}, of "
+            f"{len(frame)} rows); leave those rows or columns out, or fill them in"
         )
-
-
-def _missing_mark(values: NDArray[np.float64]) -> int | None:
-    """-999 or the like, where it lies below all other values by more than these span."""
-    for mark in _MISSING_MARKS:
-        others = values[values != mark]
-        if 0 < len(others) < len(values) and 2 * others.min() - others.max() > mark:
-            return mark
-    return None
+    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items()]
+    if not features:
+        listing = "".join(f"; {note}" for note in notes)
+        raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
+    return tuple(features), np.column_stack([*features.values()]), notes + marks
 
 
 def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64]) -> str:
@@ -203,7 +188,8 @@ def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64
     ordered = np.unique(values)
     if len(ordered) == 1:
         return "constant"
-    if len(ordered) == 2 and all(len(np.unique(values[ys == label])) == 1 for label in (0, 1)):
+    pairs = np.unique(np.stack((values, ys)), axis=1)
+    if len(ordered) == 2 == pairs.shape[1]:
         return "the class again"
     if len(ordered) == len(values) and (values == np.round(values)).all():
         steps = np.diff(ordered)

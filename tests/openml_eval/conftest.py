@@ -14,7 +14,7 @@ from looplab.openml_eval import fetch
 from tests.openml_eval.runs import write_restless
 from tests.openml_eval.small_cache import description
 
-_ERROR = (
+ERROR = (
     '<oml:error xmlns:oml="http://openml.org/openml"><oml:code>111</oml:code>'
     "<oml:message>Unknown dataset</oml:message></oml:error>"
 )
@@ -47,15 +47,16 @@ class Server:
     texts: dict[int, str] = field(default_factory=dict)
     sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
     asked: list[str] = field(default_factory=list)
-    page: str = ""  # of another server, in place of every answer
+    page: str = ""  # in place of every answer: of another server, or while OpenML is down
+    code: int = 200  # of that page
 
     def answer(self, path: str) -> tuple[int, str]:
         self.asked.append(path)
         if self.page:
-            return 200, self.page
+            return self.code, self.page
         openml_id = int(path.rpartition("/")[2].removesuffix(".arff"))
         if openml_id not in self.texts:
-            return 412, _ERROR
+            return 412, ERROR
         text = self.texts[openml_id]
         if path.endswith(".arff"):
             return 200, self.sent.get(openml_id, text)

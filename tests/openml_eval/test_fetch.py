@@ -16,8 +16,8 @@ from looplab.openml_eval.__main__ import main
 from looplab.openml_eval.fetch import fetch, openml_table
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables import Table, read_table
-from tests.openml_eval.conftest import Server
-from tests.openml_eval.small_cache import arff, contents, rows, write_data_set
+from tests.openml_eval.conftest import ERROR, Server
+from tests.openml_eval.small_cache import HEADER, arff, contents, rows, write_data_set
 
 
 def stored(folder: Path) -> list[str]:
@@ -56,6 +56,18 @@ def test_a_complete_copy_needs_no_network_and_stays_as_it_is(
     assert sorted(os.listdir(folder)) == ["small7.json", "small7.npz"]
 
 
+def test_what_openml_says_to_ignore_is_no_feature(tmp_path: Path, no_network: list[str]) -> None:
+    """Several names may stand in one text; a sparse row has zeros and the first categories."""
+    lines = [f"{{0 {i}.5, 2 {i * i}{', 3 no' if i % 2 else ''}}}" for i in range(60)]
+    text = arff(lines, HEADER.replace("colour {red,green,blue}", "'its depth' NUMERIC"))
+    folder = write_data_set(tmp_path, 7, text, ignore_attribute="width,its depth")
+    table = openml_table(7, folder)
+    assert (table.features, table.counts) == (("height",), (30, 30))
+    np.testing.assert_array_equal(table.xs[:, 0], np.arange(60) ** 2)
+    folder = write_data_set(tmp_path, 8, text)
+    assert openml_table(8, folder).source.notes[-1] == "left out, constant: its depth"
+
+
 def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[str]) -> None:
     class Harm:
         def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -64,7 +76,7 @@ def test_a_pickle_in_a_cache_is_never_loaded(tmp_path: Path, no_network: list[st
     folder = write_data_set(tmp_path / "cache", 7, arff(rows(60)))
     for name in ("dataset.pkl.py3", "features.xml.pkl", "qualities.xml.pkl"):
         (folder / name).write_bytes(pickle.dumps(Harm()))
-    assert len(openml_table(7, tmp_path, folder).ys) == 60
+    assert len(openml_table(7, folder).ys) == 60
     assert not (tmp_path / "harm").exists()
 
 
@@ -73,7 +85,7 @@ def test_a_copy_that_is_altered_is_refused_and_stays(tmp_path: Path, no_network:
     (cached / "dataset.arff").write_text(arff(rows(59)))
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"dataset\.arff is altered or incomplete, .*: repair the c"):
-        openml_table(7, tmp_path, cached)
+        openml_table(7, cached)
     assert contents(tmp_path) == before
     assert no_network == []
 
@@ -130,6 +142,7 @@ def test_a_table_is_downloaded_once_checked_and_kept_and_nothing_else_is(
     [
         ("unknown", r"OpenML gives no table 7 \(.*Unknown dataset.*lists those that it has"),
         ("down", r"table 7 is not here, .* \(ConnectionError\).*action=fetch tables=7` fetches it"),
+        ("busy", r"table 7 is not here, .* \(OpenMLServerException\).*tables=7` fetches it"),
         ("page", r"table 7 is not here, .* \(\w+Error\).*action=fetch tables=7` fetches it"),
         ("cut short", "table 7 arrives altered or incomplete, .*: try again"),
     ],
@@ -144,7 +157,11 @@ def test_a_failure_is_a_line_and_leaves_nothing_behind(
     text = arff(rows(60))
     server.texts = {} if failure == "unknown" else {7: text}
     server.sent = {7: text[:-40]} if failure == "cut short" else {}
-    server.page = "<html><p>Log in to this network</html>" if failure == "page" else ""
+    server.page = {
+        "page": "<html><p>Log in to this network</html>",
+        "busy": ERROR.replace("<oml:code>111", "<oml:code>107"),
+    }.get(failure, "")
+    server.code = 412 if failure == "busy" else 200
     settings = FetchSettings((7,), str(tmp_path))
     with monkeypatch.context() as patch:
         if failure == "down":
@@ -169,10 +186,10 @@ def test_an_interrupted_command_goes_on_with_what_is_missing(
         write_data_set(cache, openml_id, arff(rows(50 + openml_id)))
     words = ["action=fetch", "tables=[6,7,8]", f"data_dir={folder}", f"cache_dir={cache}"]
 
-    def stopped_at_7(openml_id: int, folder: Path, cached: Path) -> Table:
+    def stopped_at_7(openml_id: int, cached: Path) -> Table:
         if openml_id == 7:
             raise KeyboardInterrupt
-        return openml_table(openml_id, folder, cached)
+        return openml_table(openml_id, cached)
 
     with monkeypatch.context() as patch:
         patch.setattr("looplab.openml_eval.fetch.openml_table", stopped_at_7)

@@ -61,10 +61,10 @@ def test_what_numbers_the_rows_or_has_the_class_again_is_left_out_and_named() ->
     table = Table.from_frame("mine", given, "bought")
     assert table.features == ("children", "year", "squares")
     assert table.source.notes == (
-        "left out, row names: Index",
-        "left out, not numeric: town",
         "left out, numbers of the rows: age, back, shuffled, PassengerId",
+        "left out, not numeric: town",
         "left out, constant: same",
+        "left out, row names: Index",
         "left out, the class again: flag",
     )
 
@@ -100,6 +100,19 @@ def test_class_0_is_the_first_category_or_the_lesser_value(
     np.testing.assert_array_equal([table.classes[y] for y in table.ys], [str(y) for y in column])
 
 
+def test_a_mark_of_missing_values_is_a_note_and_columns_of_levels_have_joined_names() -> None:
+    given = _holed("age", [3, 5], -999).assign(empty=np.nan)
+    table = Table.from_frame("mine", given, "bought")
+    assert table.features == ("age", "children")
+    assert "left out, not numeric: town, empty" in table.source.notes
+    assert table.source.notes[-1] == "2 in 'age' are -999, as if they were missing"
+    given.columns = pandas.MultiIndex.from_product([["all"], given.columns])
+    with pytest.raises(RunError, match="mine has no column 'all'; its columns: "):
+        Table.from_frame("mine", given, "all")
+    table = Table.from_frame("mine", given, ("all", "bought"))
+    assert table.features == ("('all', 'age')", "('all', 'children')")
+
+
 def _holed(name: str, where: list[int], value: Any = None) -> pandas.DataFrame:
     given = frame()
     given.loc[where, name] = value
@@ -123,8 +136,8 @@ def _holed(name: str, where: list[int], value: Any = None) -> pandas.DataFrame:
             "missing or not finite (3 in 'age', of 60 rows); leave those rows or columns out",
         ),
         (
-            lambda: _holed("age", [3, 5], -999),
-            "missing or not finite (2 in 'age' that are -999, of 60 rows); leave those rows",
+            lambda: frame().assign(bought=["yes", "yes "] * 30),
+            "has 1 different values (yes), where two classes are needed",
         ),
         (
             lambda: frame()[["town", "same", "bought"]],
