@@ -18,9 +18,8 @@ _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.wei
 _WRAPPERS = re.compile(
     r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
-# What the wrappers of averaged weights have beside these, PyTorch's AveragedModel and ema-pytorch.
-_BESIDE_AVERAGES = re.compile(r"(n_averaged|initted|step)$|online_model\.")
-_FIRST = "_read_in.weight"
+# The weights that every model has, after the name of what it is a part of.
+READ_IN = re.compile(r"(.*?)(_read_in|transformer\.wte)\.weight")
 LEIAY = "Leiay/looped_transformer"
 GARG = "dtsip/in-context-learning"
 LOOPED_LM = "kschwethelm/looped-lm-scaling"
@@ -154,14 +153,17 @@ def _layers(weights: Mapping[str, Tensor]) -> int:
 
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors by the names that they have in the model itself, without those of what wraps it,
-    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module. Of ema-pytorch's,
-    which has two models, the average."""
-    state = {_WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
-    state = {name: state[name] for name in state if not _BESIDE_AVERAGES.match(name)}
-    ends = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
-    prefix = ends[0] if ends else ""
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    """The tensors of the model alone, by the names that they have in it: without those of what
+    wraps it, or its backbone (torch.compile, DataParallel, FSDP, a trainer's own module), and
+    without what stands beside it there. Of a model and its average, the average."""
+    matches = map(READ_IN.fullmatch, tensors)
+    prefixes = [match[1] for match in matches if match]
+    prefix = max(prefixes, key=lambda name: "ema" in name, default="")
+    return {
+        _WRAPPERS.sub("", name.removeprefix(prefix)): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _matrix(state: Mapping[str, Tensor], name: str) -> tuple[int, int]:
