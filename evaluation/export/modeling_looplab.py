@@ -86,6 +86,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
     def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
         """The whole text, also where a cache would have all but the last token."""
         kwargs["next_sequence_length"] = None
+        kwargs.pop("tokenizer", None)  # of `stop_strings`, which `generate` hands on
         inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return inputs
 
