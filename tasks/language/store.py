@@ -30,8 +30,8 @@ _BATCH = 2**22  # characters that are encoded at once, and tokens that are check
 
 class Record(NamedTuple):
     """What is known of a text's tokens, of each part: their number, that of documents, and of all
-    the digest; before it is there, how many batches are done. With tokens that do not always spell
-    the text, the `bytes` of the text, and how many are `spelled`."""
+    the digest; before it is there, how many batches are done. Of a text that is made tokens also
+    its `bytes`, and how many its tokens have `spelled`."""
 
     batches: int
     tokens: dict[Part, int]
@@ -114,9 +114,7 @@ def tokenised(
     """The tokens of both parts, each document begun by the start token. They are made in the
     folder where they are not there; where a process has been killed, this one goes on."""
     dtype = np.dtype("<u2" if tokenizer.vocabulary <= 2**16 else "<u4")
-    # Where bytes are counted, not those of the first format, which had no count.
-    version = "" if tokenizer.spells_texts else " 2"
-    path = folder / f"{tokenizer.identity()}{version}.json"
+    path = folder / f"{tokenizer.identity()}.json"
     paths = {part: path.with_suffix(f".{part}.bin") for part in PARTS}
     record = _record(path)
     with ExitStack() as stack:
@@ -144,7 +142,7 @@ def _tokenise(
     """Add the tokens of all batches after those of the record, which is written to `path` after
     each, to the files."""
     digests, begun = {part: sha256() for part in PARTS}, set[Part]()
-    lengths = None if tokenizer.spells_texts else tokenizer.lengths()
+    lengths = tokenizer.lengths()
     found = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(found), 1):
         for part, text, begins in batch:
@@ -159,9 +157,8 @@ def _tokenise(
             files[part].write(new.tobytes())
             record.tokens[part] += len(new)
             record.documents[part] += begins
-            if lengths is not None:
-                record.bytes[part] += len(text.encode("utf-8", "replace"))
-                record.spelled[part] += int(lengths[new].sum())
+            record.bytes[part] += len(text.encode("utf-8", "replace"))
+            record.spelled[part] += int(lengths[new].sum())
         for file in files.values():
             file.flush()
         record = record._replace(batches=number)
@@ -186,7 +183,7 @@ def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
 def _record(path: Path) -> Record:
     """The record at `path`; an empty one where there is none, or it is damaged."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
-        record = _nothing()._replace(**json.loads(path.read_text(encoding="utf-8")))
+        record = Record(**json.loads(path.read_text(encoding="utf-8")))
         parts = [record.tokens.keys(), record.documents.keys(), record.digests.keys() or {*PARTS}]
         if all(each == {*PARTS} for each in parts):
             return record

@@ -11,7 +11,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -258,24 +257,18 @@ def _step(path: Path, value: Any) -> int:
     return int(number)
 
 
-def _mappings(content: Any, name: str = "") -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """All mappings in a file's content, one within another, with their names."""
+def _states(content: Any, name: str = "") -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The tensors of each mapping in a file's content, one within another, with its name."""
     if isinstance(content, Mapping):
-        yield name, content
+        yield name, {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
         for key, value in content.items():
-            yield from _mappings(value, f"{name}.{key}")
+            yield from _states(value, f"{name}.{key}")
 
 
-def _state(content: Any) -> dict[str, Tensor]:
-    """A model's tensors by name, wherever they are in a file's content; an average only where there
-    is nothing else. Of a file without a model what tensors it has."""
-    states = list[tuple[bool, bool, dict[str, Tensor]]]()
-    for name, mapping in _mappings(content):
-        tensors = {str(key): value for key, value in mapping.items() if isinstance(value, Tensor)}
-        is_model = any(map(READ_IN.fullmatch, tensors))
-        if tensors:
-            states.append((not is_model, "ema" in name, tensors))
-    return min(states, key=itemgetter(0, 1), default=(True, True, {}))[2]
+def _likelihood(state: tuple[str, dict[str, Tensor]]) -> tuple[bool, bool, int]:
+    """An order of `_states`, of which a model comes last, its average only where it is alone."""
+    name, tensors = state
+    return any(map(READ_IN.fullmatch, tensors)), "ema" not in name, len(tensors)
 
 
 def _read_file(path: Path) -> ReferenceFile:
@@ -302,7 +295,7 @@ def _read_file(path: Path) -> ReferenceFile:
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    tensors = _state(data)
+    _, tensors = max(_states(data), key=_likelihood, default=("", {}))
     if not tensors:
         raise RunError(f"{path} holds no state of a model: tensors by name")
     steps = [data[name] for name in _STEPS if data.get(name) is not None]
