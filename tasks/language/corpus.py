@@ -49,9 +49,11 @@ class Corpus:
                 parts = cache(lambda: Parts(source))
                 self.tokenizer = _tokenizer(folder, source, parts)
                 self.tokens, record = tokenised(folder, self.tokenizer, parts)
-        self.documents, self._digests = record.documents["held_out"], record.digests
-        self.bytes = record.bytes["held_out"]
-        self.spelled = record.spelled["held_out"]
+        held_out = record.parts["held_out"]
+        self.documents = held_out.documents
+        self.bytes = held_out.bytes
+        self.spelled = held_out.spelled
+        self._digests = {part: counts.digest for part, counts in record.parts.items()}
         self._rows: dict[int, dict[Part, Tokens]] = {}  # by points
         self._tensors: dict[tuple[Part, torch.device, int], Tensor] = {}
 

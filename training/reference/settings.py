@@ -59,7 +59,10 @@ _POINTS_OF_TABLES = 41  # pairs in a prompt of tables, a constant of Leiay's cod
 _FIXED_SETTINGS: dict[str, dict[str, Any]] = {
     "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"},
     "language": {  # rows packed as looped-lm-scaling packs them
-        **{"column": "text", "held_out": 0.1, "held_out_text": "", "eval": ""},
+        "column": "text",
+        "held_out": 0.1,
+        "held_out_text": "",
+        "eval": "",
         "packing": "best_fit",
     },
 }

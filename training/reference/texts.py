@@ -21,19 +21,29 @@ from looplab.models.blocks.parameters import padded_vocabulary
 from looplab.tasks.language.tokens import Tokenizer
 
 _OF_LOOPED_LM = {
-    **{"vocab_size": "task.vocabulary", "sequence_len": "model.n_positions"},
-    **{"n_head": "model.n_head", "n_prelude": "model.prelude", "n_coda": "model.coda"},
-    **{"logit_softcap": "model.softcap", "num_recur": "loops.b"},
+    "vocab_size": "task.vocabulary",
+    "sequence_len": "model.n_positions",
+    "n_head": "model.n_head",
+    "n_prelude": "model.prelude",
+    "n_coda": "model.coda",
+    "logit_softcap": "model.softcap",
+    "num_recur": "loops.b",
 }
 _INJECTIONS = {
-    **{"inject_init_prelude": "concat", "passthrough": "none", "additive": "add"},
+    "inject_init_prelude": "concat",
+    "passthrough": "none",
+    "additive": "add",
     "hyperconnect": "none",  # it has lanes
 }
 _OF_HUGINN = {
-    "block_size": "model.n_positions", "n_heads": "model.n_head", "rope_base": "model.rope_base",
-    "intermediate_size": "model.n_hidden", "mean_recurrence": "loops.b",
-    "n_layers_in_prelude": "model.prelude", "n_layers_in_coda": "model.coda",
-}  # fmt: skip
+    "block_size": "model.n_positions",
+    "n_heads": "model.n_head",
+    "rope_base": "model.rope_base",
+    "intermediate_size": "model.n_hidden",
+    "mean_recurrence": "loops.b",
+    "n_layers_in_prelude": "model.prelude",
+    "n_layers_in_coda": "model.coda",
+}
 
 
 def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def test_what_is_kept_and_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch) 
     assert _all(_task(**given)) == tokens
     longer.write_bytes(longer.read_bytes() + b"odd")  # what is too much is left out
     assert _all(_task(**given)) == tokens
-    for content in ('{"batches": 1, "tokens": {}, "documents": {}, "digests": {}}', "[1]", "{"):
+    for content in ('{"batches": 1, "parts": {}}', '{"parts": {"train": []}}', "[1]", "{"):
         record.write_text(content)
         assert _all(_task(**given)) == tokens
     os.truncate(encoding, 100)
