@@ -72,7 +72,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         self,
         new_num_tokens: int | None = None,
         pad_to_multiple_of: int | None = None,
-        mean_resizing: bool = True,
+        **_: Any,
     ) -> nn.Module:
         """The embedding as it is. Raises ValueError for another number of tokens."""
         size = self.config.vocab_size
@@ -91,7 +91,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return inputs
 
-    @can_return_tuple
+    @can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
         self,
         input_ids: Tensor,

@@ -20,7 +20,7 @@ from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Lengths, Tokenizer, lengths_in_text
 from looplab.training.objective import error
 
-from ..bootstrap import Floats, Interval, resampled_means
+from ..bootstrap import Band, Floats, Interval, resampled_means
 from ..kept import Arrays
 
 
@@ -110,7 +110,7 @@ def text_result(
     }
 
 
-def running_perplexity(nats: Floats, length: int, settings: EvaluationConfig) -> dict[str, Any]:
+def running_perplexity(nats: Floats, length: int, settings: EvaluationConfig) -> Band:
     """The perplexity of a token, of whatever kind, by loop, in running blocks of `length` tokens
     with these `nats` [blocks, loops]."""
     return _exp(_ratio(nats, np.full(len(nats), length), settings)).to_json()

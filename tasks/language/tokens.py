@@ -162,9 +162,9 @@ class BytePairs(Tokenizer):
             if getattr(tokenizer.model, "dropout", None):
                 tokenizer.model.dropout = None
             return cls(tokenizer)
+        except ConfigError:
+            raise
         except Exception as error:  # the package raises Exception itself
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError("task.tokens", f"cannot be read: {name}: {one_line(error)}") from None
 
     def encode(self, text: str) -> NDArray[np.int64]:

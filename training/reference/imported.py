@@ -44,7 +44,7 @@ _STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
 _NUMPY: list[Any] = [np.dtype, np.ndarray]
 _NUMPY += [type(np.dtype(code)) for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"]]
 for _made in (np.float64(0), np.zeros(0)):
-    _function = _made.__reduce__()[0]
+    _function: Any = _made.__reduce__()[0]
     for _core in ("core", "_core"):  # before and since numpy 2
         _NUMPY.append((_function, f"numpy.{_core}.multiarray.{_function.__name__}"))
 # The settings of a reference's model, which has no others, and of the loops of each family.

@@ -100,10 +100,10 @@ def begin_token(tokenizer: Tokenizer, name: str) -> int:
     """The number of the token that begins a model's documents. Raises ConfigError for a tokeniser
     without it."""
     added = json.loads(tokenizer.content() or "{}").get("added_tokens", ())
-    for each in added:
-        if each["content"] == name:
-            return int(each["id"])
-    raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")
+    numbers: dict[str, int] = {token["content"]: token["id"] for token in added}
+    if name not in numbers:
+        raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")
+    return numbers[name]
 
 
 def huginn_settings(checkpoint: Path) -> dict[str, Any]:
