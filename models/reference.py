@@ -182,7 +182,7 @@ def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     without what stands beside it there. Of a model and its average, the average."""
     matches = map(READ_IN.fullmatch, tensors)
     prefixes = [match[1] for match in matches if match]
-    prefix = max(prefixes, key=lambda name: "ema" in name, default="")
+    prefix = max(prefixes, key=lambda name: ("ema" in name, -len(name)), default="")
     return {
         _WRAPPERS.sub("", name.removeprefix(prefix)): tensor
         for name, tensor in tensors.items()

@@ -64,9 +64,14 @@ def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
         settings["model.lanes"] = lanes
     if n_kv != settings["model.n_head"]:
         settings |= {"model.attention": "grouped", "model.n_kv": n_kv}
-    settings |= {"task": "language", "task.points": settings["model.n_positions"]}
-    settings |= {"model": "looped", "model.block": "relu2", "loops.T": 1}
-    return settings | {"curriculum.loops.start": settings["loops.b"]}
+    return settings | {
+        "task": "language",
+        "task.points": settings["model.n_positions"],
+        "model": "looped",
+        "model.block": "relu2",
+        "loops.T": 1,
+        "curriculum.loops.start": settings["loops.b"],
+    }
 
 
 def looped_lm_weights(
@@ -115,15 +120,22 @@ def huginn_settings(checkpoint: Path) -> dict[str, Any]:
         if options["norm_eps"] != 1e-6 or not options["tie_embeddings"]:
             raise ValueError("norm_eps must be 1e-6 and tie_embeddings true")
         settings = {ours: options[theirs] for theirs, ours in _OF_HUGINN.items()}
-        reach = min(options["mean_backprop_depth"], settings["loops.b"])
-        settings |= {"task": "language", "task.vocabulary": options["vocab_size"] + 1}
+        settings["task.vocabulary"] = options["vocab_size"] + 1
+        settings["loops.grad_loops"] = min(options["mean_backprop_depth"], settings["loops.b"])
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
-    settings |= {"model": "looped", "model.block": "sandwich", "model.tied_head": True}
-    settings |= {"model.injection": "concat", "model.norm": "at_readout"}
-    settings |= {"loops.T": 1, "loops.grad_loops": reach, "loops.sampling": "poisson_lognormal"}
-    points, b = settings["model.n_positions"], settings["loops.b"]
-    return settings | {"task.points": points, "curriculum.loops.start": b}
+    return settings | {
+        "task": "language",
+        "task.points": settings["model.n_positions"],
+        "model": "looped",
+        "model.block": "sandwich",
+        "model.tied_head": True,
+        "model.injection": "concat",
+        "model.norm": "at_readout",
+        "loops.T": 1,
+        "loops.sampling": "poisson_lognormal",
+        "curriculum.loops.start": settings["loops.b"],
+    }
 
 
 def huginn_weights(
