@@ -132,15 +132,12 @@ class LooplabLM(TemplateLM):
     ) -> list[float]:
         """The log-likelihood in nats of each whole text, in windows as the harness cuts them, each
         after a start token."""
-        windows, owners, length = list[Any](), list[int](), self._model.positions - 1
-        for index, request in enumerate(requests):
+        length, sums = self._model.positions - 1, list[float]()
+        for request in tqdm(requests, disable=disable_tqdm or None):
             tokens = self.tok_encode(request.args[0])
             cuts = get_rolling_token_windows(tokens, self.eot_token_id, length, context_len=1)
-            windows += (found := [(None, *make_disjoint_window(each)) for each in cuts])
-            owners += [index] * len(found)
-        sums = [0.0] * len(requests)
-        for owner, (value, _) in zip(owners, self._loglikelihood_tokens(windows), strict=True):
-            sums[owner] += value
+            windows = [("", *make_disjoint_window(cut)) for cut in cuts]
+            sums.append(sum(value for value, _ in self._loglikelihood_tokens(windows)))
         return sums
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:

@@ -18,37 +18,60 @@ _UNUSED = re.compile(r"(.*\.h\.\d+\.attn\.(bias|masked_bias)|_backbone\.wte\.wei
 _WRAPPERS = re.compile(
     r"(?<![^.])(_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
-# What the wrappers of averaged weights have beside these, PyTorch's AveragedModel and ema-pytorch.
-_BESIDE_AVERAGES = re.compile(r"(n_averaged|initted|step)$|online_model\.")
-_FIRST = "_read_in.weight"
+# The weights that every model has, after the name of what it is a part of.
+READ_IN = re.compile(r"(.*?)(_read_in|transformer\.wte)\.weight")
 LEIAY = "Leiay/looped_transformer"
 GARG = "dtsip/in-context-learning"
 LOOPED_LM = "kschwethelm/looped-lm-scaling"
 HUGINN = "seal-rg/recurrent-pretraining"
 # Parts of names, and ours, replaced in turn.
 _OF_PAIRS = {
-    **{"_backbone.transformer.": "_backbone.", "_backbone.h.": "loop.blocks."},
-    **{"_backbone.wpe.weight": "loop.positions", "_backbone.ln_f.": "loop.norm."},
-    **{".ln_1.": ".norm_1.", ".attn.c_attn.": ".qkv.", ".attn.c_proj.": ".projection."},
-    **{".ln_2.": ".norm_2.", ".mlp.c_fc.": ".expand.", ".mlp.c_proj.": ".contract."},
-    **{"_read_in.": "read_in.", "_read_out.": "read_out."},
+    "_backbone.transformer.": "_backbone.",
+    "_backbone.h.": "loop.blocks.",
+    "_backbone.wpe.weight": "loop.positions",
+    "_backbone.ln_f.": "loop.norm.",
+    ".ln_1.": ".norm_1.",
+    ".attn.c_attn.": ".qkv.",
+    ".attn.c_proj.": ".projection.",
+    ".ln_2.": ".norm_2.",
+    ".mlp.c_fc.": ".expand.",
+    ".mlp.c_proj.": ".contract.",
+    "_read_in.": "read_in.",
+    "_read_out.": "read_out.",
 }
 _OF_LOOPED_LM = {
-    **{"transformer.wte.": "read_in.", "transformer.recur.": "loop.blocks."},
-    **{"transformer.": "loop.", ".n1.": ".norm_1.", ".n3.": ".norm_2."},
-    **{".attn.c_q.": ".attention.qkv.", ".attn.c_proj.": ".attention.projection."},
-    **{".c_fc.": ".expand.", ".c_proj.": ".contract.", "lm_head.": "read_out."},
-    **{"norm_emb.": "loop.norm_in.", "norm_recur.": "loop.norm_loop."},
-    **{"norm_final.": "loop.norm.", "inject.": "loop.inject.", "lane_alpha": "loop.lane_read"},
-    **{"lane_mixing": "loop.lane_mix", "lane_beta": "loop.lane_write"},
+    "transformer.wte.": "read_in.",
+    "transformer.recur.": "loop.blocks.",
+    "transformer.": "loop.",
+    ".n1.": ".norm_1.",
+    ".n3.": ".norm_2.",
+    ".attn.c_q.": ".attention.qkv.",
+    ".attn.c_proj.": ".attention.projection.",
+    ".c_fc.": ".expand.",
+    ".c_proj.": ".contract.",
+    "lm_head.": "read_out.",
+    "norm_emb.": "loop.norm_in.",
+    "norm_recur.": "loop.norm_loop.",
+    "norm_final.": "loop.norm.",
+    "inject.": "loop.inject.",
+    "lane_alpha": "loop.lane_read",
+    "lane_mixing": "loop.lane_mix",
+    "lane_beta": "loop.lane_write",
 }
 _OF_HUGINN = {
-    **{"transformer.wte.": "read_in.", "transformer.core_block.": "loop.blocks."},
-    **{"transformer.adapter.": "loop.inject.", "transformer.ln_f.": "loop.norm."},
-    **{"transformer.": "loop.", ".norm_2.": ".norm_1_after.", ".norm_3.": ".norm_2."},
-    **{".norm_4.": ".norm_2_after.", ".attn.Wqkv.": ".attention.qkv."},
-    **{".attn.proj.": ".attention.projection.", ".attn.": ".attention."},
-    **{".mlp.fc.": ".mlp.expand.", ".mlp.proj.": ".mlp.contract."},
+    "transformer.wte.": "read_in.",
+    "transformer.core_block.": "loop.blocks.",
+    "transformer.adapter.": "loop.inject.",
+    "transformer.ln_f.": "loop.norm.",
+    "transformer.": "loop.",
+    ".norm_2.": ".norm_1_after.",
+    ".norm_3.": ".norm_2.",
+    ".norm_4.": ".norm_2_after.",
+    ".attn.Wqkv.": ".attention.qkv.",
+    ".attn.proj.": ".attention.projection.",
+    ".attn.": ".attention.",
+    ".mlp.fc.": ".mlp.expand.",
+    ".mlp.proj.": ".mlp.contract.",
 }
 
 
@@ -154,14 +177,17 @@ def _layers(weights: Mapping[str, Tensor]) -> int:
 
 
 def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors by the names that they have in the model itself, without those of what wraps it,
-    or its backbone: torch.compile, DataParallel, FSDP, a trainer's own module. Of ema-pytorch's,
-    which has two models, the average."""
-    state = {_WRAPPERS.sub("", name): tensor for name, tensor in tensors.items()}
-    state = {name: state[name] for name in state if not _BESIDE_AVERAGES.match(name)}
-    ends = [name.removesuffix(_FIRST) for name in state if name.endswith(_FIRST)]
-    prefix = ends[0] if ends else ""
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    """The tensors of the model alone, by the names that they have in it: without those of what
+    wraps it, or its backbone (torch.compile, DataParallel, FSDP, a trainer's own module), and
+    without what stands beside it there. Of a model and its average, the average."""
+    matches = map(READ_IN.fullmatch, tensors)
+    prefixes = [match[1] for match in matches if match]
+    prefix = max(prefixes, key=lambda name: ("ema" in name, -len(name)), default="")
+    return {
+        _WRAPPERS.sub("", name.removeprefix(prefix)): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _matrix(state: Mapping[str, Tensor], name: str) -> tuple[int, int]:

@@ -72,12 +72,11 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
     data = [f"task.{key}={as_word(value)}" for key, value in values.items() if value != ""]
     words = shlex.split(as_typed(environment.get("command")))
     command = shlex.join(word for word in words if not word.startswith("folder="))
-    use: dict[str, Any] = {"b": trained_loops(config)}
-    use |= {"dims": config.task.dims, "points": config.task.points}
+    b, positions = trained_loops(config), run.model.spec.n_positions
+    use = _PAIRS.format(b=b, **values)
     if isinstance(task, Language):
-        positions = config.model.n_positions
-        use |= {"start": task.tokenizer.start, "positions": positions}
-        use["length"] = min(_LENGTH, positions)
+        length, start = min(_LENGTH, positions), task.tokenizer.start
+        use = _TEXT.format(b=b, positions=positions, length=length, start=start)
     return _CARD.format(
         tag="language-model" if task.is_text else "in-context-learning",
         task=task.name,
@@ -85,9 +84,9 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
         steps=run.step,
         data=shlex.join([f"task={task.name}", *data]),
         seed=config.seed,
-        b=use["b"],
+        b=b,
         command=f"```\n{command}\n```" if command else "The command was not kept.",
-        use=(_TEXT if task.is_text else _PAIRS).format(**use),
+        use=use,
         numbers=_numbers(run),
     )
 

@@ -23,9 +23,17 @@ from .card import card
 from .tokenizer import tokenizer_file, tokenizer_settings
 
 _CODE = Path(__file__).with_name("modeling_looplab.py")
-_GROUPS = (  # of the configuration that travels
-    *("task", "model", "loops", "curriculum", "training", "evaluation"),
-    *("seed", "scale", "recipe"),
+# Of the configuration these travel.
+_GROUPS = (
+    "task",
+    "model",
+    "loops",
+    "curriculum",
+    "training",
+    "evaluation",
+    "seed",
+    "scale",
+    "recipe",
 )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
+from transformers.utils import can_return_tuple
 
 from looplab.conf.build import config_from_mapping
 from looplab.tasks import Prompts
@@ -71,7 +72,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         self,
         new_num_tokens: int | None = None,
         pad_to_multiple_of: int | None = None,
-        mean_resizing: bool = True,
+        **_: Any,
     ) -> nn.Module:
         """The embedding as it is. Raises ValueError for another number of tokens."""
         size = self.config.vocab_size
@@ -86,9 +87,11 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
     def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
         """The whole text, also where a cache would have all but the last token."""
         kwargs["next_sequence_length"] = None
+        kwargs.pop("tokenizer", None)  # of `stop_strings`, which `generate` hands on
         inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
         return inputs
 
+    @can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
         self,
         input_ids: Tensor,
@@ -96,10 +99,9 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         loops: int | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        return_dict: bool | None = None,
         use_cache: bool | None = None,
         **others: Any,
-    ) -> CausalLMOutput | tuple[Tensor, ...]:
+    ) -> CausalLMOutput:
         """The logits [B, S, vocabulary] of the tokens after each of `input_ids` [B, S], after
         `loops` loops (the config's, where not given). Gradients reach through all loops.
 
@@ -136,10 +138,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
             logits = logits.gather(1, last[..., None].expand(-1, -1, logits.shape[-1]))
         loss = None
         if labels is not None:
-            targets = labels[:, 1:].masked_fill(~(real[:, :-1] & real[:, 1:]), -100)
-            by = "mean" if num_items_in_batch is None else "sum"
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), reduction=by)
-            loss = loss if num_items_in_batch is None else loss / num_items_in_batch
-        output = CausalLMOutput(loss, logits)
-        as_output = config.return_dict if return_dict is None else return_dict
-        return output if as_output else output.to_tuple()
+            follows = real & F.pad(real, (1, -1))  # another token, which it is predicted from
+            labels = labels.masked_fill(~follows, -100)
+            loss = self.loss_function(logits, labels, config.vocab_size, num_items_in_batch)
+        return CausalLMOutput(loss, logits)

@@ -109,9 +109,9 @@ def lm_eval(words: Sequence[str]) -> int:
         sys.argv = [*words]
         try:
             cli_evaluate()
+        except ConfigError:
+            raise
         except ValueError as error:  # as the harness says that an option cannot be
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError("lm_eval", f"says: {one_line(error)}") from None
         return 0
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Generator
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from looplab.conf.mistakes import ConfigError
@@ -58,7 +59,8 @@ class LanguageModel:
         """The score of each continuation after the start token and its context, both given as
         tokens without start token. Of a text longer than the model's positions the last tokens are
         read, after the start token; the very last one is only predicted."""
-        device, most = next(self.model.parameters()).device, self.positions
+        device = next(self.model.parameters()).device
+        start = self.tokenizer.start
         lengths = [len(context) + len(end) for context, end in pairs]
         # Texts of one batch have about one length; padding comes after all that is judged.
         order = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
@@ -66,20 +68,21 @@ class LanguageModel:
         batches = range(0, len(order), batch_size)
         for first in tqdm(batches, disable=None if len(batches) > 1 else True):
             rows = order[first : first + batch_size]
-            longest = min(lengths[rows[0]], most)
-            tokens = torch.full((len(rows), longest + 1), self.tokenizer.start)
-            mask = torch.zeros(len(rows), longest, dtype=torch.bool)
-            for row, index in enumerate(rows):
-                text = [*pairs[index][0], *pairs[index][1]][-most:]
-                tokens[row, 1 : len(text) + 1] = torch.tensor(text)
-                mask[row, max(len(text) - len(pairs[index][1]), 0) : len(text)] = True
-            prompts, mask = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device), mask.to(device)
+            texts = [[*pairs[index][0], *pairs[index][1]][-self.positions :] for index in rows]
+            begun = [torch.tensor([start, *text]) for text in texts]
+            tokens = pad_sequence(begun, batch_first=True, padding_value=start)
+            prompts = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device)
             logits = self.model(prompts, self.loops)[-1]
             nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
-            sums = (nats.view_as(prompts.ys).double() * mask).sum(1).tolist()
-            exact = ((logits.argmax(-1) == prompts.ys) | ~mask).all(1).tolist()
-            for row, (index, count) in enumerate(zip(rows, mask.sum(1).tolist(), strict=True)):
-                scores[index] = Score(sums[row], count, exact[row], lengths[index] > most)
+            nats = nats.view_as(prompts.ys).double().cpu()
+            is_likeliest = (logits.argmax(-1) == prompts.ys).cpu()
+            for row, index in enumerate(rows):
+                size = len(texts[row])
+                count = min(len(pairs[index][1]), size)
+                judged = row, slice(size - count, size)
+                sum_of_nats = float(nats[judged].sum())
+                is_exact = bool(is_likeliest[judged].all())
+                scores[index] = Score(sum_of_nats, count, is_exact, lengths[index] > size)
         return [scores[index] for index in range(len(pairs))]
 
     def continued(self, first: Sequence[int], settings: Generation) -> Iterator[int]:

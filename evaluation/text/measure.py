@@ -32,6 +32,7 @@ from .scores import (
     blocks,
     nats_by_loop,
     running_blocks,
+    running_perplexity,
     text_result,
     tokens_of,
 )
@@ -99,14 +100,13 @@ class _Text:
     def result(self, also_running: bool = False) -> dict[str, Any]:
         """Its bits per byte and perplexities, with `also_running` that of running blocks, and the
         `solvers`' bits per byte of the same blocks, by label, one number each."""
-        running, settings = None, self.measure.settings
+        settings = self.measure.settings
+        result = text_result(self.nats, self.prompts, self.tokenizer, self.lengths, settings)
         prompts = running_blocks(self.tokens, self.length, self.most)
         if also_running and len(prompts):
             everything = torch.ones_like(prompts.ys, dtype=torch.bool)
-            running = self._nats(f"running-{self.name}", prompts, everything), self.length
-        result = text_result(
-            self.nats, self.prompts, self.tokenizer, self.lengths, settings, running
-        )
+            nats = self._nats(f"running-{self.name}", prompts, everything)
+            result["running_perplexity"] = running_perplexity(nats, self.length, settings)
         if names := baseline_names(self.task, settings):
             result["solvers"] = dict(map(self._solver, names))
         return result

@@ -20,7 +20,7 @@ from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Lengths, Tokenizer, lengths_in_text
 from looplab.training.objective import error
 
-from ..bootstrap import Floats, Interval, resampled_means
+from ..bootstrap import Band, Floats, Interval, resampled_means
 from ..kept import Arrays
 
 
@@ -87,21 +87,18 @@ def text_result(
     tokenizer: Tokenizer,
     lengths: Lengths,
     settings: EvaluationConfig,
-    running: tuple[Floats, int] | None = None,
 ) -> dict[str, Any]:
     """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`:
     how much was read, and by loop, from 1, the bits per byte, the nats and the perplexity of a
     token, and that of a word (the whole text's nats being those of its words and line ends, as
     WikiText's perplexity is counted). Means with 90 % intervals over blocks. `lengths` are the
-    bytes that each token stands for; those without have no part in it, but in the
-    `running_perplexity` of a token in running blocks, of which `running` has the nats and the
-    tokens of each."""
+    bytes that each token stands for; those without have no part in it."""
     ys = prompts.ys.numpy()
     sizes = lengths[ys]
     tokens, size = (sizes > 0).sum(1), sizes.sum(1)
     words = _words(ys, tokenizer)
     by_token, by_word, by_byte = (_ratio(nats, of, settings) for of in (tokens, words, size))
-    result: dict[str, Any] = {
+    return {
         "tokens": int(tokens.sum()),
         "bytes": round(float(size.sum())),
         "words": int(words.sum()),
@@ -111,11 +108,12 @@ def text_result(
         "perplexity": _exp(by_token).to_json(),
         "word_perplexity": _exp(by_word).to_json(),
     }
-    if running is not None:
-        running_nats, length = running
-        by_running = _ratio(running_nats, np.full(len(running_nats), length), settings)
-        result["running_perplexity"] = _exp(by_running).to_json()
-    return result
+
+
+def running_perplexity(nats: Floats, length: int, settings: EvaluationConfig) -> Band:
+    """The perplexity of a token, of whatever kind, by loop, in running blocks of `length` tokens
+    with these `nats` [blocks, loops]."""
+    return _exp(_ratio(nats, np.full(len(nats), length), settings)).to_json()
 
 
 def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 
-from .documents import holds_tokens, kind_of, read_documents, text_files
+from .documents import holds_tokens, read_documents, text_files
 from .packing import packed
 from .parts import Part, Parts, Source, chunks
 from .store import Tokens, as_they_are, storing, tokenised, tokens_folder, write
@@ -28,15 +28,14 @@ from .tokens import SHORT, Lengths, Tokenizer, lengths_in_text, make_tokenizer
 # Stevenson, 1883), by chapters: in the public domain, from github.com/computationalstylistics/
 # 100_english_novels, with the errors of its scans.
 SHIPPED = Path(__file__).with_name("novels.txt.gz")
-_RULES = 1  # of how a text becomes tokens: those by others are not read
+_RULES = 2  # of how a text becomes tokens: those by others are not read
 _ON_DEVICE = 2**30  # tokens; of more, each batch is gathered on the host
 
 
 class Corpus:
     """The `tokens` of both parts, mapped from disk, with their tokeniser, and how many `documents`
     are held out: 0 where a text is tokens as they are. These have so many `bytes`, and their tokens
-    have `spelled` so many, both 0 where that is the same. What is kept by the `key` is not read
-    again."""
+    have `spelled` so many. What is kept by the `key` is not read again."""
 
     def __init__(self, source: Source, key: str) -> None:
         folder = self._folder = tokens_folder(key)
@@ -50,9 +49,11 @@ class Corpus:
                 parts = cache(lambda: Parts(source))
                 self.tokenizer = _tokenizer(folder, source, parts)
                 self.tokens, record = tokenised(folder, self.tokenizer, parts)
-        self.documents, self._digests = record.documents["held_out"], record.digests
-        self.bytes = record.bytes["held_out"]
-        self.spelled = record.spelled["held_out"]
+        held_out = record.parts["held_out"]
+        self.documents = held_out.documents
+        self.bytes = held_out.bytes
+        self.spelled = held_out.spelled
+        self._digests = {part: counts.digest for part, counts in record.parts.items()}
         self._rows: dict[int, dict[Part, Tokens]] = {}  # by points
         self._tensors: dict[tuple[Part, torch.device, int], Tensor] = {}
 
@@ -108,16 +109,10 @@ def load_corpus(source: Source) -> Corpus:
     if not source.held_out_text and not 0 < source.held_out < 1:
         raise ConfigError("task.held_out", f"must lie between 0 and 1, got {source.held_out:g}")
     source = source._replace(text=source.text or str(SHIPPED))
-    files = text_files(source.text)
-    held_out = list[Path]()
+    held_out: object = source.held_out
     if source.held_out_text:
-        held_out = text_files(source.held_out_text, "task.held_out_text")
-    stamps = _stamps(held_out) or source.held_out
-    of_text: list[object] = [_RULES, source.column, _stamps(files), stamps]
-    # By other names JSON lines were plain text, whose tokens may be kept.
-    lines = [file.name for file in files + held_out if kind_of(file) == "JSON lines"]
-    if not all(name.endswith((".jsonl", ".jsonl.gz")) for name in lines):
-        of_text.append("JSON lines")
+        held_out = _stamps(text_files(source.held_out_text, "task.held_out_text"))
+    of_text = [_RULES, source.column, _stamps(text_files(source.text)), held_out]
     key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)
     changed = _stamps([tokenizer] if tokenizer.is_file() else [])

@@ -8,9 +8,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -28,17 +29,29 @@ _CACHE = "LOOPLAB_CACHE"  # a variable of the environment
 _BATCH = 2**22  # characters that are encoded at once, and tokens that are checked
 
 
-class Record(NamedTuple):
-    """What is known of a text's tokens, of each part: their number, that of documents, and of all
-    the digest; before it is there, how many batches are done. With tokens that do not always spell
-    the text, the `bytes` of the text, and how many are `spelled`."""
+@dataclass
+class Counts:
+    """What is known of a part of a text: its tokens, documents and bytes, the bytes that its tokens
+    have `spelled`, and in the end its digest. Of tokens as they are the digest alone."""
+
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    spelled: int = 0
+    digest: str = ""
+
+
+@dataclass
+class Record:
+    """What is known of both parts, of which so many batches are done."""
 
     batches: int
-    tokens: dict[Part, int]
-    documents: dict[Part, int]
-    digests: dict[Part, str]
-    bytes: dict[Part, int]
-    spelled: dict[Part, int]
+    parts: dict[Part, Counts]
+
+    @property
+    def is_whole(self) -> bool:
+        """Says whether both parts are there."""
+        return all(counts.digest for counts in self.parts.values())
 
 
 def tokens_folder(key: str) -> Path:
@@ -91,7 +104,8 @@ def as_they_are(
         train, held_out = np.split(train, [int(len(train) * (1 - source.held_out))])
     tokens: dict[Part, Tokens] = {"train": train, "held_out": held_out}
     path = folder / f"{tokenizer.identity()}.json"
-    if (record := _record(path)).digests:
+    record = _record(path)
+    if record.is_whole:
         return tokens, record
     for part, found in tokens.items():
         digest = sha256()
@@ -103,8 +117,8 @@ def as_they_are(
                 )
                 raise ConfigError("task.tokens", problem)
             digest.update(some.tobytes())
-        record.digests[part] = digest.hexdigest()[:16]
-    write(path, json.dumps(record._asdict()))
+        record.parts[part].digest = digest.hexdigest()[:16]
+    write(path, json.dumps(asdict(record)))
     return tokens, record
 
 
@@ -114,22 +128,23 @@ def tokenised(
     """The tokens of both parts, each document begun by the start token. They are made in the
     folder where they are not there; where a process has been killed, this one goes on."""
     dtype = np.dtype("<u2" if tokenizer.vocabulary <= 2**16 else "<u4")
-    # Where bytes are counted, not those of the first format, which had no count.
-    version = "" if tokenizer.spells_texts else " 2"
-    path = folder / f"{tokenizer.identity()}{version}.json"
+    path = folder / f"{tokenizer.identity()}.json"
     paths = {part: path.with_suffix(f".{part}.bin") for part in PARTS}
     record = _record(path)
     with ExitStack() as stack:
         files = {part: stack.enter_context(open(paths[part], "ab")) for part in PARTS}
-        if any(file.tell() < record.tokens[part] * dtype.itemsize for part, file in files.items()):
+        sizes = {part: record.parts[part].tokens * dtype.itemsize for part in PARTS}
+        if any(files[part].tell() < sizes[part] for part in PARTS):
             record = _nothing()
-        if not record.digests:
-            for part, file in files.items():
-                file.truncate(record.tokens[part] * dtype.itemsize)
-            record = _tokenise(parts(), tokenizer, dtype, files, record, path)
+            sizes = dict.fromkeys(PARTS, 0)
+        if not record.is_whole:
+            for part, size in sizes.items():
+                files[part].truncate(size)
+            _tokenise(parts(), tokenizer, dtype, files, record, path)
     # A file may be longer: what follows the recorded tokens is not of the text.
     return {
-        part: np.memmap(paths[part], dtype, "r", shape=(record.tokens[part],)) for part in PARTS
+        part: np.memmap(paths[part], dtype, "r", shape=(counts.tokens,))
+        for part, counts in record.parts.items()
     }, record
 
 
@@ -140,11 +155,11 @@ def _tokenise(
     files: Mapping[Part, IO[bytes]],
     record: Record,
     path: Path,
-) -> Record:
-    """Add the tokens of all batches after those of the record, which is written to `path` after
-    each, to the files."""
+) -> None:
+    """Add the tokens of all batches after those of the record to the files and to the record, which
+    is written to `path` after each."""
     digests, begun = {part: sha256() for part in PARTS}, set[Part]()
-    lengths = None if tokenizer.spells_texts else tokenizer.lengths()
+    lengths = tokenizer.lengths()
     found = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(found), 1):
         for part, text, begins in batch:
@@ -157,19 +172,18 @@ def _tokenise(
         for (part, text, begins), tokens in zip(batch, encoded, strict=True):
             new = np.concatenate(([tokenizer.start] * begins, tokens)).astype(dtype)
             files[part].write(new.tobytes())
-            record.tokens[part] += len(new)
-            record.documents[part] += begins
-            if lengths is not None:
-                record.bytes[part] += len(text.encode("utf-8", "replace"))
-                record.spelled[part] += int(lengths[new].sum())
+            counts = record.parts[part]
+            counts.tokens += len(new)
+            counts.documents += begins
+            counts.bytes += len(text.encode("utf-8", "replace"))
+            counts.spelled += int(lengths[new].sum())
         for file in files.values():
             file.flush()
-        record = record._replace(batches=number)
-        write(path, json.dumps(record._asdict()))
+        record.batches = number
+        write(path, json.dumps(asdict(record)))
     for part, digest in digests.items():
-        record.digests[part] = digest.hexdigest()[:16]
-    write(path, json.dumps(record._asdict()))
-    return record
+        record.parts[part].digest = digest.hexdigest()[:16]
+    write(path, json.dumps(asdict(record)))
 
 
 def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
@@ -185,17 +199,15 @@ def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
 
 def _record(path: Path) -> Record:
     """The record at `path`; an empty one where there is none, or it is damaged."""
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        record = _nothing()._replace(**json.loads(path.read_text(encoding="utf-8")))
-        parts = [record.tokens.keys(), record.documents.keys(), record.digests.keys() or {*PARTS}]
-        if all(each == {*PARTS} for each in parts):
-            return record
+    with suppress(OSError, ValueError, TypeError, LookupError):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        parts = {part: Counts(**content["parts"][part]) for part in PARTS}
+        return Record(content["batches"], parts)
     return _nothing()
 
 
 def _nothing() -> Record:
-    tokens, documents, size, spelled = (dict.fromkeys(PARTS, 0) for _ in range(4))
-    return Record(0, tokens, documents, {}, size, spelled)
+    return Record(0, {part: Counts() for part in PARTS})
 
 
 def _mapped(path: str, setting: str) -> Tokens:

@@ -86,11 +86,6 @@ class Tokenizer(ABC):
         """The number of bytes that each token spells within a text, at least 1, [vocabulary]; 0
         for the start token, or -1 where the tokeniser puts a space before each document."""
 
-    @cached_property
-    def spells_texts(self) -> bool:
-        """Says whether the tokens of any text spell just its bytes."""
-        return True
-
     def special(self) -> list[int]:
         """The tokens, other than the start token, that others set between documents."""
         return []
@@ -117,7 +112,7 @@ class Bytes(Tokenizer):
         return bytes(tokens).decode("utf-8", "replace")
 
     def lengths(self) -> NDArray[np.int64]:
-        return np.append(np.ones(_BYTES, np.int64), 0)
+        return np.append(np.ones(self.size, np.int64), 0)
 
     def content(self) -> str:
         return ""
@@ -167,9 +162,9 @@ class BytePairs(Tokenizer):
             if getattr(tokenizer.model, "dropout", None):
                 tokenizer.model.dropout = None
             return cls(tokenizer)
+        except ConfigError:
+            raise
         except Exception as error:  # the package raises Exception itself
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError("task.tokens", f"cannot be read: {name}: {one_line(error)}") from None
 
     def encode(self, text: str) -> NDArray[np.int64]:
@@ -183,22 +178,6 @@ class BytePairs(Tokenizer):
 
     def _decode(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
-
-    @cached_property
-    def spells_texts(self) -> bool:
-        """Says whether it splits a text and has tokens of all bytes, and does no more, as one that
-        is trained here."""
-        content = json.loads(self.content())
-        before = content["pre_tokenizer"] or {}
-        alphabet = _package().pre_tokenizers.ByteLevel.alphabet()
-        return (
-            not content["normalizer"]
-            and not content["added_tokens"]
-            and before.get("type") == "ByteLevel"
-            and not before["add_prefix_space"]
-            and self._decoder() == {"ByteLevel"}
-            and self._tokenizer.get_vocab().keys() >= {*alphabet}
-        )
 
     def lengths(self) -> NDArray[np.int64]:
         added = self._tokenizer.get_added_tokens_decoder()

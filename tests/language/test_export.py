@@ -66,6 +66,10 @@ greedy = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
 found = model.generate(tokens[:1], **greedy)
 said = generate(ours, "the a", Generation(tokens=4, temperature=0, device="cpu"))
 same["text"] = ours.task.tokenizer.decode(found[0, 1:].tolist()) == "the a" + said
+count = tokens.shape[1] + 1
+words = {"stop_strings": theirs.decode(found[0, count - 1]), "tokenizer": theirs}
+stopped = model.generate(tokens[:1], **greedy, **words)
+same["stopped"] = torch.equal(stopped, found[:, :count])
 same["cache"] = torch.equal(model.generate(tokens[:1], use_cache=True, **greedy), found)
 short = tokens[1:, :3]
 alone = [model.generate(row, **greedy)[0, row.shape[1]:] for row in (tokens[:1], short)]

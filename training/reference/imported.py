@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -27,7 +27,7 @@ from looplab.conf.mistakes import ConfigError, RunError, check_choice, one_line
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.conf.words import nested
-from looplab.models.reference import HUGINN, LOOPED_LM, Reference, read_reference
+from looplab.models.reference import HUGINN, LOOPED_LM, READ_IN, Reference, read_reference
 from looplab.tasks.language import Language
 
 from ..assemble import build_task, model_from
@@ -38,14 +38,15 @@ from ..run_folder.run import Run, RunFolder, versions
 from .settings import fixed_settings, reference_settings
 from .texts import huginn_settings, huginn_weights, looped_lm_settings, looped_lm_weights
 
-# Where files of forks and trainers keep the state dict, and where all keep the step.
-_AVERAGES = ("ema", "ema_state_dict", "model_ema", "ema_model", "state_dict_ema")
-_CONTAINERS = ("model_state_dict", "model", "state_dict", "module", "net", *_AVERAGES)
+# Where files of forks and trainers keep the step.
 _STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
-# A step may be a number of numpy: what its pickle names, which makes it of its bytes.
-_SCALAR = np.float64(0).__reduce__()[0]
-_NUMBERS: list[Any] = [np.dtype, type(np.dtype("i8")), type(np.dtype("f8"))]
-_NUMBERS += [(_SCALAR, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+# What numbers and arrays of numpy are made of, which trainers keep beside tensors.
+_NUMPY: list[Any] = [np.dtype, np.ndarray]
+_NUMPY += [type(np.dtype(code)) for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"]]
+for _made in (np.float64(0), np.zeros(0)):
+    _function: Any = _made.__reduce__()[0]
+    for _core in ("core", "_core"):  # before and since numpy 2
+        _NUMPY.append((_function, f"numpy.{_core}.multiarray.{_function.__name__}"))
 # The settings of a reference's model, which has no others, and of the loops of each family.
 _SHAPE = ("n_layer", "n_embd", "n_head", "n_positions", "injection")
 _LOOPS = {"looped": ("model.injection", "loops.b", "loops.T"), "tied": ("loops.b",), "standard": ()}
@@ -247,12 +248,27 @@ def _unverified_note(
 def _step(path: Path, value: Any) -> int:
     """The number of steps of a checkpoint, in whatever type its trainer counts. Raises RunError for
     what is none."""
-    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1):
-        value = value.item()
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or value < 0 or value % 1:  # also of what is not finite
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        number = -1
+    if number < 0 or number % 1:  # also of what is not finite
         raise RunError(f"{path} has a train_step that is no number of steps: {value!r}")
-    return int(value)
+    return int(number)
+
+
+def _states(content: Any, name: str = "") -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The tensors of each mapping in a file's content, one within another, with its name."""
+    if isinstance(content, Mapping):
+        yield name, {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
+        for key, value in content.items():
+            yield from _states(value, f"{name}.{key}")
+
+
+def _likelihood(state: tuple[str, dict[str, Tensor]]) -> tuple[bool, bool, int]:
+    """An order of `_states`, of which a model comes last, its average only where it is alone."""
+    name, tensors = state
+    return any(map(READ_IN.fullmatch, tensors)), "ema" not in name, len(tensors)
 
 
 def _read_file(path: Path) -> ReferenceFile:
@@ -268,9 +284,9 @@ def _read_file(path: Path) -> ReferenceFile:
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        with warnings.catch_warnings(), torch.serialization.safe_globals(_NUMBERS):
+        with warnings.catch_warnings(), torch.serialization.safe_globals(_NUMPY):
             warnings.simplefilter("ignore")  # about what it then rejects
-            if path.suffix == ".safetensors":
+            if path.suffix.lower() == ".safetensors":
                 data: Any = safetensors.torch.load(content)
             else:
                 data = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
@@ -279,16 +295,11 @@ def _read_file(path: Path) -> ReferenceFile:
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
-    tensors = data
-    for name in _CONTAINERS if isinstance(data, Mapping) else ():
-        if isinstance(data.get(name), Mapping):
-            tensors = data[name]
-            break
-    if not isinstance(tensors, Mapping) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in tensors.items()
-    ):
-        raise RunError(f"{path} holds no state of a model: tensors by name, or in {_CONTAINERS[0]}")
-    step = next((_step(path, data[name]) for name in _STEPS if name in data), None)
+    _, tensors = max(_states(data), key=_likelihood, default=("", {}))
+    if not tensors:
+        raise RunError(f"{path} holds no state of a model: tensors by name")
+    steps = [data[name] for name in _STEPS if data.get(name) is not None]
+    step = _step(path, steps[0]) if steps else None
     if step is None and (number := re.fullmatch(r"model_(\d+)", path.stem)):
         step = int(number[1])
     try:

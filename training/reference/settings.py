@@ -59,7 +59,10 @@ _POINTS_OF_TABLES = 41  # pairs in a prompt of tables, a constant of Leiay's cod
 _FIXED_SETTINGS: dict[str, dict[str, Any]] = {
     "tables": {"data_dir": "openml_data", "tables": TEN, "protocol": "reference"},
     "language": {  # rows packed as looped-lm-scaling packs them
-        **{"column": "text", "held_out": 0.1, "held_out_text": "", "eval": ""},
+        "column": "text",
+        "held_out": 0.1,
+        "held_out_text": "",
+        "eval": "",
         "packing": "best_fit",
     },
 }
@@ -151,33 +154,29 @@ def _translate(options: Mapping[str, Any], option: str, names: Mapping[str, str]
 
 def _loop_settings(options: Mapping[str, Any], family: str) -> dict[str, Any]:
     """Layers and loops: a tied model's n_layer is the number of its loops."""
-    n_layer = options.get("model.n_layer")
-    if family == "tied":
-        settings = {"loops.b": n_layer}
-    elif family == "looped":
-        settings = {
-            "model.n_layer": n_layer,
+    layers = "loops.b" if family == "tied" else "model.n_layer"
+    settings = {layers: options.get("model.n_layer")}
+    if family == "looped":
+        settings |= {
             "model.injection": _translate(options, "model.loop_func", _INJECTIONS),
             "loops.b": options.get("training.curriculum.loops.end"),
             "loops.T": options.get("training.n_loop_window"),
         }
-    else:
-        settings = {"model.n_layer": n_layer}
     return {key: value for key, value in settings.items() if value is not None}
 
 
 def _growth(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     """One curriculum, if complete; its end is a setting of the task or the loops."""
-    values = [
-        options.get(f"training.curriculum.{name}.{part}") for part in ("start", "inc", "interval")
-    ]
-    if None in values:
+    theirs = f"training.curriculum.{name}"
+    start = options.get(f"{theirs}.start")
+    inc = options.get(f"{theirs}.inc")
+    interval = options.get(f"{theirs}.interval")
+    if None in (start, inc, interval):
         return {}
-    start, inc, interval = values
-    prefix = f"curriculum.{name}"
-    if start == options.get(f"training.curriculum.{name}.end") and 0 in (inc, interval):
-        return {f"{prefix}.start": start}  # it does not grow
-    return {f"{prefix}.start": start, f"{prefix}.inc": inc, f"{prefix}.intervals": [interval]}
+    growth = {f"curriculum.{name}.start": start}
+    if start != options.get(f"{theirs}.end") or 0 not in (inc, interval):  # it grows
+        growth |= {f"curriculum.{name}.inc": inc, f"curriculum.{name}.intervals": [interval]}
+    return growth
 
 
 def _tables(options: Mapping[str, Any]) -> dict[str, Any]:

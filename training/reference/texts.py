@@ -21,19 +21,29 @@ from looplab.models.blocks.parameters import padded_vocabulary
 from looplab.tasks.language.tokens import Tokenizer
 
 _OF_LOOPED_LM = {
-    **{"vocab_size": "task.vocabulary", "sequence_len": "model.n_positions"},
-    **{"n_head": "model.n_head", "n_prelude": "model.prelude", "n_coda": "model.coda"},
-    **{"logit_softcap": "model.softcap", "num_recur": "loops.b"},
+    "vocab_size": "task.vocabulary",
+    "sequence_len": "model.n_positions",
+    "n_head": "model.n_head",
+    "n_prelude": "model.prelude",
+    "n_coda": "model.coda",
+    "logit_softcap": "model.softcap",
+    "num_recur": "loops.b",
 }
 _INJECTIONS = {
-    **{"inject_init_prelude": "concat", "passthrough": "none", "additive": "add"},
+    "inject_init_prelude": "concat",
+    "passthrough": "none",
+    "additive": "add",
     "hyperconnect": "none",  # it has lanes
 }
 _OF_HUGINN = {
-    "block_size": "model.n_positions", "n_heads": "model.n_head", "rope_base": "model.rope_base",
-    "intermediate_size": "model.n_hidden", "mean_recurrence": "loops.b",
-    "n_layers_in_prelude": "model.prelude", "n_layers_in_coda": "model.coda",
-}  # fmt: skip
+    "block_size": "model.n_positions",
+    "n_heads": "model.n_head",
+    "rope_base": "model.rope_base",
+    "intermediate_size": "model.n_hidden",
+    "mean_recurrence": "loops.b",
+    "n_layers_in_prelude": "model.prelude",
+    "n_layers_in_coda": "model.coda",
+}
 
 
 def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
@@ -54,9 +64,14 @@ def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
         settings["model.lanes"] = lanes
     if n_kv != settings["model.n_head"]:
         settings |= {"model.attention": "grouped", "model.n_kv": n_kv}
-    settings |= {"task": "language", "task.points": settings["model.n_positions"]}
-    settings |= {"model": "looped", "model.block": "relu2", "loops.T": 1}
-    return settings | {"curriculum.loops.start": settings["loops.b"]}
+    return settings | {
+        "task": "language",
+        "task.points": settings["model.n_positions"],
+        "model": "looped",
+        "model.block": "relu2",
+        "loops.T": 1,
+        "curriculum.loops.start": settings["loops.b"],
+    }
 
 
 def looped_lm_weights(
@@ -90,10 +105,10 @@ def begin_token(tokenizer: Tokenizer, name: str) -> int:
     """The number of the token that begins a model's documents. Raises ConfigError for a tokeniser
     without it."""
     added = json.loads(tokenizer.content() or "{}").get("added_tokens", ())
-    for each in added:
-        if each["content"] == name:
-            return int(each["id"])
-    raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")
+    numbers: dict[str, int] = {token["content"]: token["id"] for token in added}
+    if name not in numbers:
+        raise ConfigError("task.tokens", f"has no {name}, which begins the documents of this model")
+    return numbers[name]
 
 
 def huginn_settings(checkpoint: Path) -> dict[str, Any]:
@@ -105,15 +120,22 @@ def huginn_settings(checkpoint: Path) -> dict[str, Any]:
         if options["norm_eps"] != 1e-6 or not options["tie_embeddings"]:
             raise ValueError("norm_eps must be 1e-6 and tie_embeddings true")
         settings = {ours: options[theirs] for theirs, ours in _OF_HUGINN.items()}
-        reach = min(options["mean_backprop_depth"], settings["loops.b"])
-        settings |= {"task": "language", "task.vocabulary": options["vocab_size"] + 1}
+        settings["task.vocabulary"] = options["vocab_size"] + 1
+        settings["loops.grad_loops"] = min(options["mean_backprop_depth"], settings["loops.b"])
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
-    settings |= {"model": "looped", "model.block": "sandwich", "model.tied_head": True}
-    settings |= {"model.injection": "concat", "model.norm": "at_readout"}
-    settings |= {"loops.T": 1, "loops.grad_loops": reach, "loops.sampling": "poisson_lognormal"}
-    points, b = settings["model.n_positions"], settings["loops.b"]
-    return settings | {"task.points": points, "curriculum.loops.start": b}
+    return settings | {
+        "task": "language",
+        "task.points": settings["model.n_positions"],
+        "model": "looped",
+        "model.block": "sandwich",
+        "model.tied_head": True,
+        "model.injection": "concat",
+        "model.norm": "at_readout",
+        "loops.T": 1,
+        "loops.sampling": "poisson_lognormal",
+        "curriculum.loops.start": settings["loops.b"],
+    }
 
 
 def huginn_weights(

@@ -16,6 +16,7 @@ from looplab.evaluation.text.scores import (
     blocks,
     nats_by_loop,
     running_blocks,
+    running_perplexity,
     text_result,
     tokens_of,
 )
@@ -94,9 +95,10 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
     running = nats_by_loop(model, prompts, 2, everything)["nats"]
     plain = blocks(_TOKENS, 256, 8, 10**6, "it")
     nats = nats_by_loop(model, plain, 2, torch.from_numpy(_LENGTHS > 0)[plain.ys])["nats"]
-    result = text_result(nats, plain, tokenizer, _LENGTHS, _SETTINGS, (running, 8))
+    result = text_result(nats, plain, tokenizer, _LENGTHS, _SETTINGS)
     wanted = math.exp(total / (8 * count))
-    assert result["running_perplexity"]["mean"][1] == pytest.approx(wanted, rel=1e-4)
+    found = running_perplexity(running, 8, _SETTINGS)
+    assert found["mean"][1] == pytest.approx(wanted, rel=1e-4)
     assert bits_per_byte(nats, plain, _LENGTHS).mean(0).tolist() == pytest.approx(
         result["bits_per_byte"]["mean"]
     )

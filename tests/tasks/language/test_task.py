@@ -66,17 +66,6 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
     assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 6
 
 
-def test_tokens_of_json_lines_that_were_plain_text_are_made_anew(tmp_path: Path) -> None:
-    for name, is_kept in (("a.jsonl", True), ("a.txt", True), ("a.json", False)):
-        path = tmp_path / name
-        path.write_text('{"text": "one"}\n' * 20)
-        task = make_task("language", 1, settings={"text": str(path)})
-        assert isinstance(task, Language)
-        stamps = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)]
-        earlier = sha256(json.dumps([1, "text", stamps, 0.1]).encode()).hexdigest()[:16]
-        assert (task.corpus._folder.name == earlier) == is_kept
-
-
 def test_a_folder_has_what_links_lead_to_once(tmp_path: Path) -> None:
     """Among them a folder of another disk, and two that lead back."""
     corpus = tmp_path / "corpus"

@@ -126,7 +126,7 @@ def saved(content: Any) -> bytes:
         (saved({"model": leiay_weights()})[:-7], "is no checkpoint that can be read"),
         (saved({"epoch": 3, "lr": 0.1}), "holds no state of a model"),
         (saved({"model": leiay_weights(), "step": 5.5}), "no number of steps: 5.5"),
-        (saved({"model": leiay_weights(), "step": True}), "no number of steps: True"),
+        (saved({"model": leiay_weights(), "step": "last"}), "no number of steps: 'last'"),
         (saved({"fc.weight": torch.ones(2)}), "is laid out like neither .* begins with fc.weight"),
         (saved(leiay_weights(outputs=3)), "reads out 3 numbers, where Leiay/.* has 1 or 2"),
         (saved(leiay_weights() | {"_backbone.lanes": torch.ones(2)}), "does not fit .*lanes"),
@@ -184,7 +184,12 @@ def test_a_table_that_its_code_was_not_given_is_asked_for(tmp_path: Path) -> Non
 
 Weights = dict[str, Tensor]
 CONTAINERS: dict[str, Callable[[Weights], dict[str, Any]]] = {
-    "Lightning": lambda w: {"state_dict": prefixed("model.", w), "global_step": 5, "epoch": 1},
+    "Lightning": lambda w: {
+        "state_dict": {"accuracy.total": torch.tensor(3), "loss.weight": torch.ones(2)}
+        | prefixed("model.", w),
+        "hyper_parameters": {"loss": np.float32(0.5), "random": np.random.get_state()},
+        "global_step": "5",
+    },
     "compiled, DDP": lambda w: {"net": prefixed("module._orig_mod.", w), "step": 5},
     "half": lambda w: {"model": {name: part.half() for name, part in w.items()}, "step": 5},
     "AveragedModel": lambda w: {
@@ -197,7 +202,12 @@ CONTAINERS: dict[str, Callable[[Weights], dict[str, Any]]] = {
         | {name: part + 1 for name, part in prefixed("online_model.", w).items()},
         "step": np.int64(5),
     },
-    "an average alone": lambda w: {"ema_state_dict": w, "global_steps": 5.0},
+    "an average alone": lambda w: {"ema": {"shadow": w}, "step": None, "global_steps": 5.0},
+    "an average beside": lambda w: {
+        "ema": {name: part + 1 for name, part in w.items()},
+        "checkpoint": {"network": w | {"step": 5}},
+        "step": 5,
+    },
     "checkpointed": lambda w: {
         "model": {name.replace(".h.0", ".h.0._checkpoint_wrapped_module"): w[name] for name in w},
         "iter_num": 5,
@@ -213,7 +223,7 @@ def prefixed(prefix: str, weights: Weights) -> Weights:
 def test_a_container_and_a_wrapper(name: str, tmp_path: Path) -> None:
     path, weights = leiay_run(tmp_path / "theirs"), leiay_weights(1)
     if name == "safetensors":
-        path = path.with_name("model_5.safetensors")
+        path = path.with_name("model_5.SafeTensors")
         safetensors.torch.save_file(weights, path)
     else:
         torch.save(CONTAINERS[name](weights), path)
