@@ -8,13 +8,14 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, TypeVar
 
 from .digest import code_digest
-from .imports import file_of, imported_code, imported_files
+from .imports import file_of, imported_files
 from .mistakes import ConfigError, RunError, one_line, out_of_memory
 
 # Before the names of their modules: a plugin may have the name of any other module.
@@ -23,6 +24,7 @@ COPIES = "plugins"  # the folder of a run that holds copies of its plugins
 _PROJECT = "looplab."
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
 _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loaded, by module
+_SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 _Thing = TypeVar("_Thing")
 
@@ -58,15 +60,33 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
 
 def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
-    names, as it was when the module was loaded as a plugin, or something in it was registered; none
-    for a module of the project, or without a file."""
-    return _LOADED.get(module) or _code_of(module)
+    names, as it was when the module was loaded as a plugin, or something in it was registered, or
+    else when it was first asked for; none for a module of the project, or without a file."""
+    return _LOADED.get(module) or _code_first_seen(module)
+
+
+def _code_first_seen(module: str) -> dict[str, bytes]:
+    """The content of a module's files as it was when it was first asked for after the import of
+    each, or the latest importlib.reload, which makes another spec."""
+    modules = [*sys.modules.values()]
+    files = {getattr(loaded, "__file__", None): loaded for loaded in modules}
+    contents = _code_of(module)
+    for name, path in _files_of(module).items():
+        spec = getattr(files.get(str(path)), "__spec__", None)
+        if spec is None:  # not imported yet
+            continue
+        seen, content = _SEEN.get(path, (None, b""))
+        if seen is spec:
+            contents[name] = content
+        else:
+            _SEEN[path] = (spec, contents[name])
+    return contents
 
 
 def edited_files(module: str) -> list[str]:
     """Return the names of the files of `user_code` that were edited since."""
     now = _code_of(module)
-    before = _LOADED.get(module, {}) if now else {}
+    before = user_code(module) if now else {}
     return [name for name, content in before.items() if _is_edited(content, now.get(name, b""))]
 
 
@@ -76,10 +96,15 @@ def _is_edited(before: bytes, now: bytes) -> bool:
 
 def _code_of(module: str) -> dict[str, bytes]:
     """The content of a module's files as it is."""
+    return {name: path.read_bytes() for name, path in _files_of(module).items()}
+
+
+def _files_of(module: str) -> dict[str, Path]:
+    """The user's files that hold a module and what it imports, by their names."""
     path = file_of(module)
     if path is None or module.startswith(_PROJECT):
         return {}
-    return imported_code(path, "" if module.startswith(PREFIX) else module)
+    return imported_files(path, "" if module.startswith(PREFIX) else module)
 
 
 def _forget(module: str) -> None:

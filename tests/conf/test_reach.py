@@ -54,6 +54,8 @@ def test_nothing_is_trained_or_measured_of_what_is_beyond(tiny_run: Run) -> None
         train_all([Member("", (), near), Member("", (), far)], tiny_run.path.parent / "logs")
     with pytest.raises(ConfigError, match=r"evaluation\.prompts is 1000000000000, which"):
         evaluate(tiny_run, EvaluationConfig(prompts=_FAR))
+    with pytest.raises(ConfigError, match=r"evaluation\.loops is 1000000000000, which"):
+        evaluate(tiny_run, EvaluationConfig(loops=_FAR))
     assert not (tiny_run.path.parent / "beyond").exists()
 
 
