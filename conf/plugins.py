@@ -68,18 +68,16 @@ def user_code(module: str) -> dict[str, bytes]:
 def _code_first_seen(module: str) -> dict[str, bytes]:
     """The content of a module's files as it was when it was first asked for after the import of
     each, or the latest importlib.reload, which makes another spec."""
-    modules = [*sys.modules.values()]
-    files = {getattr(loaded, "__file__", None): loaded for loaded in modules}
+    files = {getattr(loaded, "__file__", None): loaded for loaded in [*sys.modules.values()]}
     contents = _code_of(module)
     for name, path in _files_of(module).items():
         spec = getattr(files.get(str(path)), "__spec__", None)
         if spec is None:  # not imported yet
             continue
-        seen, content = _SEEN.get(path, (None, b""))
+        seen, content = _SEEN.get(path, (spec, contents[name]))
         if seen is spec:
             contents[name] = content
-        else:
-            _SEEN[path] = (spec, contents[name])
+        _SEEN[path] = (spec, contents[name])
     return contents
 
 

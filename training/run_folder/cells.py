@@ -9,9 +9,11 @@ import dis
 import hashlib
 import inspect
 import sys
+from collections.abc import Callable
 from enum import Enum
 from functools import cached_property, partial
 from linecache import getlines
+from operator import attrgetter
 from pathlib import Path, PurePath
 from types import (
     BuiltinFunctionType,
@@ -74,10 +76,13 @@ def _source(value: type | FunctionType) -> str:
         first = value.__code__.co_firstlineno
         lines = _lines(value)
         if value.__name__ == "<lambda>":
-            return _lambda_text(first, lines)
+            return _definition(
+                lines, lambda node: isinstance(node, ast.Lambda) and node.lineno == first
+            )
         return "".join(inspect.getblock(lines[first - 1 :])) if lines else ""
     lines = next(filter(None, map(_lines, _functions(value))), [])
-    return _class_text(value.__name__, lines)
+    name = value.__name__
+    return _definition(lines, lambda node: isinstance(node, ast.ClassDef) and node.name == name)
 
 
 def _lines(function: FunctionType) -> list[str]:
@@ -85,30 +90,18 @@ def _lines(function: FunctionType) -> list[str]:
     return getlines(function.__code__.co_filename)
 
 
-def _lambda_text(first: int, lines: list[str]) -> str:
-    """The lines of the functions without a name that begin in a line of a cell; the whole cell
-    where none does."""
+def _definition(lines: list[str], is_meant: Callable[[ast.AST], bool]) -> str:
+    """The last definition in a cell that is meant; the whole cell where there is none."""
     text = "".join(lines)
     try:
-        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Lambda)]
+        nodes: list[Any] = [node for node in ast.walk(ast.parse(text)) if is_meant(node)]
     except SyntaxError:  # a notebook's own commands
         return text
-    ends = [node.end_lineno or first for node in nodes if node.lineno == first]
-    return "".join(lines[first - 1 : max(ends)]) if ends else text
-
-
-def _class_text(name: str, lines: list[str]) -> str:
-    """The last definition of a class in a cell; the whole cell where it is not found."""
-    text = "".join(lines)
-    try:
-        nodes = [*ast.walk(ast.parse(text))]
-    except SyntaxError:  # a notebook's own commands
+    if not nodes:
         return text
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
-    if not classes:
-        return text
-    node = classes[-1]
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    node = max(nodes, key=attrgetter("end_lineno"))
+    decorators = getattr(node, "decorator_list", [])
+    first = min(part.lineno for part in (node, *decorators))
     return "".join(lines[first - 1 : node.end_lineno])
 
 
