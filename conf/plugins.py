@@ -15,7 +15,7 @@ from textwrap import dedent
 from typing import Any, TypeVar
 
 from .digest import code_digest
-from .imports import file_of, imported_files
+from .imports import file_of, imported_code, imported_files
 from .mistakes import ConfigError, RunError, one_line, out_of_memory
 
 # Before the names of their modules: a plugin may have the name of any other module.
@@ -41,7 +41,8 @@ class Slip(ConfigError):
 
 def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
     """Import files, each name once in a process; with `edited_too` again where the code was edited
-    since. A file that has moved since its first import is not imported again.
+    since, or is that of another file of the name. A file that has only moved since its first import
+    is not imported again.
 
     Raises ConfigError for a file that does not exist, or cannot be imported.
     """
@@ -54,6 +55,12 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
         if edited_too and (edited := edited_files(module)):
             print(f"plugins: {' and '.join(edited)} was edited; {path.name} is loaded again")
             _forget(module)
+        elif edited_too and _is_of_other_code(path, module):
+            before = Path(str(sys.modules[module].__file__))
+            print(f"plugins: {path} takes the place of {before}")
+            _forget(module)
+            if str(before.parent) in sys.path:  # where files beside it may have the same names
+                sys.path.remove(str(before.parent))
         if module not in sys.modules:
             _load(path)
 
@@ -88,6 +95,16 @@ def edited_files(module: str) -> list[str]:
     return [name for name, content in before.items() if _is_edited(content, now.get(name, b""))]
 
 
+def _is_of_other_code(path: Path, module: str) -> bool:
+    """Says whether a plugin's module was loaded from another file, with other code."""
+    loaded = sys.modules.get(module)
+    if loaded is None or not path.is_file() or str(path.absolute()) == loaded.__file__:
+        return False
+    now, before = imported_code(path), user_code(module)
+    names = now.keys() | before.keys()
+    return any(_is_edited(before.get(name, b""), now.get(name, b"")) for name in names)
+
+
 def _is_edited(before: bytes, now: bytes) -> bool:
     return before != now and code_digest(before) != code_digest(now)
 
@@ -107,13 +124,12 @@ def _files_of(module: str) -> dict[str, Path]:
 
 def _forget(module: str) -> None:
     """Let a plugin, and what it imports of a user's files, be imported anew."""
-    path = file_of(module)
-    assert path is not None
-    files = {str(file) for file in imported_files(path).values()}
+    file = str(sys.modules[module].__file__)
+    files = {file, *map(str, imported_files(Path(file)).values())}
     for name, loaded in [*sys.modules.items()]:
         if getattr(loaded, "__file__", None) in files:
             del sys.modules[name]
-    del _LOADED[module]
+    _LOADED.pop(module, None)
 
 
 def failure(error: BaseException) -> str:

@@ -50,7 +50,8 @@ def test_a_shift_of_ones_own_that_is_registered_anew_is_measured_anew(
 ) -> None:
     """With another number; the code of its class counts, too."""
     monkeypatch.setitem(SHIFTS, "own", SHIFTS["noise"])
-    settings = replace(SETTINGS, shifts=("own",))
+    names: Any = ("own",)
+    settings = replace(SETTINGS, shifts=names)
     errors = []
     for factor in (2, 3):
         register_shift("own", ScaledInputs("scaled", factor))
