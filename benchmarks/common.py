@@ -36,7 +36,7 @@ def run_benchmark(
 ) -> int:
     """Run the benchmark of this name with the settings `cls`; returns the exit code. Its help is
     `text`, the module's, and the settings."""
-    help_text = f"{text}\nSettings, with their defaults:\n{described(cls)}\n"
+    help_text = f"{text or ''}\nSettings, with their defaults:\n{described(cls)}\n"
     return run_command(f"benchmarks.{name}", cls, words, lambda: help_text, measure)
 
 

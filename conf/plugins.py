@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
@@ -23,6 +24,7 @@ COPIES = "plugins"  # the folder of a run that holds copies of its plugins
 _PROJECT = "looplab."
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
 _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loaded, by module
+_SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 _Thing = TypeVar("_Thing")
 
@@ -39,7 +41,8 @@ class Slip(ConfigError):
 
 def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
     """Import files, each name once in a process; with `edited_too` again where the code was edited
-    since. A file that has moved since its first import is not imported again.
+    since, or is that of another file of the name. A file that has only moved since its first import
+    is not imported again.
 
     Raises ConfigError for a file that does not exist, or cannot be imported.
     """
@@ -52,22 +55,54 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
         if edited_too and (edited := edited_files(module)):
             print(f"plugins: {' and '.join(edited)} was edited; {path.name} is loaded again")
             _forget(module)
+        elif edited_too and _is_of_other_code(path, module):
+            before = Path(str(sys.modules[module].__file__))
+            print(f"plugins: {path} takes the place of {before}")
+            _forget(module)
+            if str(before.parent) in sys.path:  # where files beside it may have the same names
+                sys.path.remove(str(before.parent))
         if module not in sys.modules:
             _load(path)
 
 
 def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
-    names, as it was when the module was loaded as a plugin, or something in it was registered; none
-    for a module of the project, or without a file."""
-    return _LOADED.get(module) or _code_of(module)
+    names, as it was when the module was loaded as a plugin, or something in it was registered, or
+    else when it was first asked for; none for a module of the project, or without a file."""
+    return _LOADED.get(module) or _code_first_seen(module)
+
+
+def _code_first_seen(module: str) -> dict[str, bytes]:
+    """The content of a module's files as it was when it was first asked for after the import of
+    each, or the latest importlib.reload, which makes another spec."""
+    files = {getattr(loaded, "__file__", None): loaded for loaded in [*sys.modules.values()]}
+    contents = _code_of(module)
+    for name, path in _files_of(module).items():
+        spec = getattr(files.get(str(path)), "__spec__", None)
+        if spec is None:  # not imported yet
+            continue
+        seen, content = _SEEN.get(path, (spec, contents[name]))
+        if seen is spec:
+            contents[name] = content
+        _SEEN[path] = (spec, contents[name])
+    return contents
 
 
 def edited_files(module: str) -> list[str]:
     """Return the names of the files of `user_code` that were edited since."""
     now = _code_of(module)
-    before = _LOADED.get(module, {}) if now else {}
+    before = user_code(module) if now else {}
     return [name for name, content in before.items() if _is_edited(content, now.get(name, b""))]
+
+
+def _is_of_other_code(path: Path, module: str) -> bool:
+    """Says whether a plugin's module was loaded from another file, with other code."""
+    loaded = sys.modules.get(module)
+    if loaded is None or not path.is_file() or str(path.absolute()) == loaded.__file__:
+        return False
+    now, before = imported_code(path), user_code(module)
+    names = now.keys() | before.keys()
+    return any(_is_edited(before.get(name, b""), now.get(name, b"")) for name in names)
 
 
 def _is_edited(before: bytes, now: bytes) -> bool:
@@ -76,21 +111,25 @@ def _is_edited(before: bytes, now: bytes) -> bool:
 
 def _code_of(module: str) -> dict[str, bytes]:
     """The content of a module's files as it is."""
+    return {name: path.read_bytes() for name, path in _files_of(module).items()}
+
+
+def _files_of(module: str) -> dict[str, Path]:
+    """The user's files that hold a module and what it imports, by their names."""
     path = file_of(module)
     if path is None or module.startswith(_PROJECT):
         return {}
-    return imported_code(path, "" if module.startswith(PREFIX) else module)
+    return imported_files(path, "" if module.startswith(PREFIX) else module)
 
 
 def _forget(module: str) -> None:
     """Let a plugin, and what it imports of a user's files, be imported anew."""
-    path = file_of(module)
-    assert path is not None
-    files = {str(file) for file in imported_files(path).values()}
+    file = str(sys.modules[module].__file__)
+    files = {file, *map(str, imported_files(Path(file)).values())}
     for name, loaded in [*sys.modules.items()]:
         if getattr(loaded, "__file__", None) in files:
             del sys.modules[name]
-    del _LOADED[module]
+    _LOADED.pop(module, None)
 
 
 def failure(error: BaseException) -> str:

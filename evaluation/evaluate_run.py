@@ -12,6 +12,7 @@ from looplab.conf.checks.folders import is_writable
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import as_word
 from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.plugins import added_names
 from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
 from looplab.conf.words import run_py
 from looplab.tasks import SHIFTS
@@ -151,8 +152,8 @@ def measured(
 ) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
     stored ones, or else computed and stored."""
-    settings = resolved(run, settings)
     check_reach(replace(run.config, evaluation=settings), "evaluation")
+    settings = resolved(run, settings)
 
     def compute() -> tuple[Evaluation, Arrays]:
         with RunFolder(place.path).lock(KIND):
@@ -182,8 +183,11 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
         asked["eval"] = digests(eval_files(run.task.eval))
     else:
         del asked["tokens"]  # of texts alone
+    added = added_names("evaluation.shifts")
+    shifts = {name: repr(SHIFTS[name]) for name in shift_names(settings) if name in added}
     return {
         **({"data": data} if data else {}),
+        **({"shifts": shifts} if shifts else {}),
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),

@@ -12,6 +12,7 @@ from looplab.conf.plugins import Slip, blamed, is_users
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import SHIFTS, Prompts, Shifted, Task
+from looplab.tasks.shift import Shift
 from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.run_folder.run import Run
@@ -138,11 +139,12 @@ def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    return _sources(task, *used)
+    shifts = [type(SHIFTS[name]) for name in shift_names(settings)]
+    return _sources(task, *used, *shifts)
 
 
-def _sources(task: Task, *used: Solver) -> dict[str, str]:
-    """The source files that errors depend on, with the code of these solvers."""
+def _sources(task: Task, *used: Solver | type[Shift]) -> dict[str, str]:
+    """The source files that errors depend on, with the code of these solvers and shifts."""
     return sources_of(*EVALUATED, things=[type(task), *used])
 
 

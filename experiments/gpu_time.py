@@ -30,7 +30,7 @@ _KERNEL = 4e-6  # seconds of a kernel on a matrix of a block, in a captured step
 _KERNELS = (
     36  # of Muon for each matrix: five polynomials of three products and two copies, the rest
 )
-_FACTOR = 2  # by which rows and width may be apart from what was measured
+_FACTOR = 2  # by which a width may be apart from what was measured
 # Settings of models whose steps are those of the measured ones, layer by layer.
 _PLAIN = (
     "block", "attention", "connectivity", "norm", "prelude", "coda", "lanes", "block_norm",
@@ -79,7 +79,6 @@ class StepTimes:
     """Seconds of steps by the measured seconds of others: least squares of the relative errors."""
 
     def __init__(self, measured: Mapping[Step, float]) -> None:
-        self._rows = [step.rows for step in measured]
         self._widths = [step.width for step in measured]
         names = list(dict.fromkeys(name for step in measured for name in step.terms()))
         counts = np.array([[step.terms().get(name, 0.0) for name in names] for step in measured])
@@ -95,12 +94,9 @@ class StepTimes:
         return step.products + sum(self._coefficients[name] * count for name, count in terms)
 
     def know(self, step: Step) -> bool:
-        """Says whether steps of its code and of about its size were measured."""
-        return (
-            step.terms().keys() <= self._coefficients.keys()
-            and min(self._rows) / _FACTOR <= step.rows <= max(self._rows) * _FACTOR
-            and min(self._widths) / _FACTOR <= step.width <= max(self._widths) * _FACTOR
-        )
+        """Says whether steps of its code and of about its width were measured."""
+        least, most = min(self._widths) / _FACTOR, max(self._widths) * _FACTOR
+        return step.terms().keys() <= self._coefficients.keys() and least <= step.width <= most
 
 
 @cache
@@ -120,9 +116,10 @@ def measured_steps() -> dict[Step, float]:
 
 
 class GpuTime(NamedTuple):
-    """Seconds of a training on one GPU; whether they are those of measured steps or, else, of the
-    FLOPs alone, which are fewer; and the precision."""
+    """The FLOPs of a training and its seconds on one GPU; whether they are those of measured steps
+    or, else, of the FLOPs alone, which are fewer; and the precision."""
 
+    flops: float
     seconds: float
     is_measured: bool
     precision: str
@@ -133,6 +130,7 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
     (auto: tf32 and triton)."""
     curriculum = build_curriculum(config, build_task(config))
     flops, steps = Flops(config, model, curriculum), config.training.steps
+    total = flops(steps)
     precision = "tf32" if config.precision == "auto" else config.precision
     backend = "triton" if config.backend == "auto" else config.backend
     code = backend, precision, config.loops.sampling == "none"
@@ -142,10 +140,10 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
 
     times = StepTimes(measured_steps())
     if not (_is_plain(config) and times.know(step_of(curriculum(steps)))):
-        return GpuTime(flops(steps) / RATES[precision], False, precision)
+        return GpuTime(total, total / RATES[precision], False, precision)
     muon = flops.muon_matrices * _KERNELS * _KERNEL
     work = Work(curriculum, steps, lambda stage: times(step_of(stage)) + muon)
-    return GpuTime(work.total, True, precision)
+    return GpuTime(total, work.total, True, precision)
 
 
 def shape_of(config: Config, stage: Stage) -> dict[str, int]:

@@ -25,6 +25,7 @@ from pandas import DataFrame
 
 import looplab
 from looplab.conf.actions import Command
+from looplab.conf.checks.reach import check_reach
 from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
 from looplab.conf.compose import grid_commands
@@ -201,6 +202,8 @@ def _train(
     configs, logs = [member.config for member in grid.members], grid.folder / "logs"
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         place(*asked)
+    for config in configs:
+        check_reach(config)
     at_once = processes_for(len(configs), jobs or len(devices) or None, configs[0])
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""

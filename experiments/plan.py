@@ -5,10 +5,8 @@ print(plan_of(config))
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 from torch.utils.benchmark import Timer
@@ -17,103 +15,66 @@ from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
-from looplab.training.assemble import build_curriculum, build_task
+from looplab.models import Model
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
 
 from .definition import Member, described
-from .flops import Flops, shapes_of
-from .gpu_time import CARD, RATES, gpu_time
+from .flops import shapes_of
+from .gpu_time import CARD, RATES, GpuTime, gpu_time
 from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here
 _LEAST = 60  # seconds by FLOPs alone that say something: launches take most of fewer
-_MOST_LAYERS = 64  # of a stack that is built, without weights, to be counted
+_MOST_LAYERS = 1000  # of a stack that is built, without weights, to be counted
 _TOKENS = 20  # for each parameter (arXiv 2605.18797)
 
 
-class Cost(NamedTuple):
-    """The parameters of a model: all, those of its backbone and of its read-in; the FLOPs of its
-    training and its seconds on a GPU, as `gpu_time` has them; and its vocabulary."""
-
-    parameters: int
-    backbone: int
-    read_in: int
-    flops: float
-    seconds: float
-    is_measured: bool
-    precision: str
-    vocabulary: int
-
-    def with_more(self, less: "Cost", layers: int) -> "Cost":
-        """The numbers with so many layers more, each like the one that `less` does not have."""
-
-        def further(high: float, low: float) -> Any:
-            return high + layers * (high - low)
-
-        return self._replace(
-            parameters=further(self.parameters, less.parameters),
-            backbone=further(self.backbone, less.backbone),
-            flops=further(self.flops, less.flops),
-            seconds=further(self.seconds, less.seconds),
-        )
-
-
-def cost_of(config: Config) -> Cost:
-    """What a training costs: linear in the layers, of which a large number is never built."""
-    for stack in ("n_layer", "prelude", "coda"):
-        more = getattr(config.model, stack) - _MOST_LAYERS
-        if more > 0:
-            most = cost_of(_with_layers(config, stack, _MOST_LAYERS))
-            less = cost_of(_with_layers(config, stack, _MOST_LAYERS - 1))
-            return most.with_more(less, more)
-    shapes = shapes_of(config)
-    flops = Flops(config, shapes, build_curriculum(config, build_task(config)))
-    return Cost(
-        sum(weights.numel() for weights in shapes.parameters()),
-        shapes.backbone_parameters(),
-        sum(weights.numel() for weights in shapes.read_in.parameters()),
-        flops(config.training.steps),
-        *gpu_time(config, shapes),
-        shapes.spec.vocabulary,
-    )
-
-
-def _with_layers(config: Config, stack: str, layers: int) -> Config:
-    change: dict[str, Any] = {stack: layers}
-    return replace(config, model=replace(config.model, **change))
+def _shapes_of(config: Config) -> Model:
+    """The model of a plan, without weights. Raises ConfigError for one beyond this machine that has
+    too many layers to be built, or more numbers than PyTorch can count."""
+    model = config.model
+    if max(model.n_layer, model.prelude, model.coda) > _MOST_LAYERS:
+        check_reach(config)
+    try:
+        return shapes_of(config)
+    except RuntimeError:
+        check_reach(config)
+        raise
 
 
 def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
-    training, points, cost = config.training, config.task.points, cost_of(config)
+    training, points, model = config.training, config.task.points, _shapes_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
+    time = gpu_time(config, model)
     rate = _products_per_second(config.precision)
     outside = []
-    if cost.vocabulary:
-        total, step = cost.parameters, training.batch_size * points
-        rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - cost.read_in))
+    if vocabulary := model.spec.vocabulary:
+        total = sum(weights.numel() for weights in model.parameters())
+        embedding = sum(weights.numel() for weights in model.read_in.parameters())
+        step = training.batch_size * points
+        rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - embedding))
         outside = [
-            f"{total - cost.backbone:,} parameters in embedding and head, of {cost.vocabulary:,} "
-            "tokens",
+            f"{total - model.backbone_parameters():,} parameters in embedding and head, of "
+            f"{vocabulary:,} tokens",
             f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
             f"without the embedding's {without}",
         ]
-    backbone = f"{cost.backbone:,} parameters in the backbone"
     return "\n".join(
         [
-            f"{config.task.name}: {config.model.describe()}, {backbone}",
+            f"{config.task.name}: {model.describe()}",
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
-            f"{cost.flops:.3g} FLOPs of training: products and attention of every loop"
+            f"{time.flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
-            f"here at least {duration(cost.flops / rate)}: {rate:.2g} FLOPs a second of large "
+            f"here at least {duration(time.flops / rate)}: {rate:.2g} FLOPs a second of large "
             f"products on {torch.get_num_threads()} threads",
-            *_on_gpus([cost]),
+            *_on_gpus([time]),
             *([f"beyond this machine: {reason}"] if (reason := _beyond(config)) else []),
         ]
     )
@@ -128,7 +89,7 @@ def _beyond(config: Config) -> str:
     return ""
 
 
-def _on_gpus(costs: Sequence[Cost]) -> list[str]:
+def _on_gpus(costs: Sequence[GpuTime]) -> list[str]:
     """What trainings take on a GPU: a line for those of measured shapes and one for the others,
     none where there is nothing to say."""
     lines = []
@@ -187,8 +148,6 @@ def _plan(
         unique.setdefault(run_folder(member.config).path, member.config)
     within = {path: config for path, config in unique.items() if not _beyond(config)}
     left = dict(zip(within, time_left([*within.values()], shipped), strict=True))
-    for path in unique.keys() - within.keys():
-        left[path] = cost_of(unique[path]).flops / _products_per_second(unique[path].precision)
     parts, seen = list[Part](), set[Path]()
     for title, members in asked:
         rows = []
@@ -199,7 +158,11 @@ def _plan(
                 state = f"finished: {now.path}"
             elif state not in ("finished", "new"):
                 state += f", {now.step:,} of {member.config.training.steps:,} steps"
-            to_come = "" if not left[path] else "as above" if path in seen else duration(left[path])
+            to_come = ""
+            if path not in left:
+                to_come = "beyond this machine"
+            elif left[path]:
+                to_come = "as above" if path in seen else duration(left[path])
             seen.add(path)
             rows.append([name, state, to_come])
         parts += [title, Table(["run", "state", "to come"], rows), ""]
@@ -215,13 +178,13 @@ def _plan(
 
 def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    parts, costs = list[Part](), dict[Path, Cost]()
+    parts, costs = list[Part](), dict[Path, GpuTime]()
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
             config = member.config
-            task, training, cost = config.task, config.training, cost_of(config)
-            costs[run_folder(config).path] = cost
+            task, training = config.task, config.training
+            cost = costs[run_folder(config).path] = gpu_time(config, _shapes_of(config))
             points = task.points if task.is_text else 2 * task.points - 1
             tokens = f"{training.steps * training.batch_size * points:.3g}"
             hours = f"{'' if cost.is_measured else '≥ '}{duration(cost.seconds)}"

@@ -147,7 +147,7 @@ def _carry_out(settings: GallerySettings) -> str:
 
 def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
-    text = f"{__doc__}\nSettings, with their defaults:\n{described(GallerySettings)}\n"
+    text = f"{__doc__ or ''}\nSettings, with their defaults:\n{described(GallerySettings)}\n"
     return run_command("looplab.gallery", GallerySettings, words, lambda: text, _carry_out)
 
 

@@ -145,7 +145,8 @@ class Session:
         self.processes, self.writes = processes, processes is None or processes.rank == 0
         if self.writes and (edited := edited_since_loaded(config)):
             names = " and ".join(edited)
-            print(f"{names} was edited, but is used as it was loaded; Config.of loads it again")
+            remedy = "Config.of loads a plugin again, importlib.reload a module of a notebook"
+            print(f"{names} was edited, but is used as it was loaded: {remedy}")
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
         task = build_task(config)

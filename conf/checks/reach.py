@@ -51,7 +51,8 @@ def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
             for key, default in defaults.items()
             if isinstance(values[key], int) and values[key] != default
         }
-        cause = min(needed, key=needed.__getitem__)
+        # Where several would need the least alike, as two that are as far, the largest of them.
+        cause = min(needed, key=lambda key: (needed[key], -values[key]))
         least = (
             f"{_short(need.memory / 1e9)} GB of memory, and this machine has {memory / 1e9:.0f}",
             f"{_short(need.step / _HOUR)} hours for a single step",
@@ -111,7 +112,9 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
     prompts, resamples = values["evaluation.prompts"], values["evaluation.resamples"]
     batch = min(values["evaluation.batch_size"], prompts)
     if values["model.family"] != "standard":
-        asked = values["evaluation.loops"], values["evaluation.max_loops"]
+        asked = [values["evaluation.loops"], values["evaluation.max_loops"]]
+        if asked[0] == "auto":
+            asked.append(values["evaluation.halt_by"])
         loops = max([loops, *(count for count in asked if isinstance(count, int))])
     step = seconds(batch, layers * loops)
     evaluation = Need(

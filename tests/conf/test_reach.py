@@ -10,6 +10,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import evaluate
 from looplab.experiments.definition import Member, load, members_of
+from looplab.experiments.grid import train_grid
 from looplab.experiments.many_runs import train_all
 from looplab.training import Run, train
 from tests.conftest import tiny_config
@@ -44,7 +45,9 @@ def test_memory_is_that_of_counting() -> None:
     )
 
 
-def test_nothing_is_trained_or_measured_of_what_is_beyond(tiny_run: Run) -> None:
+def test_nothing_is_trained_or_measured_of_what_is_beyond(
+    tiny_run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By every way from Python; a folder is not even made. The first of several runs neither."""
     near = tiny_config(folder=tiny_run.path.parent / "beyond")
     far = replace(near, loops=replace(near.loops, b=_FAR))
@@ -54,6 +57,12 @@ def test_nothing_is_trained_or_measured_of_what_is_beyond(tiny_run: Run) -> None
         train_all([Member("", (), near), Member("", (), far)], tiny_run.path.parent / "logs")
     with pytest.raises(ConfigError, match=r"evaluation\.prompts is 1000000000000, which"):
         evaluate(tiny_run, EvaluationConfig(prompts=_FAR))
+    with pytest.raises(ConfigError, match=r"evaluation\.loops is 1000000000000, which"):
+        evaluate(tiny_run, EvaluationConfig(loops=_FAR))
+    capsys.readouterr()
+    with pytest.raises(ConfigError, match=r"loops\.b is 1000000000000, which"):
+        train_grid("task=linear", f"folder={near.folder}", f"loops.b=2,{_FAR}", jobs=1)
+    assert capsys.readouterr().out == ""
     assert not (tiny_run.path.parent / "beyond").exists()
 
 

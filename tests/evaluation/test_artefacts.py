@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 from looplab.evaluation import evaluate
+from looplab.evaluation.measure import evaluation_sources
 from looplab.main import main
 from looplab.probing.__main__ import main as probing
+from looplab.tasks import SHIFTS, register_shift
+from looplab.tasks.shift import ScaledInputs
 from looplab.training import Run
 from tests.conftest import batches_of, times_of
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
@@ -40,6 +43,23 @@ def test_the_evaluation_asked_for_last_is_shown(tiny_run: Run) -> None:
     assert (tiny_run.path / "figures" / "shifts.png").exists()
     assert main(shlex.split(solved["command"])[2:]) == 0
     assert json.loads((tiny_run.path / "evaluation.json").read_text())["key"] == solved["key"]
+
+
+def test_a_shift_of_ones_own_that_is_registered_anew_is_measured_anew(
+    tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another number; the code of its class counts, too."""
+    monkeypatch.setitem(SHIFTS, "own", SHIFTS["noise"])
+    names: Any = ("own",)
+    settings = replace(SETTINGS, shifts=names)
+    errors = []
+    for factor in (2, 3):
+        register_shift("own", ScaledInputs("scaled", factor))
+        errors.append(evaluate(tiny_run, settings)["shifts"]["own"]["model"])
+    assert errors[0] != errors[1]
+    code = evaluation_sources(tiny_run.task, settings)
+    monkeypatch.setattr(ScaledInputs, "__module__", __name__)  # as if it were defined here
+    assert evaluation_sources(tiny_run.task, settings).keys() > code.keys()
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ as published; the papers' grids as they are planned for GPUs."""
 import pytest
 
 from looplab.conf.compose import commands
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.flops import Flops, of_budget
-from looplab.experiments.plan import cost_of, plan, plan_of
+from looplab.experiments.plan import plan, plan_of
 from looplab.experiments.settings import ExperimentSettings
 from looplab.training.assemble import build_curriculum, build_task, model_of
 
@@ -82,23 +83,16 @@ def test_a_papers_grid_is_planned_for_gpus() -> None:
     assert "on eight" in text
 
 
-@pytest.mark.parametrize("model", ["looped", "standard", "recurrent"])
-def test_layers_beyond_those_that_are_built_are_counted(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parameters, FLOPs and seconds of nine layers (or three stacks of them) by those of two and
-    three, as by building all."""
-    words = ["task=linear", "scale=paper", "recipe=fast", f"model={model}", "model.n_layer=9"]
-    words += ["model.prelude=5", "model.coda=7"] if model == "recurrent" else []
-    built = cost_of(Config.of(*words))
-    monkeypatch.setattr("looplab.experiments.plan._MOST_LAYERS", 3)
-    counted = cost_of(Config.of(*words))
-    for name in ("parameters", "backbone", "read_in", "flops", "seconds"):
-        assert getattr(counted, name) == pytest.approx(getattr(built, name)), name
+@pytest.mark.parametrize("word", ["model.n_layer=100000000", "model.n_embd=1000000000000"])
+def test_a_model_that_cannot_be_counted_is_beyond_the_machine(word: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan_of(Config.of("task=linear", word, "model.n_head=1"))
+    assert str(caught.value).startswith(f"{word.replace('=', ' is ')}, which takes at least ")
 
 
 def test_what_is_beyond_the_machine_is_planned() -> None:
-    """By arithmetic alone: 12 n_embd² weights in a layer, and what stands beside them."""
-    text = plan_of(Config.of("task=linear", "model.n_layer=100000000"))
-    assert "100000000 x 32 wide, 4 heads, 1,270,400,000,064 parameters in the backbone" in text
-    assert "\nbeyond this machine: model.n_layer is 100000000, which takes at least " in text
+    """A model of 101 layers of 16,384: 12 n_embd² weights in each."""
+    words = ["model.n_layer=101", "model.n_embd=16384", "model.n_head=1"]
+    text = plan_of(Config.of("task=linear", *words))
+    assert "101 x 16384 wide, 1 heads, 325," in text
+    assert "\nbeyond this machine: model.n_embd is 16384, which takes at least " in text

@@ -8,17 +8,30 @@ import ast
 import dis
 import hashlib
 import inspect
+import sys
+from collections.abc import Callable
+from enum import Enum
 from functools import cached_property, partial
 from linecache import getlines
-from types import CodeType, FunctionType, ModuleType
+from operator import attrgetter
+from pathlib import Path, PurePath
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
 
 from looplab.conf.digest import code_digest
-from looplab.conf.imports import file_of
+from looplab.conf.imports import file_of, is_installed
 
-_PLAIN = (bool, int, float, complex, str, bytes)
+_PLAIN = (bool, int, float, complex, str, bytes, range, slice, Enum, PurePath, np.ufunc)
+_OF_TORCH = ("dtype", "device")  # whose package is imported late
 _CONTAINERS = (tuple, list, set, frozenset, dict)
 
 
@@ -36,13 +49,12 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
         seen.append(value)
         if isinstance(value, ModuleType):
             modules.add(value.__name__)
-        elif isinstance(value, type | FunctionType):
-            source = _source(value)
-            if source:
-                sources.add(code_digest(source.encode()))
-                pending += _named_in(value)
-            else:
-                modules.add(str(value.__module__))  # None for what code of numpy makes
+        elif isinstance(value, type | FunctionType) and is_in_cell(value):
+            sources.add(code_digest(_source(value).encode()))
+            pending += _named_in(value)
+        elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+            sources.add(f"{value.__module__}.{value.__qualname__}")
+            modules.add(str(value.__module__))  # None for what code of numpy makes
         elif (constant := _constant(value)) is not None:
             sources.add(constant)
         else:
@@ -50,34 +62,46 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
     return sorted(sources), sorted(modules)
 
 
+def is_in_cell(value: type | FunctionType) -> bool:
+    """Say whether a class or function is defined in a notebook's cell, whose module has no file."""
+    module = str(value.__module__)
+    is_loaded = module in sys.modules and module not in sys.builtin_module_names
+    return is_loaded and file_of(module) is None
+
+
 def _source(value: type | FunctionType) -> str:
-    """The text of a definition in a cell; empty for one in a file, or without a text."""
+    """The text of a definition in a cell; empty where it is not found, as of a class without
+    functions."""
     if isinstance(value, FunctionType):
-        lines = _lines(value)[value.__code__.co_firstlineno - 1 :]
-        return "".join(inspect.getblock(lines)) if lines else ""
+        first = value.__code__.co_firstlineno
+        lines = _lines(value)
+        if value.__name__ == "<lambda>":
+            return _definition(
+                lines, lambda node: isinstance(node, ast.Lambda) and node.lineno == first
+            )
+        return "".join(inspect.getblock(lines[first - 1 :])) if lines else ""
     lines = next(filter(None, map(_lines, _functions(value))), [])
-    return _class_text(value.__name__, lines)
+    name = value.__name__
+    return _definition(lines, lambda node: isinstance(node, ast.ClassDef) and node.name == name)
 
 
 def _lines(function: FunctionType) -> list[str]:
-    """The lines of the cell that defines a function; none for a function in a file."""
-    if file_of(function.__module__):
-        return []
+    """The lines of the cell that defines a function."""
     return getlines(function.__code__.co_filename)
 
 
-def _class_text(name: str, lines: list[str]) -> str:
-    """The last definition of a class in a cell; the whole cell where it is not found."""
+def _definition(lines: list[str], is_meant: Callable[[ast.AST], bool]) -> str:
+    """The last definition in a cell that is meant; the whole cell where there is none."""
     text = "".join(lines)
     try:
-        nodes = [*ast.walk(ast.parse(text))]
+        nodes: list[Any] = [node for node in ast.walk(ast.parse(text)) if is_meant(node)]
     except SyntaxError:  # a notebook's own commands
         return text
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
-    if not classes:
+    if not nodes:
         return text
-    node = classes[-1]
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    node = max(nodes, key=attrgetter("end_lineno"))
+    decorators = getattr(node, "decorator_list", [])
+    first = min(part.lineno for part in (node, *decorators))
     return "".join(lines[first - 1 : node.end_lineno])
 
 
@@ -88,14 +112,16 @@ def _functions(cls: type) -> list[FunctionType]:
 
 
 def _named_in(value: type | FunctionType) -> list[Any]:
-    """The values of the names in a definition."""
+    """The names in a definition, each with its value, and what else it is made of."""
     if isinstance(value, type):
-        members = [member for name, member in vars(value).items() if not name.startswith("__")]
+        members = [item for item in vars(value).items() if not item[0].startswith("__")]
         return [*members, *_functions(value), *value.__bases__]
     contents = [cell.cell_contents for cell in value.__closure__ or ()]
     names = _global_names(value.__code__)
-    loaded = [value.__globals__[name] for name in names if name in value.__globals__]
-    return [*loaded, *contents, *(value.__defaults__ or ())]
+    loaded = [(name, value.__globals__[name]) for name in names if name in value.__globals__]
+    closure = zip(value.__code__.co_freevars, contents, strict=True)
+    defaults = [value.__defaults__, value.__kwdefaults__]
+    return [*loaded, *closure, *defaults, getattr(value, "__wrapped__", None)]
 
 
 def _global_names(code: CodeType) -> list[str]:
@@ -109,10 +135,19 @@ def _global_names(code: CodeType) -> list[str]:
     return [name for name in names if name not in assigned]
 
 
+def _is_users(cls: type) -> bool:
+    """Say whether a class is neither the project's nor of an installed package."""
+    module = str(cls.__module__)
+    is_own = not module.startswith("looplab.") and not is_installed(file_of(module) or Path())
+    return is_own and module not in sys.builtin_module_names
+
+
 def _constant(value: Any) -> str | None:
     """A plain value or an array as text, alike in every process; None for anything else."""
-    if value is None or isinstance(value, _PLAIN):
+    if value is None or isinstance(value, _PLAIN) or type(value).__name__ in _OF_TORCH:
         return repr(value)
+    if isinstance(value, type | ModuleType):
+        return None
     if hasattr(value, "detach"):  # a tensor, whose package is imported late
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
@@ -129,6 +164,8 @@ def _constant(value: Any) -> str | None:
 
 def _parts(value: Any) -> list[Any]:
     """What a container, a partial function or a method of some kind is made of."""
+    if isinstance(value, type | ModuleType):
+        return []
     if isinstance(value, dict):
         return [*value.items()]
     if isinstance(value, _CONTAINERS):
@@ -141,4 +178,12 @@ def _parts(value: Any) -> list[Any]:
         return [value.__func__]
     if isinstance(value, cached_property):
         return [value.func]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    if hasattr(value, "__wrapped__"):  # as by functools.cache
+        return [value.__wrapped__]
+    if hasattr(value, "state_dict"):  # a network
+        return [type(value), value.state_dict()]
+    if isinstance(value, SimpleNamespace) or _is_users(type(value)):
+        return [type(value), {**getattr(value, "__dict__", {})}]
     return []

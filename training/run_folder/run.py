@@ -34,10 +34,12 @@ from looplab.tasks import Task, task_class
 
 from .files import read_record, some_files, write_bytes, write_record
 from .sources import (
+    CELLS,
     KERNELS,
     TRAINED,
     changed_code,
     outside_code,
+    outside_modules,
     outside_source,
     sources_of,
     training_part,
@@ -337,8 +339,9 @@ def _has_settings(folder: Path, config: Config) -> bool:
 def edited_since_loaded(config: Config) -> list[str]:
     """The names of the user's files that hold the task and the loop, or are imported by them, and
     were edited after they were loaded: a run is of the code that was loaded."""
-    modules = [cls.__module__ for cls in _classes(config).values()]
-    return [name for module in modules for name in edited_files(module)]
+    classes = _classes(config).values()
+    modules = [module for cls in classes for module in outside_modules(cls)]
+    return sorted({name for module in modules for name in edited_files(module)})
 
 
 def edited_since(config: Config, path: Path) -> str:
@@ -385,7 +388,8 @@ def versions() -> dict[str, Any]:
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:
     """The files in which the code of a run, or of any part of it, differs from today's; none
     without a record, as of earlier versions and imported checkpoints."""
-    return changed_code(record or {}, _user_code(config))
+    cells = sources_of(things=_classes(config).values(), for_training=True).get(CELLS, "")
+    return changed_code(record or {}, _user_code(config), cells)
 
 
 def _user_code(config: Config) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from looplab.conf.plugins import user_code
 from .cells import reached
 
 _PROJECT = "looplab."
+CELLS = "cells"  # stands for a notebook's among the files
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
 EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
@@ -45,13 +46,16 @@ def sources_of(
             digests[name] = code_digest(bearing)
         if _is_in_cell(thing):
             definitions, _ = reached(thing)
-            digests["cells"] = key_of([digests.get("cells"), definitions])
+            digests[CELLS] = key_of([digests.get(CELLS), definitions])
     return dict(sorted(digests.items()))
 
 
-def changed_code(record: Mapping[str, Any], user_code: Mapping[str, bytes]) -> list[str]:
+def changed_code(
+    record: Mapping[str, Any], user_code: Mapping[str, bytes], cells: str = ""
+) -> list[str]:
     """The files in which the code that a run's `record` names, or any part of the run, differs from
-    today's; of the user's files those that the record names count."""
+    today's; of the user's files those that the record names count. `cells`: the digest of a
+    notebook's, which are not compared without one."""
     changed = set[str]()
     for part in (record, *record.get("continued", [])):
         before: dict[str, str] = part.get("sources", {})
@@ -65,6 +69,8 @@ def changed_code(record: Mapping[str, Any], user_code: Mapping[str, bytes]) -> l
         for name, content in user_code.items():
             if name in before:
                 now[name] = digest_of_kind(kinds[name], training_part(content))
+        if CELLS in before:
+            now[CELLS] = cells or before[CELLS]
         names = before.keys() | now.keys()
         changed |= {name for name in names if before.get(name) != now.get(name)}
     return sorted(changed)
@@ -83,15 +89,18 @@ def outside_source(cls: type) -> str | None:
 def outside_code(thing: Any) -> dict[str, bytes]:
     """The content of the user's files that hold a class, function or module and what it imports, by
     their names; of one in a notebook's cell those of the modules that it calls."""
-    if _is_in_cell(thing):
-        _, called = reached(thing)
-        modules = [name for name in called if not is_installed(file_of(name) or Path())]
-    else:
-        modules = [_module_of(thing)]
     contents: dict[str, bytes] = {}
-    for name in modules:
+    for name in outside_modules(thing):
         contents |= user_code(name)
     return contents
+
+
+def outside_modules(thing: Any) -> list[str]:
+    """The names of these modules."""
+    if not _is_in_cell(thing):
+        return [_module_of(thing)]
+    _, called = reached(thing)
+    return [name for name in called if not is_installed(file_of(name) or Path())]
 
 
 def _module_of(thing: Any) -> str:

@@ -146,3 +146,26 @@ def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[st
     assert second.path != first.path
     assert (first.task.divisor, second.task.divisor) == (2.0, 0.5)
     assert (second.path / "plugins" / "kept_helper.py").read_text("utf-8") == "half = 0.25\n"
+
+
+def test_a_plugin_of_the_same_name_takes_the_place_of_another(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the files beside it, which have the same names; one of the same code does not."""
+    words = [f"folder={file.parent / 'runs'}", *WORDS]
+    first = train(Config.of(f"plugins={file}", *words))
+    same, other = file.parent / "same" / "kept.py", file.parent / "other" / "kept.py"
+    for copy in (same, other):
+        copy.parent.mkdir()
+        copy.write_text(file.read_text("utf-8"), "utf-8")
+        helper = file.with_name("kept_helper.py").read_text("utf-8")
+        copy.with_name("kept_helper.py").write_text(helper, "utf-8")
+    other.with_name("kept_helper.py").write_text("half = 0.125\n", "utf-8")
+    other.write_text(CODE.replace("float(self.dims)", "half * self.dims"), "utf-8")
+    capsys.readouterr()
+    assert train(Config.of(f"plugins={same}", *words)).path == first.path
+    assert "takes the place" not in capsys.readouterr().out
+    second = train(Config.of(f"plugins={other}", *words))
+    assert f"plugins: {other} takes the place of {file}" in capsys.readouterr().out
+    assert second.path != first.path
+    assert second.task.divisor == 0.125 * second.config.task.dims

@@ -6,6 +6,7 @@ import linecache
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,11 @@ import pytest
 from looplab.conf import digest
 from looplab.conf.digest import code_digest, digest_of_kind, kind_of
 from looplab.conf.imports import HOME, imported_code
+from looplab.conf.plugins import edited_files
+from looplab.training import train
+from looplab.training.run_folder.run import RunFolder, other_code
 from looplab.training.run_folder.sources import outside_code, sources_of
+from tests.conftest import tiny_config
 
 CODE = '''"""A module."""
 import numpy as np
@@ -236,3 +241,82 @@ def test_comments_in_the_project_measure_nothing_anew(
         ("tasks/linear.py", code_digest(file.read_bytes()))
     }
     sources._files.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("definition", "edited"),
+    [
+        ("thing = lambda x: (\n    x\n)\n", "thing = lambda x: (\n    -x\n)\n"),
+        ("thing = torch.sin\n", "thing = torch.cos\n"),
+        ("thing = nn.functional.relu\n", "thing = nn.functional.gelu\n"),
+        ("thing = nn.Linear(3, 3)\n", "thing = nn.Linear(3, 3)\n"),  # other weights
+        ("@functools.cache\ndef thing(): return 1\n", "@functools.cache\ndef thing(): return 2\n"),
+        ("def thing(*, p=one): return p\n", "one = 2\ndef thing(*, p=one): return p\n"),
+        ("class Kind: size = 1\nthing = Kind\n", "Kind.size = 2\n"),
+        ("class Kind: pass\nthing = Kind()\nthing.size = 1\n", "thing.size = 2\n"),
+        ("class Kind:\n    def f(self): return 1\nthing = Kind().f\n", "Kind.f = lambda self: 2\n"),
+        ("thing = types.SimpleNamespace(size=1)\n", "thing.size = 2\n"),
+        ("thing = (one, 1, 2)\none, two = 1, 2\n", "one, two = 2, 1\n"),
+        ("thing = torch.float32\n", "thing = torch.float64\n"),
+        ("thing = range(2)\n", "thing = range(3)\n"),
+    ],
+)
+def test_what_a_cell_names_of_every_kind(
+    definition: str, edited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = Notebook(monkeypatch)
+    notebook.run("import functools, types, torch\nfrom torch import nn\none, two = 1, 2\n")
+    notebook.run(definition)
+    notebook.run("class Own:\n    def outputs(self, x): return thing, one, two\n")
+    before = notebook.sources("Own")
+    assert notebook.sources("Own") == before
+    notebook.run(edited)
+    assert notebook.sources("Own") != before
+
+
+def test_a_module_that_a_cell_calls_is_as_it_was_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until importlib.reload, which a notebook's %autoreload calls, too."""
+    notebook = _notebook(monkeypatch, tmp_path)
+    before = notebook.sources("Own")
+    (tmp_path / "tools_of_a_test.py").write_text("def double(x): return x + x  # as before\n")
+    assert notebook.sources("Own") == before
+    assert edited_files("tools_of_a_test") == ["tools_of_a_test.py"]
+    notebook.run("import importlib\nimportlib.reload(tools)\n")
+    assert notebook.sources("Own") != before
+    assert not edited_files("tools_of_a_test")
+
+
+def test_a_task_in_a_cell_that_is_run_again_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing has changed, and nothing is said to have; after an edit the run is of other code."""
+    notebook = Notebook(monkeypatch)
+    task = (
+        "from dataclasses import dataclass\n"
+        "from looplab.tasks import register_task\n"
+        "from looplab.tasks.linear import Linear\n"
+        "@register_task('in_a_cell')\n"
+        "@dataclass(frozen=True)\n"
+        "class InACell(Linear):\n"
+        "    def outputs(self, xs, parameters): return super().outputs(curve(xs), parameters)\n"
+    )
+    cells = ["def curve(xs): return xs\n", task]
+    near = tiny_config(tmp_path)
+    config = replace(
+        near,
+        task=replace(near.task, name="in_a_cell", settings={}),
+        training=replace(near.training, steps=1),
+    )
+    for code in cells * 2:
+        notebook.run(code)
+    run = train(config)
+    for code in cells:
+        notebook.run(code)
+    assert train(config).path == run.path
+    assert "trained already" in (said := capsys.readouterr().out)
+    assert "since it began" not in said
+    notebook.run("def curve(xs): return xs.sin()\n")
+    made_with = RunFolder(run.path).made_with()
+    assert other_code(made_with, config) == ["cells"]
