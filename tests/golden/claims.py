@@ -106,6 +106,7 @@ def freeze(folder: str) -> None:
     from looplab.experiments.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()
+    before = {*evidence}
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
     for experiment in settings.experiments:
         if experiment.name in evidence or not experiment.claims:
@@ -134,9 +135,12 @@ def freeze(folder: str) -> None:
     EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
     np.savez_compressed(ERRORS, **arrays)  # type: ignore[arg-type]
     facts = {key: value for key, value in versions().items() if key not in ("command", "machine")}
-    before = _content() if VERDICTS.exists() else {}
+    known = _content() if VERDICTS.exists() else {}
+    fresh = {name for each in evidence.keys() - before for name in evidence[each]["claims"]}
+    for key in ("later", "not_measured"):  # what is measured now takes the place of these
+        known[key] = {name: row for name, row in known.get(key, {}).items() if name not in fresh}
     content = {
-        **before,
+        **known,
         **facts,
         "processor": torch.backends.cpu.get_cpu_capability(),
         "weights": weights,
