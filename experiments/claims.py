@@ -295,10 +295,10 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     """
     left_out = {member: why for member in evidence.members if (why := why_unfinished(member))}
     usable = replace(evidence, left_out=left_out, asked=[])
-    only_there = claim.paper_scale if scale != "paper" else ""
+    wants_paper_scale = claim.paper_scale if scale != "paper" else ""
     try:
-        if only_there:
-            raise NotMeasured(only_there)
+        if wants_paper_scale:
+            raise NotMeasured(wants_paper_scale)
         estimate = claim.estimate(usable)
         runs = [member for member in usable.asked if member not in left_out]
         known = [] if estimate.steps is None else [estimate.steps]
@@ -315,7 +315,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
             notes.append("the line was set after the result was known")
     except NotMeasured as reason:
         estimate, runs, steps = Estimate(math.nan, math.nan, math.nan, 0), [], 0
-        verdict, notes = "paper scale" if only_there else "not measured", [str(reason)]
+        verdict, notes = "paper scale" if wants_paper_scale else "not measured", [str(reason)]
     lost = [f"{_named(each)} ({left_out[each]})" for each in usable.asked if each in left_out]
     notes += [estimate.note, f"left out: {', '.join(lost)}" if lost else ""]
     remarks: dict[str, list[str]] = {}  # of one label and seed (several tasks) together
@@ -487,8 +487,8 @@ def verdict_cells(verdict: Verdict) -> list[str]:
 
 def published_text(verdict: Verdict) -> str:
     """'1.04, of whole losses': the published number and what it is of; a dash for none."""
-    of = verdict.get("published_of")
-    return f"{verdict['published']}, of {of}" if of else verdict["published"] or "–"
+    what = verdict.get("published_of")
+    return f"{verdict['published']}, of {what}" if what else verdict["published"] or "–"
 
 
 def estimate_text(verdict: Verdict) -> str:

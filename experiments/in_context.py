@@ -389,10 +389,11 @@ of_paper(
     below=1.0,
 )(_few_prompts)
 
+# Evidence for what Section 5.4 supposes; its text does not speak of least squares at d/2.
 _fig10(
     "fig10_sparse_below_least_squares",
     "With fewer examples than dimensions the looped model beats least squares on sparse "
-    "functions: it uses that they are sparse.",  # evidence for what Section 5.4 supposes
+    "functions: it uses that they are sparse.",
     quantity="error after d/2 examples, looped over least squares",
     published="0.05 (.0213 / .457)",
     below=1.0,
@@ -660,7 +661,11 @@ def _needs_fewer_loops(evidence: Evidence, easy: str, hard: str) -> Estimate:
 for _easy, _hard, _words in (
     ("sparse_linear", "linear", "Sparse functions need fewer loops in training than linear ones"),
     ("linear", "decision_tree", "Linear functions need fewer loops in training than trees"),
-    ("relu_network", "sparse_linear", "Two-layer networks need fewer loops in training than any"),
+    (
+        "relu_network",
+        "sparse_linear",
+        "Two-layer networks need fewer loops in training than sparse functions",
+    ),
 ):
     of_paper(
         f"loops_{_easy}_below_{_hard}",
