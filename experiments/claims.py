@@ -4,13 +4,17 @@
        quantity="error of looped over standard at the last query", below=1.25,
        published_steps=500_000)
 def matches_standard(evidence: Evidence) -> Estimate: ...
+
+What the papers say, statement by statement, and which claims judge it, is in conf/statements.yaml.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import import_module
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
@@ -19,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from looplab.conf.build import config_to_mapping, flatten
+from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.remarks import shared, unfinished
@@ -33,17 +38,32 @@ _MODULES = (
     *("in_context", "probes", "tables", "jacobian", "stopping", "post_norm", "language_depth"),
     *RUN_MEASURES,
 )
+# Of several claims of a statement the first of these that one has is the statement's.
+_WEIGHTIEST: tuple[VerdictName, ...] = ("fails", "paper scale", "not measured", "not settled")
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
-_HEAD = ("claim", "published", "ours", "line", "seeds", "steps", "verdict")
+_HEAD = ("claim", "statement", "published", "ours", "line", "seeds", "steps", "verdict")
 _MOST_SEEDS = 100  # that are thought of
 
-Side = Literal["above", "below"]  # of a line
-VerdictName = Literal["holds", "fails", "not settled", "not measured"]
+Side = Literal["above", "below", "within"]  # of a line; of a band
+Line = float | tuple[float, float]
+VerdictName = Literal["holds", "fails", "not settled", "not measured", "paper scale"]
 
 
 Verdict = dict[str, Any]  # what `judge` returns
-_OF_CLAIM = ("sentence", "source", "quantity", "published", "published_steps", "line", "holds_if")
+_OF_CLAIM = (
+    "sentence",
+    "source",
+    "quantity",
+    "published",
+    "published_of",
+    "published_steps",
+    "line",
+    "holds_if",
+    "line_set",
+    "statement",
+    "says",
+)
 
 
 class NotMeasured(Exception):
@@ -154,22 +174,31 @@ Estimator = Callable[[Evidence], Estimate]
 class Claim:
     """A sentence that a number decides: it holds where the interval of the estimate lies on the
     side `holds_if` of `line`, fails where it lies on the other, and is not settled where it covers
-    it.
+    it. A line of two numbers is a band, within which the interval lies, or outside, or across an
+    end.
 
-    `published_steps` 0 is a claim on a model as it is initialised; `published_size` says how large
-    model and task were.
+    `line_set` says whether the line was set before or after the result was known. `published_of`
+    says what the published number is of, where that is not the quantity; `published_steps` 0 is a
+    claim on a model as it is initialised; `published_size` says how large model and task were.
+    `statement` is the id of the paper's statement that the claim is a part of, and `says` this
+    statement in our words. `paper_scale` says why only runs of the paper's size decide the claim.
     """
 
     name: str
     sentence: str
     source: str
     quantity: str
-    line: float
+    line: Line
     holds_if: Side
     estimate: Estimator
     published: str = ""
+    published_of: str = ""
     published_steps: int | None = None
     published_size: str = ""
+    line_set: Literal["before", "after"] = "before"
+    statement: str = ""
+    says: str = ""
+    paper_scale: str = ""
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -179,17 +208,35 @@ def claim(
     name: str, sentence: str, *, below: float | None = None, above: float | None = None, **more: Any
 ) -> Callable[[Estimator], Estimator]:
     """Register the function that estimates a claim's quantity, under the claim's name. The claim
-    holds `below` a line or `above` one; `more` are the other fields of `Claim`."""
+    holds `below` a line, `above` one, or with both between the two; `more` are the other fields of
+    `Claim`, of which the statement is by default that of conf/statements.yaml."""
+    side: Side
+    line: Line
+    if above is not None and below is not None:
+        side, line = "within", (above, below)
+    elif above is not None:
+        side, line = "above", above
+    else:
+        assert below is not None, name
+        side, line = "below", below
 
     def register(estimate: Estimator) -> Estimator:
-        line = above if below is None else below
-        assert line is not None, name
         assert name not in CLAIMS, name
-        side: Side = "above" if below is None else "below"
-        CLAIMS[name] = Claim(name, sentence, line=line, holds_if=side, estimate=estimate, **more)
+        fields = {**_statement_of().get(name, {}), **more}
+        CLAIMS[name] = Claim(name, sentence, line=line, holds_if=side, estimate=estimate, **fields)
         return estimate
 
     return register
+
+
+@lru_cache
+def _statement_of() -> Mapping[str, Mapping[str, str]]:
+    """The statement of each claim of the papers, by the claim's name: its id and our words."""
+    return {
+        name: {"statement": identity, "says": statement["says"]}
+        for identity, statement in read_values("statements").items()
+        for name in statement["claims"]
+    }
 
 
 class Paper(NamedTuple):
@@ -210,6 +257,9 @@ class Paper(NamedTuple):
         return claim(self.prefix + name, sentence, source=source, **own)
 
 
+SUITE = Paper("this suite")  # what no paper says
+
+
 def all_claims() -> Mapping[str, Claim]:
     """Every claim of the suite by its name, and those registered elsewhere."""
     for module in _MODULES:
@@ -218,9 +268,14 @@ def all_claims() -> Mapping[str, Claim]:
 
 
 def find_claim(name: str) -> Claim:
-    """The claim of a name; ConfigError for an unknown one."""
+    """The claim of a name; ConfigError for an unknown one, which says the new name of an old
+    one."""
     claims = all_claims()
     if name not in claims:
+        if now := read_values("old_claims").get(name, {}).get("now"):
+            raise ConfigError(
+                "claims", f"cannot hold {name!r}: it is now {now}; see docs/claims.md"
+            )
         hint = nearest(name, claims)
         hint = "; docs/claims.md has them" if hint.startswith("; expected one of") else hint
         raise ConfigError("claims", f"cannot hold {name!r}{hint}")
@@ -240,7 +295,10 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     """
     left_out = {member: why for member in evidence.members if (why := why_unfinished(member))}
     usable = replace(evidence, left_out=left_out, asked=[])
+    wants_paper_scale = claim.paper_scale if scale != "paper" else ""
     try:
+        if wants_paper_scale:
+            raise NotMeasured(wants_paper_scale)
         estimate = claim.estimate(usable)
         runs = [member for member in usable.asked if member not in left_out]
         known = [] if estimate.steps is None else [estimate.steps]
@@ -251,10 +309,13 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
             raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
         verdict, notes = decide(claim, estimate), [_size_note(claim, estimate, runs, steps, scale)]
         if verdict == "not settled":
-            notes.insert(0, seeds_note(claim.line, estimate))
+            nearest_end = min(ends_of(claim.line), key=lambda end: abs(end - estimate.mean))
+            notes.insert(0, seeds_note(nearest_end, estimate))
+        if claim.line_set == "after":
+            notes.append("the line was set after the result was known")
     except NotMeasured as reason:
         estimate, runs, steps = Estimate(math.nan, math.nan, math.nan, 0), [], 0
-        verdict, notes = "not measured", [str(reason)]
+        verdict, notes = "paper scale" if wants_paper_scale else "not measured", [str(reason)]
     lost = [f"{_named(each)} ({left_out[each]})" for each in usable.asked if each in left_out]
     notes += [estimate.note, f"left out: {', '.join(lost)}" if lost else ""]
     remarks: dict[str, list[str]] = {}  # of one label and seed (several tasks) together
@@ -275,11 +336,53 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
 
 
 def decide(claim: Claim, estimate: Estimate) -> VerdictName:
-    """The claim holds where the interval lies on its side of the line, fails on the other."""
-    above, below = estimate.low > claim.line, estimate.high < claim.line
-    if not above and not below:
-        return "not settled"
-    return "holds" if above == (claim.holds_if == "above") else "fails"
+    """The claim holds where the interval lies on its side of the line, or in its band; it fails
+    where the interval lies on the other side, or outside."""
+    first, last = ends_of(claim.line)[0], ends_of(claim.line)[-1]
+    has_lower, has_upper = claim.holds_if != "below", claim.holds_if != "above"
+    if (has_lower and estimate.high < first) or (has_upper and estimate.low > last):
+        return "fails"
+    above, below = estimate.low > first, estimate.high < last
+    return "holds" if (above or not has_lower) and (below or not has_upper) else "not settled"
+
+
+def ends_of(line: Line | Sequence[float]) -> Sequence[float]:
+    """The number of a line, or both ends of a band."""
+    return [line] if isinstance(line, int | float) else line
+
+
+def heading(source: str) -> str:
+    """The paper of a claim's source, 'arXiv 2311.12424', or 'this suite'."""
+    return re.split(r"[,:;(]| for | against ", source)[0].strip()
+
+
+def statements(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Of each statement with claims among these verdicts its id, its verdict by these, their number
+    ('2', '1 of 2' where it has others) and what it says. It holds if all hold, fails if one
+    fails."""
+    found: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        if identity := verdict.get("statement"):
+            found.setdefault(identity, {})[verdict["claim"]] = verdict
+    rows = []
+    for identity, by_claim in found.items():
+        names = {claim.name for claim in all_claims().values() if claim.statement == identity}
+        judged = [verdict["verdict"] for verdict in by_claim.values()]
+        name = next((name for name in _WEIGHTIEST if name in judged), "holds")
+        others = len(names - by_claim.keys())
+        count = f"{len(judged)} of {len(judged) + others}" if others else str(len(judged))
+        says = next(iter(by_claim.values()))["says"]
+        rows.append([identity, name, count, says])
+    return rows
+
+
+def statement_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """'ICL-76 holds, by 2 claims: …' for each statement that several claims judge."""
+    return [
+        f"{identity} {name}, by {count} claims: {says}"
+        for identity, name, count, says in statements(verdicts)
+        if count != "1"
+    ]
 
 
 def seeds_note(line: float, estimate: Estimate) -> str:
@@ -355,8 +458,9 @@ def finite(value: float) -> float | None:
 
 
 def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
-    """A table (the shortened sentence, the published number, ours with its 90 % interval, the line,
-    seeds, steps of the published steps, the verdict), and each note once, with its rows."""
+    """A table (the shortened sentence, its statement, the published number, ours with its 90 %
+    interval, the line, seeds, steps of the published steps, the verdict), a line for each statement
+    that several of them judge, and each note once, with its rows."""
     rows, notes = [], dict[str, list[int]]()
     for number, verdict in enumerate(verdicts, start=1):
         published, *numbers, name = verdict_cells(verdict)
@@ -364,18 +468,27 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
         if verdict["mean"] is not None and verdict["published_steps"] is not None:
             steps += f" of {verdict['published_steps']:,}"
         sentence = f"{number} {shorten(verdict['sentence'], 60, placeholder=' …')}"
-        rows.append([sentence, shorten(published, 24, placeholder=" …"), *numbers, steps, name])
+        identity = verdict.get("statement") or "–"
+        published = shorten(published, 24, placeholder=" …")
+        rows.append([sentence, identity, published, *numbers, steps, name])
         if verdict["note"]:
             notes.setdefault(verdict["note"], []).append(number)
     lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
-    return [Table(_HEAD, rows, spare=("steps", "seeds", "published")), *lines]
+    table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
+    return [table, *statement_lines(verdicts), *lines]
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:
     """The published number, ours with its interval, the line, seeds and the verdict."""
     seeds = "–" if verdict["mean"] is None else str(verdict["seeds"])
-    texts = [verdict["published"] or "–", estimate_text(verdict), line_text(verdict)]
+    texts = [published_text(verdict), estimate_text(verdict), line_text(verdict)]
     return [*texts, seeds, verdict["verdict"]]
+
+
+def published_text(verdict: Verdict) -> str:
+    """'1.04, of whole losses': the published number and what it is of; a dash for none."""
+    what = verdict.get("published_of")
+    return f"{verdict['published']}, of {what}" if what else verdict["published"] or "–"
 
 
 def estimate_text(verdict: Verdict) -> str:
@@ -391,5 +504,6 @@ def estimate_text(verdict: Verdict) -> str:
 
 
 def line_text(verdict: Verdict) -> str:
-    """'< 1.1': the side of the line on which the claim holds."""
-    return f"{'>' if verdict['holds_if'] == 'above' else '<'} {verdict['line']:g}"
+    """'< 1.1': the side of the line on which the claim holds; '0.9 to 1.1' for a band."""
+    text = " to ".join(f"{end:g}" for end in ends_of(verdict["line"]))
+    return {"above": "> ", "below": "< ", "within": ""}[verdict["holds_if"]] + text

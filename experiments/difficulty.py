@@ -19,7 +19,7 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import Estimate, Evidence, claim, finite
+from .claims import SUITE, Estimate, Evidence, finite
 from .evidence import of_runs
 from .measuring import SQUARED_ERROR, band, estimate, first_at_most
 
@@ -162,10 +162,10 @@ for _name, _what in (
     ("sparse_linear", "Sparse functions of which more inputs count"),
     ("decision_tree", "Deeper trees"),
 ):
-    claim(
+    SUITE.claim(
         f"difficulty_{_name}",
         f"{_what} need more loops in training.",
-        source="arXiv 2311.12424, Section 6",
+        figure="beside Section 6 of arXiv 2311.12424",
         quantity="least b for a last query's error at most a fourth above the best, hardest over "
         "easiest",
         above=1.0,

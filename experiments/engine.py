@@ -28,7 +28,9 @@ from .claims import (
     Verdict,
     VerdictName,
     find_claim,
+    heading,
     judge,
+    statements,
     verdict_cells,
     verdict_parts,
 )
@@ -41,12 +43,25 @@ from .standard_panels import panels
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}
 _DRAWN_WITHIN = 120.0  # seconds that another process's drawing of the same experiment is waited for
-_HEAD = ("experiment", "claim", "quantity", "published", "ours (90 %)", "line", "seeds", "verdict")
+_HEAD = (
+    "experiment",
+    "statement",
+    "claim",
+    "quantity",
+    "published",
+    "ours (90 %)",
+    "line",
+    "line set",
+    "seeds",
+    "verdict",
+)
+_STATEMENTS = ("statement", "verdict", "claims", "what the paper says")
 _WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
     "holds": ("holds", "hold"),
     "fails": ("fails", "fail"),
     "not settled": ("is not settled", "are not settled"),
     "not measured": ("is not measured", "are not measured"),
+    "paper scale": ("wants the paper's scale", "want the paper's scale"),
 }
 
 
@@ -231,8 +246,9 @@ def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettin
 
 
 def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """The number of claims by verdict, for each paper too, and a table for each paper; a claim of
-    several experiments stands in the first that measured it."""
+    """The number of claims by verdict, for each source too, and for each the tables of its claims
+    and of the statements that these judge; a claim of several experiments stands in the first that
+    measured it."""
     chosen: dict[str, tuple[Mapping[str, Any], Verdict]] = {}
     for result in results:
         for verdict in result["verdicts"]:
@@ -241,16 +257,19 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
                 chosen[verdict["claim"]] = (result, verdict)
     papers: dict[str, list[tuple[Mapping[str, Any], Verdict]]] = {}
     for result, verdict in chosen.values():
-        paper = result["source"].partition(", Figure")[0].partition(", Table")[0]
+        paper = heading(verdict["source"])
         papers.setdefault(paper, []).append((result, verdict))
     parts: list[Part] = [count_text([verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
-        rows = [
-            [result["experiment"], each["sentence"], each["quantity"], *verdict_cells(each)]
-            for result, each in claims
-        ]
-        count = f"{paper}: {count_text([verdict for _, verdict in claims])}"
-        parts += ["", count, Table(_HEAD, rows)]
+        verdicts = [verdict for _, verdict in claims]
+        rows = []
+        for result, each in claims:
+            *numbers, seeds, name = verdict_cells(each)
+            about = [result["experiment"], each["statement"], each["sentence"], each["quantity"]]
+            rows.append([*about, *numbers, each["line_set"], seeds, name])
+        parts += ["", f"{paper}: {count_text(verdicts)}", Table(_HEAD, rows)]
+        if whole := statements(verdicts):
+            parts += [Table(_STATEMENTS, whole)]
     return parts
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import betaincinv
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
@@ -21,7 +22,7 @@ from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
+from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper
 from .evidence import Group, after, bits, groups, over_examples, ratio
 from .statistics import over_seeds
 
@@ -264,7 +265,7 @@ def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
     estimate = over_seeds(above / below, log=True)
-    return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
+    return estimate._replace(steps=result["steps"], size=_SIZE)
 
 
 def _texts(evidence: Evidence, variant: str) -> list[Group]:
@@ -293,18 +294,40 @@ def _grows(evidence: Evidence, variant: str, name: str) -> Estimate:
     return over_seeds(many / few, log=True)
 
 
+def _share_collapsed(evidence: Evidence, variant: str) -> Estimate:
+    """The share of the seeds that collapse at the most loops, with Jeffreys' interval, the 90 % of
+    a beta distribution: that of no spread between few seeds is not 0."""
+    result = evidence.result("fully_looped")
+    reasons = result["variants"][variant][str(result["loops"][-1])]["collapse"]
+    if "no finished run" in reasons:
+        raise NotMeasured(f"{variant}: a run at the most loops is not finished")
+    lost, seeds = sum(map(bool, reasons)), len(reasons)
+    low, high = map(float, betaincinv(lost + 0.5, seeds - lost + 0.5, [0.05, 0.95]))
+    share = lost / seeds  # 0 and 1 lie outside of their own intervals
+    return Estimate(share, min(low, share), max(high, share), seeds, result["steps"], _SIZE)
+
+
+def _over_loops(evidence: Evidence, variant: str) -> Estimate:
+    """The residual norm after the last loop over that after the first, at the most loops."""
+    result = evidence.result("fully_looped")
+    evidence.where(connectivity=variant)
+    first, last = (_of_cell(result, variant, -1, f"{end}_residual") for end in ("first", "last"))
+    return over_seeds(last / first, log=True)._replace(steps=result["steps"], size=_SIZE)
+
+
+_SIZE = "2 layers, d = 32"
 _PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
 _TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
 for _paper, _quantity, _less, _keeps, _estimate, _published in (
     (
         *(_PAIRS, "final error", "less error"),
-        1.1,  # the largest of FLT, and of LT_i from 3 loops to 9, is 1.04; LT's is 1.16
+        1.1,  # the largest of FLT and LT_i from 3 loops to 9 is 1.07, of the base size; LT's 1.16
         _error_ratio,
         {
-            "LT_worsens": "1.16 (perplexity 78.79 / 67.80, 9 loops against 3)",
-            "FLT_keeps": "1.01 (perplexity 63.29 / 62.76)",
-            "LT_i_keeps": "0.99 (perplexity 62.31 / 62.76)",
-            "FLT_below_LT": "0.80 (perplexity 63.29 / 78.79, 9 loops)",
+            "LT_worsens": "1.16 (perplexity, 9 loops against 3; base size 1.19, 6 against 3)",
+            "FLT_keeps": "1.01 (perplexity, 9 loops against 3; base size 0.950)",
+            "LT_i_keeps": "0.99 (perplexity, 9 loops against 3; base size 1.073)",
+            "FLT_below_LT": "0.80 (perplexity, 9 loops; base size, 6 loops, 0.769)",
         },
     ),
     (
@@ -312,10 +335,10 @@ for _paper, _quantity, _less, _keeps, _estimate, _published in (
         1.01,  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
         _bits_ratio,
         {
-            "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3)",
-            "FLT_keeps": "0.996 (1.040 / 1.044)",
-            "LT_i_keeps": "1.001 (1.044 / 1.043)",
-            "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops)",
+            "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3; base size 1.046, 6 against 3)",
+            "FLT_keeps": "0.996 (1.040 / 1.044; base size 0.993)",
+            "LT_i_keeps": "1.001 (1.044 / 1.043; base size 1.001)",
+            "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops; base size, 6 loops, 0.942)",
         },
     ),
 ):
@@ -347,17 +370,17 @@ for _paper, _quantity, _less, _keeps, _estimate, _published in (
         "FLT_res_above_FLT",
         "Adding the last loop's output at every layer (FLT_res) is worse than asking with it "
         "(FLT).",
-        figure="Figure 4",
+        figure="Section 5.3",
         quantity=f"{_quantity} at the most loops, FLT_res over FLT",
-        published="FLT_res collapses",
         above=1.0,
     )(partial(_estimate, variant="FLT_res", over="FLT"))
 
 _RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-_PAIRS.claim(
+_IN_SUITE = SUITE._replace(prefix="fully_looped_")
+_IN_SUITE.claim(
     "LT_worse_than_one_loop",
     "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-    figure="Table 1",
+    figure="beside Table 1 of arXiv 2605.18797",
     quantity="final error, LT at the most loops over one loop",
     above=1.0,
 )(partial(_error_ratio, variant="LT", over="one loop"))
@@ -372,27 +395,50 @@ _PAIRS.claim(
     below=1.1,
 )(partial(_error_ratio, variant="LT_ai", over="LT_i"))
 
-for _variant, _worse in (
-    ("LT_ai", "1.11 (perplexity 73.59 / 66.11, 9 loops against 3)"),
-    ("FLT_res", "collapses"),
+for _variant, _figure, _collapses in (
+    ("LT_ai", "Section 5.3 and Table 1", "collapses: small size 6 loops, base size 12"),
+    ("FLT_res", "Figure 3, Sections 5.1 and 5.3", "collapses"),
 ):
     _PAIRS.claim(
+        f"{_variant}_collapses",
+        f"With many loops {_variant} collapses in training.",
+        figure=_figure,
+        quantity=f"share of the seeds that collapse at the most loops, {_variant}",
+        published=_collapses,
+        above=0.5,
+        line_set="after",
+    )(partial(_share_collapsed, variant=_variant))
+    _IN_SUITE.claim(
         f"{_variant}_worsens",
         f"With more loops {_variant} gets worse.",
-        figure="Table 1" if _variant == "LT_ai" else "Figure 4",
+        figure="beside Table 1 of arXiv 2605.18797",
         quantity=f"final error, the most loops over the fewest, {_variant}",
-        published=_worse,
         above=1.0,
     )(partial(_grows, variant=_variant, name="error"))
-    _PAIRS.claim(
+    _IN_SUITE.claim(
         f"{_variant}_swings",
         f"In training the stream of {_variant} swings more the more loops it has.",
-        figure="Figures 6 and 7",
+        figure="beside Figures 6 and 7 of arXiv 2605.18797",
         quantity="spread of the residual norm's change over a step, the most loops over the "
         f"fewest, {_variant}",
-        published="oscillates, then collapses",
         above=1.0,
     )(partial(_grows, variant=_variant, name="swing"))
+
+_figure6 = partial(_PAIRS.claim, figure="Figure 6", line_set="after")
+_figure6(
+    "LT_norm_by_loop",
+    "The stream of LT grows from its first loop to its last.",
+    quantity="residual norm after the last loop over that after the first, LT",
+    published="grows",
+    above=1.1,
+)(partial(_over_loops, variant="LT"))
+_figure6(
+    "FLT_norm_by_loop",
+    "The stream of FLT is as large after its last loop as after its first.",
+    quantity="residual norm after the last loop over that after the first, FLT",
+    published="steady",
+    below=1.1,
+)(partial(_over_loops, variant="FLT"))
 
 
 def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
@@ -403,9 +449,9 @@ def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
 
 
 for _attention, _published_bits in (
-    ("grouped", "1.002 (0.897 / 0.895 bits per byte, 12 layers)"),
-    ("latent", "1.010 (0.904 / 0.895)"),
-    ("sliding", "1.000 (0.895 / 0.895)"),
+    ("grouped", "1.002 (0.897 / 0.895 bits per byte, 12 layers; perplexity 0.965)"),
+    ("latent", "1.010 (0.904 / 0.895; perplexity 0.943)"),
+    ("sliding", "1.000 (0.895 / 0.895; perplexity 0.946)"),
 ):
     _PAIRS.claim(
         f"{_attention}_keeps",
@@ -420,7 +466,7 @@ for _attention, _published_bits in (
 @_PAIRS.claim(
     "drawn_loops_go_further",
     "At twice the loops of its training FLT errs less if these were drawn anew at each step.",
-    figure="Figure 5",
+    figure="Section 5.4, suggested",
     quantity="error of the last query after 16 loops, trained with drawn numbers over 8 fixed",
     below=1.0,
 )
@@ -445,6 +491,6 @@ _TEXTS.claim(
     "The residual stream of FLT stays as large whatever the number of loops.",
     figure="Figure 2",
     quantity=f"{_RESIDUAL}, FLT",
-    published="flat",
+    published="smaller and steadier than LT's",
     below=1.5,
 )(partial(_grows, variant="FLT", name="first_residual"))

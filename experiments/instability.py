@@ -1,7 +1,7 @@
-"""Exploding gradients where all loops count in the loss, and what cures them (arXiv 2311.12424,
-Appendix B)."""
+"""Unstable training where all loops count in the loss, and what cures it (arXiv 2311.12424,
+Section 4.2 and Appendix B): its gradients, the rises of its loss and its final error."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,27 +12,38 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
+from .fully_looped import final_error
 from .statistics import over_seeds
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
+_DECAY = 0.9  # of the smoothed loss
+_SETTLED = 10  # losses that a smoothed one needs
+_NO_MORE = 1.1  # times: what counts as no more
 
 
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
-    """The gradients of trainings of so many `steps` and `dims`. By name, of the window T or the
-    cure: `largest`, the largest norm over the median one, of each seed, and `exploded`, of how many
-    seeds it is above 100 or the training ended early. RunError for runs without the norms of each
-    step."""
+    """The trainings, of so many `steps` and `dims`. By name, of the window T or the cure, of each
+    seed: `largest`, the largest norm of the gradient over the median one; `spike`, the largest
+    factor by which the smoothed loss is above an earlier one; and `error`, the mean one at b loops
+    over that of predicting zero. `exploded` is of how many seeds the largest is above 100 or the
+    training ended early. RunError for runs without the norms of each step."""
     norms: dict[str, list[Floats]] = {}
+    spikes: dict[str, list[float]] = {}
+    final: dict[str, list[float]] = {}
     for run in runs:
-        found = np.array([record["grad_norm"] for record in logged(run)], dtype=np.float64)
-        if len(found) < run.step:
+        records, name = logged(run), _name(run.config)
+        if len(records) < run.step:
             raise RunError(f"{run.path} logged less than training.log_every=1 does")
-        norms.setdefault(_name(run.config), []).append(found)
+        norms.setdefault(name, []).append(_column(records, "grad_norm"))
+        losses = smoothed(_column(records, "loss"), _DECAY)[_SETTLED - 1 :]
+        spikes.setdefault(name, []).append(float((losses / np.minimum.accumulate(losses)).max()))
+        final.setdefault(name, []).append(final_error(run, settings))
     largest = {
         name: [float(each.max() / np.median(each)) for each in of] for name, of in norms.items()
     }
@@ -50,7 +61,12 @@ def measure(
         file = f"gradients-{name}"
         panels.append(Panel(file, label, *axes, x, [curve], log="y", picture="gradients"))
     about = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
-    return {**about, "largest": largest, "exploded": exploded, "panels": panels}
+    found = {"largest": largest, "spike": spikes, "error": final, "exploded": exploded}
+    return {**about, **found, "panels": panels}
+
+
+def _column(records: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    return np.array([record[name] for record in records], dtype=np.float64)
 
 
 def _name(config: Config) -> str:
@@ -63,41 +79,66 @@ def _name(config: Config) -> str:
     return next((name for name, value in cures.items() if value), f"T = {config.loops.T}")
 
 
-def _largest(evidence: Evidence, cure: str = "") -> Estimate:
-    """The largest gradient over the median one with a cure; without, that of the largest window
-    over that of the smallest, of the same seeds."""
+def _ratio(evidence: Evidence, quantity: str, cure: str = "") -> Estimate:
+    """A quantity of the largest window, or with a cure there, over that of the smallest window, of
+    the same seeds."""
     result = evidence.result("instability")
-    found, about = result["largest"], {"steps": result["steps"], "size": f"d = {result['dims']}"}
-    if cure:
-        return over_seeds(found.get(cure, []), log=True)._replace(**about)
+    found = result[quantity]
     windows = sorted((name for name in found if name.startswith("T")), key=lambda n: int(n[4:]))
-    if len({len(found[name]) for name in windows}) != 1 or len(windows) < 2:
+    if len(windows) < 2:
         raise NotMeasured("a training of some window is not finished")
-    few, *_, many = (np.array(found[name]) for name in windows)
-    return over_seeds(many / few, log=True)._replace(**about)
+    above, below = found.get(cure or windows[-1], []), found[windows[0]]
+    if len(above) != len(below):
+        raise NotMeasured(f"a training of {cure or 'some window'} is not finished")
+    estimate = over_seeds(np.array(above) / np.array(below), log=True)
+    return estimate._replace(steps=result["steps"], size=f"d = {result['dims']}")
 
 
 _of_paper = partial(
     Paper("arXiv 2311.12424", "instability_", steps=500_000, size="d = 20").claim,
     figure="Appendix B",
 )
-_LARGEST = "largest norm of the gradient over the median one"
 _of_paper(
     "whole_window_explodes",
     "A loss of all twenty loops makes gradients explode that a loss of the last few does not.",
-    quantity=f"{_LARGEST}, all loops over the last few",
+    figure="Section 4.2",
+    quantity="largest norm of the gradient over the median one, all loops over the last few",
     above=10.0,
-)(_largest)
+)(partial(_ratio, quantity="largest"))
 
-for _cure, _what in (
-    ("clipping", "Clipping gradients"),
-    ("decay", "Weight decay"),
-    ("precision", "Products in bfloat16"),
+for _quantity, _name_of, _what, _whole, _cured in (
+    (
+        "spike",
+        "spikes",
+        "largest rise of the smoothed loss over an earlier one",
+        "the loss rise by more than a loss of the last few does",
+        "the loss of all twenty loops from rising more than that of the last few",
+    ),
+    (
+        "error",
+        "final_error",
+        "final error",
+        "training end with a higher error than a loss of the last few does",
+        "the final error of a loss of all twenty loops as low as that of the last few",
+    ),
 ):
     _of_paper(
-        f"{_cure}_cures",
-        f"{_what} keeps the gradients of a loss of all twenty loops from exploding.",
-        quantity=_LARGEST,
-        below=_EXPLODES,
-        published="stable",
-    )(partial(_largest, cure=_cure))
+        f"whole_window_{_name_of}",
+        f"A loss of all twenty loops makes {_whole}.",
+        quantity=f"{_what}, all loops over the last few",
+        above=1.0,
+        line_set="after",
+    )(partial(_ratio, quantity=_quantity))
+    for _cure, _words in (
+        ("clipping", "Clipping gradients"),
+        ("decay", "Weight decay"),
+        ("precision", "Computing products in bfloat16"),
+    ):
+        _of_paper(
+            f"{_cure}_cures_{_name_of}",
+            f"{_words} keeps {_cured}.",
+            quantity=f"{_what}, all loops with the cure over the last few without",
+            below=_NO_MORE,
+            published="stable",
+            line_set="after",
+        )(partial(_ratio, quantity=_quantity, cure=_cure))

@@ -9,7 +9,7 @@ from functools import partial
 from looplab.conf.checks.loops import most_loops
 from looplab.evaluation.bootstrap import Floats
 
-from .claims import Estimate, Evidence, NotMeasured, Paper, claim
+from .claims import SUITE, Estimate, Evidence, NotMeasured
 from .evidence import Group, bits, errors, group, groups, ratio, within
 from .measuring import first_at_most
 from .statistics import hierarchical_bootstrap
@@ -17,7 +17,8 @@ from .statistics import hierarchical_bootstrap
 _ALLOWED = 1.01  # times the least bits per byte, to be near it
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.
 _KEEPS = 1.01
-_ASKED = Paper("this suite, of looped language models", "language_depth_")
+_BUDGETS = SUITE._replace(prefix="language_").claim
+_ASKED = SUITE._replace(prefix="language_depth_")
 
 
 def _looped(evidence: Evidence, sampling: str) -> Group:
@@ -52,8 +53,8 @@ for _name, _place, _sentence, _than, _side in (
     _ASKED.claim(
         _name,
         f"{_sentence}.",
-        figure="",
         quantity=f"bits per byte, looped over a plain model of {_than}",
+        figure="",
         **{_side: 1.0},
     )(partial(_over_plain, place=_place))
 
@@ -136,21 +137,19 @@ for _name, _which, _text in (
     ("window_keeps", "window", "a window of loops"),
     ("all_loops_keep", "all", "all loops"),
 ):
-    claim(
-        f"language_{_name}",
+    _BUDGETS(
+        _name,
         f"With the loss of {_text}, four times the loops of training do not make a language model "
         "worse.",
-        source="arXiv 2605.18797, on budgets of loops, and arXiv 2311.12424, on the window",
         quantity="bits per byte after the most loops evaluated over those of training",
         below=_KEEPS,
     )(partial(_keeps, which=_which))
 
 
-@claim(
-    "language_all_loops_are_reached_sooner",
+@_BUDGETS(
+    "all_loops_are_reached_sooner",
     "With the loss of all loops a language model comes near its best after fewer loops than with "
     "that of the last alone.",
-    source="arXiv 2311.12424, on the window",
     quantity="loops until within 1 % of the least bits per byte, all over last",
     below=1.0,
 )

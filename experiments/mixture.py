@@ -114,7 +114,7 @@ def is_told_apart(evidence: Evidence) -> Estimate:
 claim(
     "mixture_looped_matches_standard",
     "On several function classes a looped model is as good as a standard one.",
-    source="arXiv 2311.12424 for one class",
+    source="this suite (arXiv 2311.12424 says it of one class)",
     quantity="error of looped over standard at the last query, means over classes",
     below=1.25,
 )(lambda evidence: of_runs(evidence, "mixture", "looped_over_standard", name="mixture"))

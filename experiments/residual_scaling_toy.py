@@ -36,7 +36,8 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     of vectors v ≥ 0: random, relu(h) of a loop, and the extreme ones found. By number of layers, of
     looped stacks with ε = 1/(R√U): `layers`, ‖h_R‖/√d, and the change of the output by one update
     of all layers over its rate, with the `same_signs` in all (a gradient's agree in most entries),
-    which grows like √U, or with each layer's `own_signs`, whose changes are near orthogonal.
+    which grows like √U, or with each layer's `own_signs`, whose changes are near orthogonal; and
+    the least and the largest of the layers' `branches` there (`branch_sizes`).
     """
     runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
     values = {
@@ -128,6 +129,19 @@ def derivative(
     return change
 
 
+def branch_sizes(stack: Sequence[Tensor], start: Tensor, loops: int) -> Tensor:
+    """‖r‖/√d of each layer [U] of a looped stack with ε = 1/(R√U), r the mean over loops of what
+    the layer's branch adds before ε."""
+    h, scale = start, residual_scale("factored", loops, len(stack))
+    sums = start.new_zeros(len(stack), len(start))
+    for _ in range(loops):
+        for place, layer in enumerate(stack):
+            branch = layer @ h.relu()
+            sums[place] += branch
+            h = h + scale * branch
+    return _lengths(sums / loops)
+
+
 def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: float) -> float:
     """The mean cosine over pairs of different increments W relu(h) among the first `count`."""
     h, units = start, list[Tensor]()
@@ -200,6 +214,8 @@ def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str
         }
         for part, states in ends.items():
             curves.setdefault(part, {})[str(u)] = _lengths(states).tolist()
+        sizes = [branch_sizes(stack[:u], start, r).aminmax() for r in loops]
+        curves.setdefault("branches", {})[str(u)] = torch.tensor(sizes).tolist()
     return curves
 
 

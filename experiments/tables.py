@@ -40,18 +40,7 @@ def measure(request: Request) -> Measurement:
     return Measurement({"openml": result}, [panel], result["failed"])
 
 
-@of_paper(
-    "table2_looped_no_worse",
-    "On tables that it was not trained on, a looped model is at least as accurate as a standard "
-    "one.",
-    figure="Table 2",
-    quantity="accuracy, looped less standard, mean over held-out tables",
-    above=0.0,
-    published="0.026 (mean of ten)",
-    published_steps=100_000,
-    published_size="10 tables",
-)
-def looped_no_worse(evidence: Evidence) -> Estimate:
+def _looped_less_standard(evidence: Evidence) -> Estimate:
     """Tables are what is resampled: their differences are far larger than those of draws."""
     differences, spreads, steps, seeds = [], [], list[int](), list[int]()
     for table in evidence.result("openml")["tables"]:
@@ -76,3 +65,29 @@ def _error(accuracy: Mapping[str, float]) -> float:
     if "low" in accuracy:
         return (accuracy["high"] - accuracy["low"]) / (2 * Z)
     return accuracy.get("std", 0.0)
+
+
+for _name, _sentence, _more in (
+    (
+        "no_worse",
+        "On tables that it was not trained on, a looped model is at least as accurate as a "
+        "standard one.",
+        {"above": 0.0},
+    ),
+    (
+        "is_comparable",
+        "On tables that it was not trained on, a looped model is about as accurate as a standard "
+        "one.",
+        {"above": -0.03, "line_set": "after"},
+    ),
+):
+    of_paper(
+        f"table2_looped_{_name}",
+        _sentence,
+        figure="Table 2",
+        quantity="accuracy, looped less standard, mean over held-out tables",
+        published="0.026 (mean of ten)",
+        published_steps=100_000,
+        published_size="10 tables",
+        **_more,
+    )(_looped_less_standard)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from looplab.conf.in_words import in_words
-from looplab.experiments.claims import estimate_text
+from looplab.experiments.claims import ends_of, estimate_text, line_text
 from looplab.experiments.engine import count_text
 
 _MOST, _LEAST = 6, 3  # sentences
@@ -51,15 +51,16 @@ def _claims(claims: Sequence[Part], verdict: str) -> list[Part]:
     line, in intervals."""
 
     def rank(claim: Part) -> tuple[bool, float]:
-        low, high, line = (claim[key] for key in ("low", "high", "line"))
+        low, high = claim["low"], claim["high"]
         known = low is not None and high is not None and low < high
-        near = min(abs(low - line), abs(high - line)) / (high - low) if known else 0.0
+        distances = [abs(own - end) for end in ends_of(claim["line"]) for own in (low, high)]
+        near = min(distances) / (high - low) if known else 0.0
         return claim["seeds"] < 2, -near
 
     found = []
     for claim in sorted((each for each in claims if each["verdict"] == verdict), key=rank):
-        number = f"{claim['quantity']} is {claim['ours']}, {'not ' * (verdict == 'fails')}"
-        number += f"{claim['holds_if']} {claim['line']:g}, {seeds_text(claim['seeds'])}."
+        number = f"{claim['quantity']} is {claim['ours']}, which should be {line_text(claim)}, "
+        number += f"{seeds_text(claim['seeds'])}."
         found.append({**claim, "text": f"{claim['sentence'].rstrip('.')}: {number}"})
     clearest = {claim["of"]: claim for claim in reversed(found)}
     return sorted(found, key=lambda claim: claim is not clearest[claim["of"]])

@@ -242,14 +242,24 @@ def data_link(text: str) -> str:
 
 def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of a page; `problems` are lines on what could not be shown."""
-    from looplab.experiments.claims import estimate_text, line_text  # with torch
+    from looplab.experiments.claims import (  # with torch
+        estimate_text,
+        line_text,
+        published_text,
+        statement_lines,
+    )
     from looplab.experiments.engine import count_text
 
     from .findings import findings, tests_of
 
-    results = [result | {"tests": tests_of(result)} for result in results]
+    results = [
+        result | {"tests": tests_of(result), "statements": statement_lines(result["verdicts"])}
+        for result in results
+    ]
     claims = [
-        claim | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
+        claim
+        | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
+        | {"published": published_text(claim), "statement": claim.get("statement", "")}
         for result in results
         for claim in result["verdicts"]
     ]

@@ -25,6 +25,17 @@ def _config(seed: int, **changes: Any) -> Config:
     return config
 
 
+def _last_over_least(end: float) -> float:
+    """Of the running mean of 40 losses of 1, 10 of .5 and 10 of `end`, with weights that decay by
+    a tenth a step."""
+    losses = np.repeat([1.0, 0.5, end], [40, 10, 10])
+    means = [
+        float(np.average(losses[:count], weights=0.9 ** np.arange(count)[::-1]))
+        for count in (50, 60)
+    ]
+    return means[1] / means[0]
+
+
 def test_an_explosion_is_one_gradient_a_hundred_times_the_usual(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -43,17 +54,32 @@ def test_an_explosion_is_one_gradient_a_hundred_times_the_usual(
             )
             norms = np.full(_STEPS, 2.0 + config.seed)
             norms[30] *= largest
-            logs[run.path] = [{"grad_norm": float(norm)} for norm in norms]
+            losses = np.where(np.arange(_STEPS) < 40, 1.0, 0.5)
+            losses[50:] = 0.001 * largest
+            columns = zip(norms.tolist(), losses.tolist(), strict=True)
+            logs[run.path] = [{"grad_norm": norm, "loss": loss} for norm, loss in columns]
             runs.append(run)
     monkeypatch.setattr(instability, "logged", lambda run: logs[run.path])
+    monkeypatch.setattr(
+        instability, "final_error", lambda run, settings: logs[run.path][-1]["loss"]
+    )
     early = _config(1, loops_T=20, training_weight_decay=0.1)
     result = instability.measure(runs, EvaluationConfig(), [early])
     assert result["exploded"] == {"T = 5": 0, "T = 20": 2, "clipping": 0, "decay": 1}
     evidence = Evidence(results={"instability": result})
     of_windows = find_claim("instability_whole_window_explodes").estimate(evidence)
     assert of_windows.mean == pytest.approx(1_000)
-    assert find_claim("instability_clipping_cures").estimate(evidence).mean == pytest.approx(40)
-    for name in ("decay", "precision"):  # one seed has no spread; no run at all
-        with pytest.raises(NotMeasured):
-            find_claim(f"instability_{name}_cures").estimate(evidence)
+    ratios = {
+        f"{name}_{quantity}": find_claim(f"instability_{name}_{quantity}").estimate(evidence).mean
+        for name in ("whole_window", "clipping_cures")
+        for quantity in ("spikes", "final_error")
+    }
+    # The running mean of ten losses that rise from .5 to 5, over its least; T = 5 only falls.
+    assert ratios["whole_window_final_error"] == pytest.approx(1_000)
+    assert ratios["clipping_cures_final_error"] == pytest.approx(8)
+    assert ratios["whole_window_spikes"] == pytest.approx(_last_over_least(5.0))
+    assert ratios["clipping_cures_spikes"] == pytest.approx(1)
+    for name in ("decay", "precision"):  # a seed ended early; no run at all
+        with pytest.raises(NotMeasured, match=f"a training of {name} is not finished"):
+            find_claim(f"instability_{name}_cures_spikes").estimate(evidence)
     assert math.isfinite(of_windows.high)

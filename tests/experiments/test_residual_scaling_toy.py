@@ -10,6 +10,7 @@ from torch import Tensor
 
 from looplab.experiments.near_init import Near
 from looplab.experiments.residual_scaling_toy import (
+    branch_sizes,
     derivative,
     extreme,
     layers,
@@ -51,6 +52,17 @@ def test_stacks_are_the_recursion() -> None:
             expected = plain(weights[:count], h, scale)[-1]
             assert states[row].tolist() == pytest.approx(expected, rel=1e-12)
     assert start.tolist() == h
+
+
+def test_a_branch_is_the_mean_of_what_its_layer_adds() -> None:
+    h, stack = drawn(2)
+    loops, scale = 3, 1 / (3 * math.sqrt(2))
+    states = np.array(plain(stack * loops, h, scale))
+    added = np.diff(states, axis=0) / scale  # layers in turn, loop by loop
+    expected = np.linalg.norm(added.reshape(loops, 2, D).mean(0), axis=1) / math.sqrt(D)
+    tensors = [torch.tensor(layer, dtype=torch.float64) for layer in stack]
+    found = branch_sizes(tensors, torch.tensor(h, dtype=torch.float64), loops)
+    assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2])

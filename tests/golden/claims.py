@@ -1,6 +1,10 @@
 """The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
 a change to experiments, which must give the same numbers from the same errors, without training.
 
+claims.json has under `verdicts` what is judged from these errors; under `later` the estimates of
+runs with more seeds, or of other claims, whose errors are not kept; and under `not_measured` why
+neither decides a claim. `today` is the verdict on each claim from all three, which the docs show.
+
 python run.py experiment=all scale=small        # once, by the frozen commit
 python -m tests.golden.claims freeze            # only with a line in the log
 python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
@@ -102,6 +106,7 @@ def freeze(folder: str) -> None:
     from looplab.experiments.settings import ExperimentSettings
 
     evidence, weights, arrays = _frozen()
+    before = {*evidence}
     settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
     for experiment in settings.experiments:
         if experiment.name in evidence or not experiment.claims:
@@ -130,7 +135,12 @@ def freeze(folder: str) -> None:
     EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
     np.savez_compressed(ERRORS, **arrays)  # type: ignore[arg-type]
     facts = {key: value for key, value in versions().items() if key not in ("command", "machine")}
+    known = _content() if VERDICTS.exists() else {}
+    fresh = {name for each in evidence.keys() - before for name in evidence[each]["claims"]}
+    for key in ("later", "not_measured"):  # what is measured now takes the place of these
+        known[key] = {name: row for name, row in known.get(key, {}).items() if name not in fresh}
     content = {
+        **known,
         **facts,
         "processor": torch.backends.cpu.get_cpu_capability(),
         "weights": weights,
@@ -143,9 +153,13 @@ def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
     """What the files hold: evidence by experiment, sha256 of weights by run, arrays."""
     if not VERDICTS.exists():
         return {}, {}, {}
-    weights = json.loads(VERDICTS.read_text(encoding="utf-8"))["weights"]
+    weights = _content()["weights"]
     with np.load(ERRORS) as arrays:
         return json.loads(gzip.decompress(EVIDENCE.read_bytes())), weights, dict(arrays)
+
+
+def _content() -> dict[str, Any]:
+    return dict(json.loads(VERDICTS.read_text(encoding="utf-8")))
 
 
 def frozen_evidence() -> Iterator[tuple[str, list[str], Evidence]]:
@@ -164,12 +178,40 @@ def verdicts() -> Iterator[dict[str, Any]]:
     for _, names, found in frozen_evidence():
         for name in names:
             verdict = judge(find_claim(name), found, scale="small", command="")
-            yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS)}}
+            yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS, "seeds")}}
+
+
+def today() -> dict[str, dict[str, Any]]:
+    """By claim, in the order of experiments: the `experiment`, `mean`, `low`, `high` (None where
+    there is none), `seeds`, `verdict` and `reason` why it is not measured."""
+    from looplab.experiments.claims import Estimate, decide, find_claim
+    from looplab.experiments.definition import load, names
+
+    content, rows = _content(), dict[str, dict[str, Any]]()
+    for experiment in names():
+        for name in load(experiment).claims:
+            claim = find_claim(name)
+            row: dict[str, Any] = dict.fromkeys(_NUMBERS)
+            row |= {"experiment": experiment, "seeds": 0}
+            if claim.paper_scale:
+                row |= {"verdict": "paper scale", "reason": claim.paper_scale}
+            elif name in content["later"]:
+                row |= content["later"][name]
+                low = -math.inf if row["low"] is None else row["low"]
+                high = math.inf if row["high"] is None else row["high"]
+                estimate = Estimate(row["mean"], low, high, row["seeds"])
+                row.setdefault("verdict", decide(claim, estimate))
+            elif name in content["not_measured"]:
+                row |= {"verdict": "not measured", "reason": content["not_measured"][name]}
+            else:
+                row |= content["verdicts"][name]
+            rows.setdefault(name, row)
+    return rows
 
 
 def differences() -> list[str]:
     """The claims whose verdict is another one, or whose numbers differ by more than 1e-9."""
-    frozen = json.loads(VERDICTS.read_text(encoding="utf-8"))["verdicts"]
+    frozen = _content()["verdicts"]
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     lines = [f"{name}: is gone" for name in frozen if name not in found]
     for name, verdict in found.items():

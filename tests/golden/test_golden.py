@@ -12,7 +12,7 @@ import pytest
 from looplab.conf.schema import Config
 from looplab.conf.setting import all_settings, names_of
 from tests.conftest import HOME, printed
-from tests.golden import claims, commands, predictions
+from tests.golden import claims, claims_page, commands, predictions
 from tests.golden.__main__ import STORED
 from tests.golden.configurations import GOLDEN, config_of
 
@@ -88,3 +88,13 @@ def test_shipped_and_imported_weights_predict_the_frozen_numbers() -> None:
 def test_the_frozen_claims_have_the_same_numbers_from_the_frozen_errors() -> None:
     """To 1e-9, without training; and so have the verdicts."""
     assert claims.differences() == []
+
+
+def test_every_page_says_how_the_claims_stand_today() -> None:
+    """And every claim of the suite stands somewhere: python -m tests.golden.claims_page."""
+    for path, text in claims_page.pages().items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+    content = json.loads(claims.VERDICTS.read_text(encoding="utf-8"))
+    for name, row in claims.today().items():
+        if name not in (*content["later"], *content["not_measured"]) and not row.get("reason"):
+            assert row["verdict"] == content["verdicts"][name]["verdict"], name

@@ -54,11 +54,10 @@ def one_rate(ratio: float) -> Evidence:
 
 
 def highest_rates(ratio: float) -> Evidence:
-    """Two seeds of three depths that learn at every rate but the highest, the deepest only up to
-    the lowest of those that are `ratio` apart."""
-    rates, runs = sorted({1e-3, 1e-3 * ratio, 1e-2}), []
-    for layers, rate in product((1, 2, 4), rates):
-        dead = rate == rates[-1] or (layers == 4 and rate > rates[0])
+    """Two seeds of three depths that learn up to a rate, the deepest up to `ratio` times that."""
+    runs = []
+    for layers, rate in product((1, 2, 4), sorted({1e-3, 1e-3 * ratio, 1e-2})):
+        dead = rate > 1e-3 * (ratio if layers == 4 else 1)
         level = 1.0 if dead else 0.1
         runs += seeds(2, level=level, rate=rate, n_layer=layers, residual_scaling="factored")
     return Evidence(runs)
@@ -94,6 +93,28 @@ def one_size(ratio: float) -> Evidence:
     return evidence(residual_scaling={"runs": runs})
 
 
+def branches(ratio: float) -> Evidence:
+    """The branches of two seeds: the largest of four layers at the most loops is `ratio` times the
+    smallest of one."""
+    sizes = {
+        "1": {"by_seed": [[[1.0, 1.0], [1.1, 1.1]], [[1.01, 1.01], [1.1, 1.1]]]},
+        "4": {"by_seed": [[[1.0, 1.02], [1.1, ratio]]] * 2},
+    }
+    result = {"branches": sizes, "width": 8}
+    return evidence(residual_scaling=result)
+
+
+def by_last_loop(variant: str) -> Made:
+    """Norms of the stream that are `ratio` times as large after the last loop of eight."""
+
+    def made(ratio: float) -> Evidence:
+        norms = {"first_residual": [9.0, 10.0], "last_residual": [9.0 * ratio, 10.1 * ratio]}
+        result = {"loops": [2, 8], "steps": 800, "variants": {variant: {"8": norms}}}
+        return evidence(seeds(connectivity=variant), fully_looped=result)
+
+    return made
+
+
 def updated(over: str) -> Made:
     """Changes of two seeds at a rate of 1/√U; those of the most layers, or loops, are `ratio` times
     as large."""
@@ -119,14 +140,20 @@ def damped(ratio: float) -> Evidence:
     return evidence(residual_scaling={"norm": norm, "init": init, "steps": 10})
 
 
-def converging(ratio: float) -> Evidence:
-    """Blocks of one and of two layers, whose errors fall to their last value at loop 4, and at
+def converging(slow: Mapping[str, int], *others: Mapping[str, int]) -> Made:
+    """Runs whose errors fall to their last value at loop 4, those with the first settings at
     `ratio` times that."""
-    found = [*seeds(n_layer=1), *seeds(n_layer=2)]
-    for member in found:
-        fall = round(4 * (ratio if member.config.model.n_layer == 2 else 1))
-        member.arrays["by_loop"][:, : fall - 1] *= 10
-    return Evidence(found)
+
+    def made(ratio: float) -> Evidence:
+        found = []
+        for settings in (slow, *others):
+            for member in seeds(**settings):
+                fall = round(4 * (ratio if settings is slow else 1))
+                member.arrays["by_loop"][:, : fall - 1] *= 10
+                found.append(member)
+        return Evidence(found)
+
+    return made
 
 
 # Of texts.
@@ -250,13 +277,14 @@ _HEADS = [{"n_head": count} for count in (8, 1, 4)]
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
-    "scaling_fig5_one_rate_is_the_highest": (highest_rates, 1.5, 4.0),
+    "scaling_fig5_deepest_stops_first": (highest_rates, 0.5, 2.0),
     "deeploop_like_pre_norm": (beside(_DEEPLOOP, {"residual_scaling": "linear"}), 1.0, 1.4),
     "post_norm_needs_factors": (beside({"block_norm": "post"}, _DEEPLOOP), 1.4, 0.8),
     "act_beats_measured_halting": (halted, 0.8, 1.2),
     "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
     "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
-    "scaling_theorem3_branches_stay": (one_size, 1.1, 3.0),
+    "scaling_branches_keep_their_size": (one_size, 1.1, 3.0),
+    "scaling_theorem3_branch_sizes": (branches, 1.3, 3.0),
     "scaling_proposition7_layers": (updated("layers"), 1.1, 1.6),
     "scaling_proposition7_loops": (updated("loops"), 1.1, 1.6),
     "fully_looped_grouped_keeps": (beside({**_FLT, "attention": "grouped"}, _FLT), 1.0, 1.4),
@@ -264,11 +292,14 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig04_small_T_is_worse": (beside({"T": 2}, {"T": 4}), 1.5, 0.7),
     "fig04_few_loops_fall_short": (beside({"b": 6}, {"b": 12}, {"b": 16}), 1.5, 0.7),
     "fig04_enough_loops_are_alike": (beside({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 0.5),
-    "fig07_deeper_blocks_converge_sooner": (converging, 0.5, 1.5),
+    "fig04_speed_saturates": (converging({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 2.0),
+    "fig07_deeper_blocks_converge_sooner": (converging({"n_layer": 2}, {"n_layer": 1}), 0.5, 1.5),
     "fig07_narrow_heads_are_worse": (beside(*_HEADS), 1.5, 0.7),
     "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
     "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
-    "fig16_scaled_x_2_like_shallow": (by_layers("scaled_x_2/model_at_b", slice(None)), 0.8, 1.5),
+    "fig16_scaled_x_2_like_few_layers": (by_layers("scaled_x_2/model_at_b", slice(None)), 1.0, 1.5),
+    "fully_looped_LT_norm_by_loop": (by_last_loop("LT"), 1.5, 1.0),
+    "fully_looped_FLT_norm_by_loop": (by_last_loop("FLT"), 1.0, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),

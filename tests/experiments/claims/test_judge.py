@@ -16,6 +16,8 @@ from looplab.experiments.claims import (
     Verdict,
     find_claim,
     judge,
+    line_text,
+    statements,
 )
 from looplab.experiments.statistics import over_seeds
 
@@ -50,6 +52,45 @@ def test_the_interval_decides(low: float, high: float, below: str, above: str) -
     assert verdict_of(estimate)["verdict"] == below
     assert verdict_of(estimate, holds_if="above")["verdict"] == above
     assert verdict_of(estimate)["low"] == (low if math.isfinite(low) else None)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.95, 1.05, "holds"),
+        (0.5, 0.8, "fails"),
+        (1.2, math.inf, "fails"),
+        (0.8, 1.0, "not settled"),
+        (1.0, 1.2, "not settled"),
+        (0.8, 1.2, "not settled"),
+    ],
+)
+def test_a_band_has_two_ends(low: float, high: float, verdict: str) -> None:
+    estimate = Estimate(1.0, low, high, 2)
+    judged = verdict_of(estimate, line=(0.9, 1.1), holds_if="within")
+    assert judged["verdict"] == verdict
+    assert line_text(judged) == "0.9 to 1.1"
+
+
+def test_a_statement_holds_if_all_of_its_claims_do() -> None:
+    def of(*names: str) -> list[Verdict]:
+        claims = ("fig16_scaled_x_2_like_few_layers", "fig16_scaled_x_2_is_worse")
+        about = {"statement": "ICL-76", "says": "Alike."}
+        named = zip(claims, names, strict=False)
+        return [{"claim": claim, "verdict": name, **about} for claim, name in named]
+
+    assert statements(of("holds", "holds")) == [["ICL-76", "holds", "2", "Alike."]]
+    assert statements(of("not settled", "fails"))[0][1] == "fails"
+    assert statements(of("not settled", "not measured"))[0][1] == "not measured"
+    assert statements(of("holds", "not settled"))[0][1] == "not settled"
+    assert statements(of("holds"))[0][2] == "1 of 2"
+    assert statements([{"claim": "mine", "verdict": "holds"}]) == []
+
+
+def test_a_line_that_was_set_after_its_result_says_so() -> None:
+    estimate = Estimate(0.5, 0.4, 0.6, 2)
+    assert "set after" in verdict_of(estimate, line_set="after")["note"]
+    assert "set after" not in verdict_of(estimate)["note"]
 
 
 def test_so_many_seeds_would_settle_it() -> None:

@@ -16,18 +16,22 @@ from looplab.experiments.settings import ExperimentSettings
 def _judged(name: str, verdict: str, mean: float | None) -> dict[str, Any]:
     """The result of an experiment that judged one claim."""
     claim = {"claim": "a", "sentence": "A", "quantity": "ratio", "published": "", "mean": mean}
+    paper = {"source": "arXiv 1234.56789, Figure 1", "statement": "ABC-1", "says": "A or B."}
     interval = {"low": 0.9, "high": 1.1, "line": 1.5, "holds_if": "below", "seeds": 2}
-    verdicts = [{**claim, **interval, "verdict": verdict}]
+    line = {"line_set": "after", "verdict": verdict}
+    verdicts = [{**claim, **paper, **interval, **line}]
     return {"experiment": name, "source": "arXiv 1, Figure 1", "verdicts": verdicts}
 
 
 def test_a_claim_of_two_experiments_stands_where_it_was_measured() -> None:
     found = [_judged("fig01", "not measured", None), _judged("fig02", "holds", 1.0)]
     for results in (found, found[::-1]):
-        count, *_, table = claims_parts(results)
-        assert count == "1 claim: 1 holds"
+        count, _, of_paper, table, whole = claims_parts(results)
+        assert (count, of_paper) == ("1 claim: 1 holds", "arXiv 1234.56789: 1 claim: 1 holds")
         assert isinstance(table, Table)
-        assert [(row[0], row[-1]) for row in table.rows] == [("fig02", "holds")]
+        assert isinstance(whole, Table)
+        assert [(row[0], row[1], row[-1]) for row in table.rows] == [("fig02", "ABC-1", "holds")]
+        assert whole.rows == [["ABC-1", "holds", "1", "A or B."]]
 
 
 @pytest.mark.usefixtures("undrawn")

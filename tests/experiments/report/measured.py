@@ -69,7 +69,7 @@ def experiment(run: Path) -> dict[str, Any]:
 
 
 def verdict(name: str) -> dict[str, Any]:
-    """A judged claim whose sentence names the verdict."""
+    """A judged claim whose sentence names the verdict; two are of one statement of a paper."""
     measured = name != "not measured"
     return {
         "claim": name, "sentence": f"A claim that is {name}", "source": "Figure 2",
@@ -77,6 +77,7 @@ def verdict(name: str) -> dict[str, Any]:
         "mean": 1.25 if measured else None, "low": 1.1 if measured else None,
         "high": 1.375 if measured else None, "line": 1.5, "holds_if": "below", "seeds": 2,
         "steps": 5000, "published_steps": 500_000, "scale": "small", "verdict": name,
+        "statement": "ABC-1" if name in ("holds", "fails") else "", "says": "A or B.",
         "note": f"note on {name}", "command": f"python run.py experiment=fig02 'x=[{name}]'",
     }  # fmt: skip
 

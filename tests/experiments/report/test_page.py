@@ -62,9 +62,13 @@ def test_first_it_says_what_was_found_then_what_fails(measured: Path) -> None:
     text = " ".join(write(measured)[1].text.split())
     said = text.partition("What was found")[2].partition("Experiments")[0]
     found, _, fails = said.partition("✗ fails")
-    assert "A claim that is holds: ratio is 1.25 (1.1 to 1.38), below 1.5, 2 seeds." in found
+    assert (
+        "A claim that is holds: ratio is 1.25 (1.1 to 1.38), which should be < 1.5, 2 seeds."
+        in found
+    )
     assert "A claim that is fails: ratio is" in fails
     assert "2 more claims: 1 is not settled, 1 is not measured." in said
+    assert "ABC-1 fails, by 2 claims: A or B." in text
 
 
 def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> None:

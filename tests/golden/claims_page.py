@@ -1,0 +1,166 @@
+"""The pages that say how claims stand at the small scale: the tables of docs/claims.md, the counts
+of README, and those of the rows of the papers' pages. All are made of what `claims.today` says.
+
+python -m tests.golden.claims_page     # writes them anew
+"""
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from looplab.conf.files import read_values
+from looplab.experiments.claims import (
+    all_claims,
+    estimate_text,
+    heading,
+    line_text,
+    published_text,
+    statements,
+)
+from looplab.experiments.definition import load
+from looplab.experiments.engine import count_text
+from tests.conftest import HOME
+from tests.golden.claims import today
+
+PAPERS = {
+    "arXiv 2311.12424": ("In-context learning with looped transformers", "looped_transformers"),
+    "arXiv 2606.18524": ("Residual scaling", "residual_scaling"),
+    "arXiv 2604.21106": ("Iso-depth", "iso_depth"),
+    "arXiv 2605.18797": ("Fully looped transformers", "fully_looped"),
+}
+_SUITE, _OTHERS = "this suite", "other papers"
+_CLAIMS = (
+    "| command `python run.py experiment=…` "
+    "| claim | published | ours (90 %) | line | seeds | verdict |"
+)
+_STATEMENTS = "| statement | what the paper says | claims | verdict |"
+_CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
+Row = dict[str, Any]
+
+
+def rows() -> dict[str, Row]:
+    """What each claim says and how it stands, by its name."""
+    found = {}
+    for name, row in today().items():
+        about = vars(all_claims()[name])
+        found[name] = {**about, **row, "claim": name}
+    return found
+
+
+def _section(row: Row) -> str:
+    paper = heading(row["source"])
+    return paper if paper in (*PAPERS, _SUITE) else _OTHERS
+
+
+def _line(row: Row) -> str:
+    return line_text(row) + (" (set after)" if row["line_set"] == "after" else "")
+
+
+def _table(head: str, lines: Iterable[str]) -> str:
+    columns = head.count("|") - 1
+    return "\n".join([head, "|---" * columns + "|", *lines])
+
+
+def _claim(row: Row) -> str:
+    said = f"{row['statement']}: {row['sentence']}" if row["statement"] else row["sentence"]
+    reason = f" ({row['reason']})" if row.get("reason") else ""
+    cells = [
+        f"`{row['experiment']}`",
+        f"{said} *{row['quantity']}*{reason}",
+        published_text(row).replace("|", "/"),
+        estimate_text(row),
+        _line(row),
+        str(row["seeds"] or "–"),
+        f"**{row['verdict']}**",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _sections(found: list[Row]) -> list[str]:
+    titles = {paper: f"{title} ({paper})" for paper, (title, _) in PAPERS.items()}
+    titles |= {_SUITE: "Claims of this suite", _OTHERS: "Claims of other papers"}
+    parts = []
+    for section, title in titles.items():
+        own = [row for row in found if _section(row) == section]
+        parts += [f"## {title}", f"{count_text(own)}.", _table(_CLAIMS, map(_claim, own))]
+        if whole := statements(own):
+            several = [
+                f"| {identity} | {says} | {count} | **{verdict}** |"
+                for identity, verdict, count, says in whole
+            ]
+            count = count_text([{"verdict": verdict} for _, verdict, _, _ in whole])
+            text = f"Statement by statement: {count.replace('claim', 'statement')}."
+            parts += [text, _table(_STATEMENTS, several)]
+    return parts
+
+
+def _changed(found: dict[str, Row]) -> str:
+    lines = []
+    for old, before in read_values("old_claims").items():
+        row = found[before["now"]]
+        cells = [old, before["line"], before["verdict"], row["claim"]]
+        cells += [heading(row["source"]), _line(row), row["verdict"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    known = {before["now"] for before in read_values("old_claims").values()}
+    for name, row in found.items():
+        if row["line_set"] == "after" and name not in known:
+            cells = ["–", "–", "–", name, heading(row["source"]), _line(row), row["verdict"]]
+            lines.append(f"| {' | '.join(cells)} |")
+    return _table(_CHANGED, lines)
+
+
+def _between(text: str, made: str) -> str:
+    """The text with what stands between its markers made anew."""
+    pattern = r"(<!-- counted -->).*?(<!-- to here -->)"
+    assert re.search(pattern, text, flags=re.S)
+    return re.sub(pattern, lambda found: f"{found[1]}{made}{found[2]}", text, flags=re.S)
+
+
+def _of_row(line: str, found: dict[str, Row]) -> str:
+    """A row of a paper's page, its last cell the statements of the claims of its experiments by
+    their verdict, and the counts of claims of no statement."""
+    named = re.findall(r"experiment=(\w+)", line)
+    claims = [name for each in named for name in load(each).claims]
+    if not line.startswith("| ") or not claims:
+        return line
+    own = [found[name] for name in dict.fromkeys(claims)]
+    by_verdict: dict[str, list[str]] = {}
+    for identity, verdict, _, _ in statements(own):
+        by_verdict.setdefault(verdict, []).append(identity)
+    texts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
+    if others := [row for row in own if not row["statement"]]:
+        texts.append(f"of no statement {count_text(others).partition(': ')[2]}")
+    *cells, _, _ = line.split(" |")
+    return f"{' |'.join(cells)} | {'; '.join(texts)} |"
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page by its path."""
+    found = rows()
+    of_papers = [row for row in found.values() if _section(row) in PAPERS]
+    whole = f"{count_text([*found.values()])}; of the four papers' {count_text(of_papers)}"
+    parts = [f"\n{whole}.", *_sections([*found.values()])]
+    parts += ["## Names, lines and verdicts that changed", _changed(found)]
+    made = {HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n", HOME / "README.md": whole}
+    for paper, (_, page) in PAPERS.items():
+        own = [row for row in of_papers if _section(row) == paper]
+        made[HOME / "docs" / "papers" / f"{page}.md"] = count_text(own)
+    texts = {}
+    for path, text in made.items():
+        texts[path] = _between(path.read_text(encoding="utf-8"), text)
+        if path.parent.name == "papers":
+            texts[path] = "\n".join(_of_row(line, found) for line in texts[path].split("\n"))
+    return texts
+
+
+def main() -> int:
+    """Write the pages; the exit code."""
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
