@@ -261,6 +261,7 @@ _PAPER._replace(size="").claim(
     "initialised",
     published="between two constants",
     below=2.0,
+    line_set="after",
 )(_branch_spread)
 
 _HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
