@@ -251,9 +251,9 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            is_plugins = key == "task" and "plugins" not in given
-            question = "; is it in a plugin? plugins=FILE.py" if is_plugins else ""
-            check_choice(key, given[key], choices(key), question)
+            is_own = key == "task" and "plugins" not in given
+            hint = " (one of a plugin wants plugins=FILE.py)" if is_own else ""
+            check_choice(key, given[key], choices(key), hint)
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -70,15 +70,13 @@ def _folded(name: str) -> str:
     return re.sub(r"(?<!\d)0+(?=\d)", "", name.lower())
 
 
-def nearest(name: str, names: Iterable[str], question: str = "") -> str:
-    """'; did you mean …?' with the nearest of `names` to `name`, or the `question` and the list of
-    all of them."""
+def nearest(name: str, names: Iterable[str]) -> str:
+    """'; did you mean …?' with the nearest of `names` to `name`, or the list of all of them."""
     options = sorted(names)
     match = closest(name, options)
     if not match and name:
         match = next((option for option in options if name in option), "")
-    listed = f"{question}; expected one of {', '.join(options)}"
-    return f"; did you mean {match!r}?" if match else listed
+    return f"; did you mean {match!r}?" if match else f"; expected one of {', '.join(options)}"
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
@@ -94,11 +92,11 @@ def nearest_key(key: str, names: Iterable[str]) -> str:
     return many if len(options) > 30 else nearest(key, options)
 
 
-def check_choice(key: str, value: Any, options: Iterable[str], question: str = "") -> None:
-    """Raises ConfigError where `value` is none of the options, with the `question` where it is
-    near none."""
+def check_choice(key: str, value: Any, options: Iterable[str], hint: str = "") -> None:
+    """Raises ConfigError where `value` is none of the options, with the `hint`, if any, after
+    the nearest one."""
     if value not in options:
-        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options, question)}")
+        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}{hint}")
 
 
 def check_count(key: str, value: float, least: int) -> None:

@@ -119,7 +119,5 @@ def test_a_python_without_the_packages_is_one_line(command: list[str]) -> None:
 
 def test_run_py_is_found_where_python_does_not_search_its_folder(tmp_path: Path) -> None:
     done = python("-P", RUN, "task=lin", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "run.py: task cannot be 'lin'; did you mean 'linear'?\n",
-    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("run.py: task cannot be 'lin'; did you mean 'linear'?")
