@@ -25,6 +25,7 @@ _PROJECT = "looplab."
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
 _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loaded, by module
 _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
+_FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 _Thing = TypeVar("_Thing")
 
@@ -52,17 +53,14 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
         if names.count(path.stem) > 1:
             raise ConfigError("plugins", f"names two files {path.name}: rename one")
         module = PREFIX + path.stem
-        if edited_too and (edited := edited_files(module)):
-            print(f"plugins: {' and '.join(edited)} was edited; {path.name} is loaded again")
-            _forget(module)
-        elif edited_too and _is_of_other_code(path, module):
-            before = Path(str(sys.modules[module].__file__))
-            print(f"plugins: {path} takes the place of {before}")
-            _forget(module)
-            if str(before.parent) in sys.path:  # where files beside it may have the same names
-                sys.path.remove(str(before.parent))
         if module not in sys.modules:
             _load(path)
+        elif edited_too and (edited := edited_files(module)):
+            print(f"plugins: {path.name} is loaded again; edited: {', '.join(edited)}")
+            _load_again(path)
+        elif edited_too and _is_of_other_code(path, module):
+            print(f"plugins: {path} takes the place of {sys.modules[module].__file__}")
+            _load_again(path)
 
 
 def user_code(module: str) -> dict[str, bytes]:
@@ -117,19 +115,31 @@ def _code_of(module: str) -> dict[str, bytes]:
 def _files_of(module: str) -> dict[str, Path]:
     """The user's files that hold a module and what it imports, by their names."""
     path = file_of(module)
-    if path is None or module.startswith(_PROJECT):
+    if path is None or f"{module}.".startswith(_PROJECT):
         return {}
     return imported_files(path, "" if module.startswith(PREFIX) else module)
 
 
-def _forget(module: str) -> None:
-    """Let a plugin, and what it imports of a user's files, be imported anew."""
+def _load_again(path: Path) -> None:
+    """Import a plugin anew, with what it imports of a user's files; where that fails, what was
+    loaded stays."""
+    module = PREFIX + path.stem
     file = str(sys.modules[module].__file__)
     files = {file, *map(str, imported_files(Path(file)).values())}
-    for name, loaded in [*sys.modules.items()]:
-        if getattr(loaded, "__file__", None) in files:
-            del sys.modules[name]
-    _LOADED.pop(module, None)
+    modules = [(name, loaded) for name, loaded in sys.modules.items() if name != "__main__"]
+    before = {n: loaded for n, loaded in modules if getattr(loaded, "__file__", None) in files}
+    for name in before:
+        del sys.modules[name]
+    code = _LOADED.pop(module, {})
+    folder = _FOLDERS.pop(module, "")
+    if folder in sys.path:  # files beside the new one may have the same names
+        sys.path.remove(folder)
+    try:
+        _load(path)
+    except ConfigError:
+        sys.modules.update(before)
+        _LOADED[module] = code
+        raise
 
 
 def failure(error: BaseException) -> str:
@@ -271,8 +281,10 @@ def _load(path: Path) -> None:
     module = sys.modules[name] = module_from_spec(spec)
     if (folder := str(path.absolute().parent)) not in sys.path:
         sys.path.append(folder)  # for what it imports from beside it
+        _FOLDERS[name] = folder
     try:
         spec.loader.exec_module(module)
+        _LOADED[name] = _code_of(name)
     except (Exception, SystemExit) as error:
         place = _place(error)
         if isinstance(error, SyntaxError):

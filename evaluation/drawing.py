@@ -57,7 +57,7 @@ _STYLE: dict[Any, Any] = {
 _ON_PAGE: Any = dict.fromkeys(("svg.fonttype", "figure.facecolor", "axes.facecolor"), "none")
 # The same picture is the same file, whenever it is drawn.
 _METADATA: dict[str, Any] = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-_PICTURES = (".png", ".pdf", ".svg")
+_DRAWN = (".png", ".pdf", ".svg", ".csv")
 _FEW_DECADES = 0.7  # of a log axis, on which ticks stand as on a plain one
 _MARGIN = 0.02  # of the x axis, beyond the curves' ends
 _MOST_BARS = 24  # beside each other
@@ -106,10 +106,10 @@ def save_panels(
             frames = [part.frame().add_prefix(f"{part.name}: ") for part in parts]
         text = frames[0].join(frames[1:], how="outer").to_csv(index=False)
         write_bytes(files[-1], text.encode())
-    earlier = {path for path in folder.iterdir() if path.suffix in _PICTURES} - {*files}
+    earlier = {path for path in folder.iterdir() if path.suffix in _DRAWN} - {*files}
     if earlier:
         names = some_files(sorted(path.name for path in earlier))
-        print(f"{folder}: as drawn before, not of this result: {names}", flush=True)
+        print(f"{folder}: from earlier drawings, not drawn now: {names}", flush=True)
     return files
 
 

@@ -152,10 +152,11 @@ def measured(
 ) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
     stored ones, or else computed and stored."""
-    check_reach(replace(run.config, evaluation=settings), "evaluation")
+    asked = replace(run.config, evaluation=settings)
     settings = resolved(run, settings)
 
     def compute() -> tuple[Evaluation, Arrays]:
+        check_reach(asked, "evaluation")
         with RunFolder(place.path).lock(KIND):
             result, arrays = _measure(place, settings, device)
         text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []

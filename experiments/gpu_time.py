@@ -163,4 +163,5 @@ def _is_plain(config: Config) -> bool:
     is_plain = all(getattr(model, name) == getattr(ModelConfig, name) for name in _PLAIN)
     is_plain = is_plain and model.injection in ("add", "multiply", "none")
     has_more = training.recompute or training.jacobian_penalty or config.loops.stop_at
+    has_more = has_more or config.loops.halt is not None
     return is_plain and not has_more and not config.task.is_text

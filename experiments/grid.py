@@ -42,6 +42,7 @@ from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder
+from looplab.training.run_folder.status import status_of
 
 from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
@@ -203,7 +204,8 @@ def _train(
     for asked in {(config.device, config.precision, config.backend) for config in configs}:
         place(*asked)
     for config in configs:
-        check_reach(config)
+        if status_of(run_folder(config).path)["state"] != "finished":
+            check_reach(config)
     at_once = processes_for(len(configs), jobs or len(devices) or None, configs[0])
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""

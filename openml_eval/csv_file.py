@@ -69,9 +69,13 @@ def _frame(text: str, target: str | None) -> Any:
     texts = _texts(text)
     target = target or texts.columns[-1]
     marks = dict[int, int]()
-    for _, column in texts.items():
-        is_plain = column.str.fullmatch(_NO_POINT).all()
-        if is_plain and column.str.fullmatch(_DECIMAL_COMMA).any():
+    for name, column in texts.items():
+        present = column[~column.str.lower().isin(_MISSING)]
+        is_number = pandas.to_numeric(present, errors="coerce").notna().all()
+        if is_number and name != target and present.str.contains(".", regex=False).any():
+            marks = {}
+            break
+        if present.str.fullmatch(_NO_POINT).all() and present.str.fullmatch(_DECIMAL_COMMA).any():
             marks = str.maketrans(",.", ".,")
     columns = [
         _labels(column, texts.columns) if name == target else _numbers(column, marks)
@@ -122,12 +126,14 @@ def _texts(text: str) -> Any:
 
 
 def _labels(column: Any, names: Any) -> Any:
-    """The classes of each row, None where there is none. Raises ValueError where the target's name
-    is a class, and a number is a name: a row."""
+    """The classes of each row, as numbers where all are, None where there is none. Raises
+    ValueError where the target's name is a class, and a number is a name: a row."""
     is_class = (column == column.name).any()
     if is_class and pandas.to_numeric(names, errors="coerce").notna().any():
         raise ValueError("its first line has values, where the columns' header is expected")
-    return column.mask(column.isin(_NO_CLASS))
+    labels = column.mask(column.isin(_NO_CLASS))
+    numbers = pandas.to_numeric(labels, errors="coerce")
+    return numbers if numbers.isna().equals(labels.isna()) else labels
 
 
 def _numbers(column: Any, marks: dict[int, int]) -> Any:

@@ -33,7 +33,7 @@ from .run_folder.checkpoint import keep_snapshot, save_checkpoint
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, check_there, edited_since_loaded, run_folder
-from .run_folder.status import STOPPED_EARLY
+from .run_folder.status import STOPPED_EARLY, status_of
 from .signals import Diverged, Interrupted, deferred_signals
 from .step import Totals, Trainer
 from .validation import evaluation_prompts, validate
@@ -136,7 +136,8 @@ class Session:
         callbacks: Sequence[Callback],
     ) -> None:
         check_config(config)
-        check_reach(config)
+        if status_of(run_folder(config).path)["state"] != "finished":
+            check_reach(config)
         self.callbacks, self.stopped = callbacks, False
         for each in callbacks:
             if config.evaluation.every is None and type(each).stops is not Callback.stops:
@@ -144,9 +145,8 @@ class Session:
                 raise ConfigError("evaluation.every", problem)
         self.processes, self.writes = processes, processes is None or processes.rank == 0
         if self.writes and (edited := edited_since_loaded(config)):
-            names = " and ".join(edited)
             remedy = "Config.of loads a plugin again, importlib.reload a module of a notebook"
-            print(f"{names} was edited, but is used as it was loaded: {remedy}")
+            print(f"used as it was loaded, but edited since: {', '.join(edited)}; {remedy}")
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
         task = build_task(config)

@@ -73,7 +73,7 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
     words = shlex.split(as_typed(environment.get("command")))
     command = shlex.join(word for word in words if not word.startswith("folder="))
     b, positions = trained_loops(config), run.model.spec.n_positions
-    use = _PAIRS.format(b=b, **values)
+    use = _PAIRS.format(b=b, dims=config.task.dims, points=config.task.points)
     if isinstance(task, Language):
         length, start = min(_LENGTH, positions), task.tokenizer.start
         use = _TEXT.format(b=b, positions=positions, length=length, start=start)

@@ -114,6 +114,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         tokens than the model has positions, and for an input or output that it does not have.
         """
         config = self.config
+        others.pop("cache_position", None)  # which some versions give, though there is no cache
         for name in ("output_attentions", "output_hidden_states"):
             others.setdefault(name, getattr(config, name))
         for name, value in others.items():

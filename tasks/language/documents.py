@@ -138,11 +138,11 @@ def _reading(setting: str, path: str | Path) -> Iterator[None]:
 def _in_folder(root: Path, folders: Iterable[Path], setting: str) -> list[Path]:
     """The texts in some folders below `root` that are not hidden, in the order of their paths."""
     paths = (path for folder in folders for path in folder.iterdir() if not is_hidden(path, root))
-    texts = sorted(path for path in _distinct(paths, setting) if _ending(path) in _KINDS)
-    if all(kind_of(path) == "JSON lines" for path in texts):
-        return texts
-    # Beside texts of another kind .json is what describes them.
-    return [path for path in texts if _ending(path) != _JSON]
+    texts = sorted(path for path in paths if _ending(path) in _KINDS)
+    if any(kind_of(path) != "JSON lines" for path in texts):
+        # Beside texts of another kind .json is what describes them.
+        texts = [path for path in texts if _ending(path) != _JSON]
+    return list(_distinct(texts, setting))
 
 
 def _distinct(paths: Iterable[Path], setting: str) -> Iterator[Path]:

@@ -54,7 +54,7 @@ def test_every_format_is_a_file_of_its_kind_and_stays_when_another_is_drawn(
     assert (tmp_path / "picture.svg").read_bytes() != contents[0][".svg"]
     for kind in (".png", ".pdf"):
         assert (tmp_path / f"picture{kind}").read_bytes() == contents[0][kind]
-    line = "as drawn before, not of this result: picture.pdf, picture.png\n"
+    line = "from earlier drawings, not drawn now: picture.pdf, picture.png\n"
     assert capsys.readouterr().out.endswith(line)
 
 

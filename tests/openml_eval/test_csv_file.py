@@ -123,7 +123,7 @@ def test_commas_that_may_mark_thousands_are_a_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="'1,000' in 'a', a column of numbers"):
         csv_table(write(tmp_path / "a.csv", quoted, CLASSES))
     decimals = [f'"{i},5"' for i in range(60)]
-    with pytest.raises(RunError, match=r"line 2: '0\.234' in 'b', .* with decimal commas in all"):
+    with pytest.raises(RunError, match=r"line 2: '0,5' in 'a', .* with decimal commas in all"):
         csv_table(write(tmp_path / "a.csv", decimals, [f"{i}.234" for i in range(60)], CLASSES))
     table = csv_table(write(tmp_path / "a.csv", decimals, quoted, CLASSES))
     np.testing.assert_array_equal(table.xs[:2], [[0.5, 1], [1.5, 2.001]])
@@ -179,3 +179,10 @@ def test_true_and_false_are_numbers_and_a_word_among_numbers_is_missing(tmp_path
     for word in ("NA", "nan", "None", "n/a", "-"):
         with pytest.raises(RunError, match="missing or not finite \\(1 in 'a', of 60 rows\\)"):
             csv_table(write(tmp_path / "a.csv", [word, *VALUES[1:]], CLASSES))
+
+
+def test_classes_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    """As those of a DataFrame: 9 before 10, -1 before +1."""
+    for lesser, greater in (("9", "10"), ("-1", "+1")):
+        path = write(tmp_path / "a.csv", VALUES, [lesser, greater] * 30)
+        np.testing.assert_array_equal(csv_table(path).ys[:2], [0, 1])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import cached_property, partial
 from linecache import getlines
+from numbers import Number
 from operator import attrgetter
 from pathlib import Path, PurePath
 from types import (
@@ -30,8 +31,9 @@ import numpy as np
 from looplab.conf.digest import code_digest
 from looplab.conf.imports import file_of, is_installed
 
-_PLAIN = (bool, int, float, complex, str, bytes, range, slice, Enum, PurePath, np.ufunc)
+_PLAIN = (Number, str, bytes, range, slice, Enum, PurePath, np.generic, np.ufunc)
 _OF_TORCH = ("dtype", "device")  # whose package is imported late
+_ADDRESS = " at 0x"  # in the text of an object that does not say what it is
 _CONTAINERS = (tuple, list, set, frozenset, dict)
 
 
@@ -57,8 +59,10 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
             modules.add(str(value.__module__))  # None for what code of numpy makes
         elif (constant := _constant(value)) is not None:
             sources.add(constant)
-        else:
-            pending += _parts(value)
+        elif parts := _parts(value):
+            pending += parts
+        elif _ADDRESS not in repr(value):
+            sources.add(repr(value))
     return sorted(sources), sorted(modules)
 
 
@@ -67,6 +71,13 @@ def is_in_cell(value: type | FunctionType) -> bool:
     module = str(value.__module__)
     is_loaded = module in sys.modules and module not in sys.builtin_module_names
     return is_loaded and file_of(module) is None
+
+
+def has_source(cls: type) -> bool:
+    """Say whether the cell of a class is known: not in a plain shell. What `dataclass` adds has
+    none."""
+    functions = [item for item in _functions(cls) if not item.__name__.startswith("__")]
+    return not functions or any(map(_lines, functions))
 
 
 def _source(value: type | FunctionType) -> str:
@@ -149,8 +160,12 @@ def _constant(value: Any) -> str | None:
     if isinstance(value, type | ModuleType):
         return None
     if hasattr(value, "detach"):  # a tensor, whose package is imported late
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):
+        value = value.detach().cpu()
+        # NumPy has no bfloat16; float32 has all of its values.
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.tolist()
+    elif isinstance(value, np.ndarray):
         digest = hashlib.sha256(value.tobytes()).hexdigest()
         return f"{value.dtype} {value.shape} {digest}"
     if not isinstance(value, _CONTAINERS):

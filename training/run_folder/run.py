@@ -286,7 +286,7 @@ def run_folder(config: Config) -> RunFolder:
     """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
     settings for training that differ from their defaults (so that new settings rename no old runs),
     and of what bears on training in the sources of task and loop if they were registered outside
-    the project. A run of theirs that an earlier version named keeps its name."""
+    the project. A run of plugins that an earlier version named keeps its name."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}

@@ -18,7 +18,7 @@ from looplab.conf.digest import TOKENS, code_digest, digest_of_kind, kind_of
 from looplab.conf.imports import HOME, file_of, is_installed
 from looplab.conf.plugins import user_code
 
-from .cells import reached
+from .cells import has_source, reached
 
 _PROJECT = "looplab."
 CELLS = "cells"  # stands for a notebook's among the files
@@ -81,9 +81,9 @@ def outside_source(cls: type) -> str | None:
     project; None for a class of the project."""
     if cls.__module__.startswith(_PROJECT):
         return None
-    if sources := sources_of(things=[cls], for_training=True):
-        return key_of(sources)
-    raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
+    if _is_in_cell(cls) and not has_source(cls):
+        raise OSError(f"{cls.__qualname__} has no source: define it in a file or in a notebook")
+    return key_of(sources_of(things=[cls], for_training=True))
 
 
 def outside_code(thing: Any) -> dict[str, bytes]:

@@ -140,7 +140,7 @@ def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[st
     file.write_text(CODE.replace("float(self.dims)", "half * self.dims"), "utf-8")
     capsys.readouterr()
     assert train(config).path == first.path
-    assert "was edited, but is used as it was loaded" in capsys.readouterr().out
+    assert "used as it was loaded, but edited since: kept.py" in capsys.readouterr().out
     second = train(Config.of(*words))
     assert "kept.py is loaded again" in capsys.readouterr().out
     assert second.path != first.path
@@ -169,3 +169,21 @@ def test_a_plugin_of_the_same_name_takes_the_place_of_another(
     assert f"plugins: {other} takes the place of {file}" in capsys.readouterr().out
     assert second.path != first.path
     assert second.task.divisor == 0.125 * second.config.task.dims
+
+
+def test_what_registers_may_stand_beside_a_plugin(file: Path) -> None:
+    """Its edits are seen, and one that cannot be loaded leaves what was loaded."""
+    helper = file.with_name("kept_helper.py")
+    helper.write_text(CODE.replace("from kept_helper", "from math").replace("half", "pi"), "utf-8")
+    file.write_text("import kept_helper\n", "utf-8")
+    words = [f"plugins={file}", *WORDS]
+    config = Config.of(*words)
+    first = run_folder(config).path
+    code = helper.read_text("utf-8")
+    helper.write_text(f"{code}\ndef unfinished(:\n", "utf-8")
+    with pytest.raises(ConfigError, match="kept_helper"):
+        Config.of(*words)
+    assert run_folder(config).path == first
+    helper.write_text(code.replace("float(self.dims)", "2.0 * self.dims"), "utf-8")
+    assert run_folder(config).path == first
+    assert run_folder(Config.of(*words)).path != first

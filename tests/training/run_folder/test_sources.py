@@ -19,7 +19,7 @@ from looplab.conf.imports import HOME, imported_code
 from looplab.conf.plugins import edited_files
 from looplab.training import train
 from looplab.training.run_folder.run import RunFolder, other_code
-from looplab.training.run_folder.sources import outside_code, sources_of
+from looplab.training.run_folder.sources import outside_code, outside_source, sources_of
 from tests.conftest import tiny_config
 
 CODE = '''"""A module."""
@@ -259,13 +259,18 @@ def test_comments_in_the_project_measure_nothing_anew(
         ("thing = (one, 1, 2)\none, two = 1, 2\n", "one, two = 2, 1\n"),
         ("thing = torch.float32\n", "thing = torch.float64\n"),
         ("thing = range(2)\n", "thing = range(3)\n"),
+        ("thing = numpy.float32(1)\n", "thing = numpy.float32(2)\n"),
+        ("thing = torch.ones(2).bfloat16()\n", "thing = torch.zeros(2).bfloat16()\n"),
+        ("thing = fractions.Fraction(1, 3)\n", "thing = fractions.Fraction(2, 3)\n"),
     ],
 )
 def test_what_a_cell_names_of_every_kind(
     definition: str, edited: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = Notebook(monkeypatch)
-    notebook.run("import functools, types, torch\nfrom torch import nn\none, two = 1, 2\n")
+    notebook.run(
+        "import fractions, functools, numpy, types, torch\nfrom torch import nn\none, two = 1, 2\n"
+    )
     notebook.run(definition)
     notebook.run("class Own:\n    def outputs(self, x): return thing, one, two\n")
     before = notebook.sources("Own")
@@ -320,3 +325,15 @@ def test_a_task_in_a_cell_that_is_run_again_is_the_same(
     notebook.run("def curve(xs): return xs.sin()\n")
     made_with = RunFolder(run.path).made_with()
     assert other_code(made_with, config) == ["cells"]
+
+
+def test_a_class_of_a_plain_shell_has_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of one name would be taken for one. What a cell says of the project is not a user's."""
+    notebook = Notebook(monkeypatch)
+    exec("class Own:\n    def outputs(self, x): return x\n", vars(notebook.module))
+    with pytest.raises(OSError, match="Own has no source: define it in a file or in a notebook"):
+        outside_source(vars(notebook.module)["Own"])
+    notebook.run(
+        "import looplab\nclass Own:\n    def outputs(self, x): return looplab.Prompts(x, x)\n"
+    )
+    assert not outside_code(vars(notebook.module)["Own"])
