@@ -18,9 +18,9 @@ class ConfigError(ValueError):
     Examples
     --------
     >>> from looplab import Config
-    >>> Config.of("task=linaer")
+    >>> Config.of("model=loped")
     Traceback (most recent call last):
-    looplab.conf.mistakes.ConfigError: task cannot be 'linaer'; did you mean 'linear'?
+    looplab.conf.mistakes.ConfigError: model cannot be 'loped'; did you mean 'looped'?
     """
 
     def __init__(self, key: str, problem: str) -> None:
