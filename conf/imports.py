@@ -50,7 +50,7 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
 
 
 def is_installed(path: Path) -> bool:
-    """Say whether a file or folder belongs to an installed package or the standard library."""
+    """Says whether a file or folder belongs to an installed package or the standard library."""
     return bool(_INSTALLED & {*path.parts}) or path.is_relative_to(_STANDARD)
 
 

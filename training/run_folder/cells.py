@@ -67,14 +67,17 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
 
 
 def is_in_cell(value: type | FunctionType) -> bool:
-    """Say whether a class or function is defined in a notebook's cell, whose module has no file."""
+    """Says whether a class or function is defined in a notebook's cell, whose module has no file,
+    and may not be loaded as one, either."""
     module = str(value.__module__)
-    is_loaded = module in sys.modules and module not in sys.builtin_module_names
-    return is_loaded and file_of(module) is None
+    if module in sys.builtin_module_names or file_of(module) is not None:
+        return False
+    functions = [value] if isinstance(value, FunctionType) else _functions(value)
+    return module in sys.modules or any(map(_lines, functions))
 
 
 def has_source(cls: type) -> bool:
-    """Say whether the cell of a class is known: not in a plain shell. What `dataclass` adds has
+    """Says whether the cell of a class is known: not in a plain shell. What `dataclass` adds has
     none."""
     functions = [item for item in _functions(cls) if not item.__name__.startswith("__")]
     return not functions or any(map(_lines, functions))
@@ -147,7 +150,7 @@ def _global_names(code: CodeType) -> list[str]:
 
 
 def _is_users(cls: type) -> bool:
-    """Say whether a class is neither the project's nor of an installed package."""
+    """Says whether a class is neither the project's nor of an installed package."""
     module = str(cls.__module__)
     is_own = not module.startswith("looplab.") and not is_installed(file_of(module) or Path())
     return is_own and module not in sys.builtin_module_names

@@ -329,7 +329,7 @@ def _is_named_by_bytes(folder: Path) -> bool:
 
 
 def _has_settings(folder: Path, config: Config) -> bool:
-    """Say whether the run in a folder has the settings for training of a configuration."""
+    """Says whether the run in a folder has the settings for training of a configuration."""
     try:
         return not RunFolder(folder).differences(config, read_config(folder))
     except ConfigError:

@@ -111,7 +111,7 @@ def _module_of(thing: Any) -> str:
 
 
 def _is_in_cell(thing: Any) -> bool:
-    """Say whether a thing is defined in a notebook's cell, whose module has no file."""
+    """Says whether a thing is defined in a notebook's cell, whose module has no file."""
     module = _module_of(thing)
     return file_of(module) is None and not user_code(module)
 

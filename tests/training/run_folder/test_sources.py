@@ -223,6 +223,17 @@ def test_what_a_notebook_defines(
     assert (notebook.sources("solve") != before["solve"]) == ("solver" in moves)
 
 
+def test_cells_of_a_module_that_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a tool runs cells in a dictionary of its own."""
+    notebook = Notebook(monkeypatch)
+    monkeypatch.delitem(sys.modules, notebook.module.__name__)
+    notebook.run("def helper(x): return x\n")
+    notebook.run("class Own:\n    def outputs(self, x): return helper(x)\n")
+    before = notebook.sources("Own")
+    notebook.run("def helper(x): return -x\n")
+    assert notebook.sources("Own") != before
+
+
 def test_comments_in_the_project_measure_nothing_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
