@@ -1,12 +1,16 @@
 """The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
 a change to experiments, which must give the same numbers from the same errors, without training.
 
-claims.json has under `verdicts` what is judged from these errors; under `later` the estimates of
-runs with more seeds, or of other claims, whose errors are not kept; and under `not_measured` why
-neither decides a claim. `today` is the verdict on each claim from all three, which the docs show.
+claims.json has under `verdicts` what is judged from these errors; under `measured` the code, the
+processor and the words that each experiment comes from; under `later` the estimates of runs whose
+errors are not kept; and under `not_measured` why neither decides a claim. `today` is the verdict on
+each claim from all of these, which the docs show.
 
-python run.py experiment=all scale=small        # once, by the frozen commit
-python -m tests.golden.claims freeze            # only with a line in the log
+Of a run the columns that a claim reads are kept as they are, of all prompts. What a later claim may
+ask is kept in 16 bits, of the first 320 prompts.
+
+python run.py experiment=fig02 seeds=4                        # a clean commit, the small scale
+python -m tests.golden.claims freeze experiment=fig02 seeds=4 # only with a line in the log
 python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
 """
 
@@ -33,6 +37,9 @@ VERDICTS, EVIDENCE, ERRORS = (
     HERE / name for name in ("claims.json", "claims_evidence.json.gz", "claims_errors.npz")
 )
 _NUMBERS = ("mean", "low", "high")
+# Of every run these are kept in 16 bits, all of their columns, of so many prompts.
+_WIDE = ("model_at_b", "by_loop", "held_out")
+_PROMPTS = 320
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -94,91 +101,109 @@ def _noting_errors(of: select.Group, name: str = "model_at_b") -> Any:
     return stacked
 
 
-def freeze(folder: str) -> None:
-    """Add to the three files what `experiment=NAME scale=small` has left in a folder, of each
-    experiment with claims that is finished there and not in them yet."""
+def freeze(words: list[str]) -> None:
+    """Put into the three files what the command `run.py experiment=… scale=small` with these words
+    has left in its folder, in place of what they had of these experiments.
+
+    Raises RunError where one of them is not finished.
+    """
     select.errors = _noting_errors  # before the claims import it
-    from looplab.conf.mistakes import ConfigError, RunError
-    from looplab.experiments import engine as perform
+    from looplab.conf.mistakes import RunError
+    from looplab.conf.words import settings_from_words
+    from looplab.experiments import engine
     from looplab.experiments.claims import find_claim, judge
-    from looplab.experiments.engine import measured
     from looplab.experiments.many_runs import progress
     from looplab.experiments.settings import ExperimentSettings
 
-    evidence, weights, arrays = _frozen()
-    before = {*evidence}
-    settings = ExperimentSettings(("all",), "figure", "small", folder=folder)
+    evidence, content, arrays = _frozen()
+    settings = settings_from_words(ExperimentSettings, [*words, "action=figure"])
+    settings.check()
     for experiment in settings.experiments:
-        if experiment.name in evidence or not experiment.claims:
-            continue
         members = settings.members(experiment)
         if any(progress(member.config).state != "finished" for member in members):
-            continue
-        runs = [measured(member, {}) for member in members]
-        try:
-            measurement = perform._measured(experiment, settings, runs)
-        except (ConfigError, RunError):
-            continue
-        if measurement.missing or not (runs or measurement.results):
-            continue
+            raise RunError(f"{experiment.name}: not every training is finished")
+        runs = [engine.measured(member, {}) for member in members]
+        measurement = engine._measured(experiment, settings, runs)
+        if measurement.missing:
+            raise RunError(f"{experiment.name}: {measurement.missing[0]}")
         reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
         found = Evidence(reading, measurement.results)
         for name in experiment.claims:
             judge(find_claim(name), found, scale="small", command="")
-        weights |= {Path(run.path).name: _weights(Path(run.path)) for run in runs}
         evidence[experiment.name] = {
             "claims": list(experiment.claims),
             "members": [_plain(run, arrays) for run in reading],
             "results": measurement.results,
         }
+        made_by = versions()
+        content["measured"][experiment.name] = {
+            "words": [word for word in words if word.startswith("seeds=")],
+            "git_commit": made_by["git_commit"],
+            "torch": made_by["torch"],
+            "processor": torch.backends.cpu.get_cpu_capability(),
+            "weights": {Path(run.path).name: _weights(Path(run.path)) for run in runs},
+        }
+        # What is measured now takes the place of what was not.
+        for key in ("later", "not_measured"):
+            for name in experiment.claims:
+                content[key].pop(name, None)
         print(f"{experiment.name}: {len(runs)} runs", flush=True)
     EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
-    np.savez_compressed(ERRORS, **arrays)  # type: ignore[arg-type]
-    facts = {key: value for key, value in versions().items() if key not in ("command", "machine")}
-    known = _content() if VERDICTS.exists() else {}
-    fresh = {name for each in evidence.keys() - before for name in evidence[each]["claims"]}
-    for key in ("later", "not_measured"):  # what is measured now takes the place of these
-        known[key] = {name: row for name, row in known.get(key, {}).items() if name not in fresh}
-    content = {
-        **known,
-        **facts,
-        "processor": torch.backends.cpu.get_cpu_capability(),
-        "weights": weights,
-        "verdicts": {verdict["claim"]: verdict for verdict in verdicts()},
-    }
+    np.savez_compressed(ERRORS, **_still_read(evidence, arrays))  # type: ignore[arg-type]
+    content["verdicts"] = {verdict["claim"]: verdict for verdict in verdicts()}
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _frozen() -> tuple[dict[str, Any], dict[str, str], _Arrays]:
-    """What the files hold: evidence by experiment, sha256 of weights by run, arrays."""
-    if not VERDICTS.exists():
-        return {}, {}, {}
-    weights = _content()["weights"]
+def _still_read(evidence: dict[str, Any], arrays: _Arrays) -> _Arrays:
+    """The arrays that a run of the evidence has."""
+    keys = set[str]()
+    for experiment in evidence.values():
+        for member in experiment["members"]:
+            keys |= {each["key"] for each in member["arrays"].values()}
+            keys |= {*member["wide"].values()}
+    return {key: array for key, array in arrays.items() if key in keys}
+
+
+def _frozen() -> tuple[dict[str, Any], dict[str, Any], _Arrays]:
+    """What the three files hold: the evidence by experiment, the verdicts' file, the arrays."""
     with np.load(ERRORS) as arrays:
-        return json.loads(gzip.decompress(EVIDENCE.read_bytes())), weights, dict(arrays)
+        return json.loads(gzip.decompress(EVIDENCE.read_bytes())), _content(), dict(arrays)
 
 
 def _content() -> dict[str, Any]:
     return dict(json.loads(VERDICTS.read_text(encoding="utf-8")))
 
 
-def frozen_evidence() -> Iterator[tuple[str, list[str], Evidence]]:
-    """Each experiment, its claims and what they are judged from."""
+def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[list[str], Evidence]]:
+    """The claims of each experiment and what they are judged from; `wide`: all columns of the first
+    prompts in place of the read ones of all."""
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     with np.load(ERRORS) as arrays:
-        for experiment, parts in evidence.items():
-            members = [_measured(each, arrays) for each in parts["members"]]
-            yield experiment, parts["claims"], Evidence(members, parts["results"])
+        for parts in evidence.values():
+            members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
+            yield parts["claims"], Evidence(members, parts["results"])
 
 
 def verdicts() -> Iterator[dict[str, Any]]:
-    """The verdicts of today's code from the frozen evidence."""
+    """The verdicts of today's code from the frozen evidence. A claim that reads columns which are
+    not kept of all prompts is judged from the first ones."""
+    for (names, found), (_, first) in zip(
+        frozen_evidence(), frozen_evidence(wide=True), strict=True
+    ):
+        for name in names:
+            verdict = _verdict(name, found)
+            yield verdict if verdict["verdict"] != "not measured" else _verdict(name, first)
+
+
+def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
+    """The verdict on a claim, its numbers and seeds; the `reason` of one that is not measured."""
     from looplab.experiments.claims import find_claim, judge
 
-    for _, names, found in frozen_evidence():
-        for name in names:
-            verdict = judge(find_claim(name), found, scale="small", command="")
-            yield {"claim": name, **{key: verdict[key] for key in ("verdict", *_NUMBERS, "seeds")}}
+    judged = judge(find_claim(name), evidence, scale="small", command="")
+    verdict = {"claim": name, **{key: judged[key] for key in ("verdict", *_NUMBERS, "seeds")}}
+    if judged["verdict"] == "not measured":
+        verdict["reason"] = judged["note"]
+    return verdict
 
 
 def today() -> dict[str, dict[str, Any]]:
@@ -232,22 +257,41 @@ def _same(ours: float | None, theirs: float | None) -> bool:
 
 
 def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
-    """A run as plain values; what was read of its arrays is put into `arrays`, each once."""
+    """A run as plain values; what was read of its arrays is put into `arrays`, each once, and so is
+    what a later claim may read."""
     assert isinstance(run.arrays, _Read)
     kept: dict[str, Any] = {}
     for name, columns in run.arrays.read.items():
         array = dict.__getitem__(run.arrays, name)
         which = None if columns is None or array.ndim < 2 else sorted(columns)
-        part = np.ascontiguousarray(array if which is None else array[:, which])
-        key = hashlib.sha256(part.tobytes() + str(part.shape).encode()).hexdigest()[:16]
-        arrays[key] = part
-        kept[name] = {"key": key, "columns": which, "width": array.shape[-1]}
-    config = config_to_mapping(run.config)
-    return {"label": run.label, "config": config, "step": run.step, "labels": run.labels,
-            "arrays": kept}  # fmt: skip
+        part = array if which is None else array[:, which]
+        kept[name] = {"key": _put(part, arrays), "columns": which, "width": array.shape[-1]}
+    wide = {
+        name: _put(array[:_PROMPTS].astype(np.float16), arrays)
+        for name, array in run.arrays.items()
+        if name.rpartition("/")[2] in _WIDE
+    }
+    return {
+        "label": run.label,
+        "config": config_to_mapping(run.config),
+        "step": run.step,
+        "labels": run.labels,
+        "arrays": kept,
+        "wide": wide,
+    }
 
 
-def _measured(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Measured:
+def _put(array: NDArray[Any], arrays: _Arrays) -> str:
+    """The key under which an array stands in `arrays`: a digest of its numbers and its shape."""
+    array = np.ascontiguousarray(array)
+    key = hashlib.sha256(array.tobytes() + str(array.shape).encode()).hexdigest()[:16]
+    arrays[key] = array
+    return key
+
+
+def _measured(
+    plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, wide: bool
+) -> Measured:
     """The run again; columns that were not read are NaN."""
     found: _Arrays = {}
     for name, each in plain["arrays"].items():
@@ -256,7 +300,9 @@ def _measured(plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
             whole = np.full((len(part), each["width"]), math.nan, np.float32)
             whole[:, each["columns"]] = part
             part = whole
-        found[name] = part
+        found[name] = part[:_PROMPTS] if wide else part
+    if wide:
+        found |= {name: arrays[key].astype(np.float32) for name, key in plain["wide"].items()}
     config = config_from_mapping(plain["config"])
     return Measured(plain["label"], config, plain["step"], found, plain["labels"])
 
@@ -270,7 +316,7 @@ def _weights(path: Path) -> str:
 def main(words: list[str]) -> int:
     """Carry out the command; the exit code: 1 where numbers differ."""
     if words[:1] == ["freeze"]:
-        freeze(words[1] if len(words) > 1 else "runs")
+        freeze(words[1:])
     lines = differences()
     print("\n".join(lines) or "every number and verdict is the frozen one")
     return 1 if lines else 0
