@@ -1,7 +1,8 @@
 """Bootstrap intervals of means over prompts, and over prompts and training seeds."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,7 @@ def clustered_bootstrap(
     """
     seeds = len(sums)
     mean = sums.sum((0, 1), dtype=np.float64) / (seeds * counts.sum())
-    (totals,), (cluster_counts,) = _crossed_totals([sums], resamples, np.random.default_rng(seed))
+    (totals,), (cluster_counts,) = _crossed_totals([sums], resamples, seed)
     values = cluster_counts @ counts * seeds
     means = totals / values.reshape(-1, *[1] * mean.ndim)
     low, high = np.percentile(means, (5, 95), axis=0)
@@ -89,22 +90,23 @@ def crossed_means(
     paired by prompt, and the seeds of each group for itself (a single one, or without
     `resample_seeds`: every one once). Groups of another number of prompts are drawn for themselves.
     """
-    random = np.random.default_rng(seed)
-    totals, _ = _crossed_totals(groups, resamples, random, resample_seeds)
+    totals, _ = _crossed_totals(groups, resamples, seed, resample_seeds)
     return [total / np.prod(group.shape[:2]) for total, group in zip(totals, groups, strict=True)]
 
 
 def _crossed_totals(
     groups: Sequence[NDArray[np.floating]],
     resamples: int,
-    random: np.random.Generator,
+    seed: int,
     resample_seeds: bool = True,
-) -> tuple[list[Floats], list[NDArray[np.int64]]]:
+) -> tuple[list[Floats], list[Floats]]:
     """The sums of groups [seeds, clusters, ...] over each resample of both, [resamples, ...] each,
     and the counts of each group's clusters, [resamples, clusters] each: by these all sums are one
     matrix product."""
     lengths = dict.fromkeys(group.shape[1] for group in groups)
-    by_length = {n: random.multinomial(n, np.full(n, 1 / n), size=resamples) for n in lengths}
+    by_length, state = _cluster_counts(tuple(lengths), resamples, seed)
+    random = np.random.default_rng()
+    random.bit_generator.state = state
     totals = []
     for group in groups:
         seeds, clusters = group.shape[:2]
@@ -115,3 +117,17 @@ def _crossed_totals(
             seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
         totals.append(np.einsum("rs,rsv->rv", seed_counts, by_seed).reshape(-1, *group.shape[2:]))
     return totals, [by_length[group.shape[1]] for group in groups]
+
+
+@lru_cache(maxsize=2)  # drawing them takes most of the time of an interval
+def _cluster_counts(
+    lengths: tuple[int, ...], resamples: int, seed: int
+) -> tuple[dict[int, Floats], Mapping[str, Any]]:
+    """How often each cluster is drawn in each resample, [resamples, clusters] by the number of
+    clusters; and the state of the generator after that."""
+    random = np.random.default_rng(seed)
+    counts = {}
+    for length in lengths:
+        drawn = random.multinomial(length, np.full(length, 1 / length), size=resamples)
+        counts[length] = drawn.astype(np.float64)  # whole numbers, as the products take them
+    return counts, random.bit_generator.state

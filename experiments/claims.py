@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
@@ -157,6 +157,12 @@ class Evidence:
             raise NotMeasured(f"no finished run with {text or 'any settings'}")
         return sorted(found, key=lambda member: member.config.seed)
 
+    @cached_property  # the same for each claim that is judged from it
+    def unfinished(self) -> dict[Measured, str]:
+        """Why no claim may be judged from some of the runs."""
+        reasons = {member: why_unfinished(member) for member in self.members}
+        return {member: why for member, why in reasons.items() if why}
+
     def result(self, *names: str) -> Any:
         """The result under these names, such as ("iso_depth", "phi"); NotMeasured without it."""
         value: Any = self.results
@@ -293,7 +299,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     makes it, and a `note` on what a reader must know: another scale than the published one, or why
     nothing was measured.
     """
-    left_out = {member: why for member in evidence.members if (why := why_unfinished(member))}
+    left_out = evidence.unfinished
     usable = replace(evidence, left_out=left_out, asked=[])
     wants_paper_scale = claim.paper_scale if scale != "paper" else ""
     try:

@@ -174,25 +174,26 @@ def _content() -> dict[str, Any]:
     return dict(json.loads(VERDICTS.read_text(encoding="utf-8")))
 
 
-def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[list[str], Evidence]]:
-    """The claims of each experiment and what they are judged from; `wide`: all columns of the first
+def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evidence]]:
+    """Each experiment, its claims and what they are judged from; `wide`: all columns of the first
     prompts in place of the read ones of all."""
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     with np.load(ERRORS) as arrays:
-        for parts in evidence.values():
+        for experiment, parts in evidence.items():
             members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
-            yield parts["claims"], Evidence(members, parts["results"])
+            yield experiment, parts["claims"], Evidence(members, parts["results"])
 
 
 def verdicts() -> Iterator[dict[str, Any]]:
     """The verdicts of today's code from the frozen evidence. A claim that reads columns which are
     not kept of all prompts is judged from the first ones."""
-    for (names, found), (_, first) in zip(
-        frozen_evidence(), frozen_evidence(wide=True), strict=True
-    ):
+    for experiment, names, found in frozen_evidence():
         for name in names:
             verdict = _verdict(name, found)
-            yield verdict if verdict["verdict"] != "not measured" else _verdict(name, first)
+            if verdict["verdict"] == "not measured":
+                wide = {each: first for each, _, first in frozen_evidence(wide=True)}
+                verdict = _verdict(name, wide[experiment])
+            yield verdict
 
 
 def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
