@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.experiments import evidence as select
 from looplab.experiments.claims import Evidence, Measured
+from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
 
 HERE = Path(__file__).parent
@@ -135,13 +136,15 @@ def freeze(words: list[str]) -> None:
             "members": [_plain(run, arrays) for run in reading],
             "results": measurement.results,
         }
-        made_by = versions()
+        folders = [Path(run.path) for run in runs]
+        made_with = [read_json(folder / "environment.json") or {} for folder in folders]
+        made_with.append(versions())  # of an experiment that trains nothing
         content["measured"][experiment.name] = {
             "words": [word for word in words if word.startswith("seeds=")],
-            "git_commit": made_by["git_commit"],
-            "torch": made_by["torch"],
+            "git_commit": made_with[0]["git_commit"],
+            "torch": made_with[0]["torch"],
             "processor": torch.backends.cpu.get_cpu_capability(),
-            "weights": {Path(run.path).name: _weights(Path(run.path)) for run in runs},
+            "weights": {folder.name: _weights(folder) for folder in folders},
         }
         # What is measured now takes the place of what was not.
         for key in ("later", "not_measured"):
