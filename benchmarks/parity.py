@@ -2,10 +2,10 @@
 
     python -m benchmarks.parity config=sparse steps=500 variants=eager:fp32,eager:bf16
 
-All variants of a seed start from the same weights and see the same batches (in TF32 a linear
-function's values are also TF32 products); the first is the one that the others are compared with.
-Early differences are those of the arithmetic; later the curves diverge like those of two seeds, so
-that only means over seeds are comparable.
+All variants of a seed start from the same weights and see the same batches. In TF32 a linear
+function's values are TF32 products, too. The others are compared with the first variant. Early
+differences are those of the arithmetic. Later the curves diverge like those of two seeds, so that
+only means over seeds are comparable.
 """
 
 if __name__ == "__main__":  # before the imports, which take a while

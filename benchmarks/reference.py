@@ -2,8 +2,8 @@
 
 The checkout (github.com/Leiay/looped_transformer) is imported in place. A step is one iteration of
 its loop: a new sampler, `train_step` with its norm of every gradient, the curriculum and the
-progress bar, but not its work of every 100th (wandb) or 1000th (saving) step. Its defaults hold:
-products in fp32, TF32 on CUDA, no autocast.
+progress bar. The work of every 100th step (wandb) and of every 1000th (saving) is left out. Its
+defaults hold: products in fp32, TF32 on CUDA, no autocast.
 """
 
 import importlib.util

@@ -2,12 +2,14 @@
 
     python -m benchmarks.step configs=sparse,small reference=../looped_transformer
 
-Sampling the batch, forward, loss, backward and Adam at the end of the curriculum. Each variant has
-a process of its own, so that one that crashes or hangs (`limit`) stops no other; they take turns,
-one computing at a time. Ratios are of pairs of turns, theirs / ours, given by median and quartiles:
-on one thread of processor seconds, which other jobs disturb least, else of the clock. All numbers
-are measured, except on a GPU the floor, the seconds of the arithmetic alone. The file is written
-after each turn, with the clocks of an NVIDIA GPU.
+A step samples the batch, runs forward, loss and backward, and updates by Adam, all at the end of
+the curriculum. Each variant has a process of its own, so that one that crashes or hangs (`limit`)
+stops no other. The variants take turns, one computing at a time.
+
+Ratios are of pairs of turns, theirs / ours, given by median and quartiles. On one thread they are
+of processor seconds, which other jobs disturb least, else of the clock. All numbers are measured,
+except the floor on a GPU: the seconds of the arithmetic alone. The file is written after each turn,
+with the clocks of an NVIDIA GPU.
 """
 
 if __name__ == "__main__":  # before the imports, which take a while

@@ -1,8 +1,8 @@
 """How long PyTorch's idle threads wait for work: briefly. No torch here.
 
 GNU's libgomp lets them spin for about a millisecond. On cores that other processes use too, that
-makes a small model's step many times slower; no spinning at all, half as fast as brief spinning.
-libgomp reads these variables when torch loads it.
+makes a small model's step many times slower. Without any spinning a step is half as fast as with
+brief spinning. libgomp reads these variables when torch loads it.
 """
 
 import os

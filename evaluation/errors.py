@@ -1,5 +1,6 @@
-"""A model's errors prompt by prompt: by number of in-context examples, and loop by loop; and
-halting, by which each prediction is read at its own loop, the first at which it has converged.
+"""A model's errors prompt by prompt: by number of in-context examples, and loop by loop.
+
+Halting reads each prediction at its own loop, the first at which it has converged.
 
 arrays = model_errors(run.model, run.task, prompts, ErrorSettings(at=(12,), loops=36))
 errors, loops = halted_at(arrays["by_loop"], arrays["state_change"], 0.01, latest=12)

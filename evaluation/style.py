@@ -2,10 +2,9 @@
 
 styles_of(["looped", "looped", "lasso"])      # three that differ
 
-Models are solid or in long dashes, solvers in short ones. The colours (Okabe and Ito's, and Tol's
-muted ones) can be told apart by colour-blind readers; two curves that are drawn together differ in
-grey too, by lightness or by dash. Curves of numbers, as of loops or layers, are darker for larger
-numbers.
+Models are solid or in long dashes, solvers in short ones. Colour-blind readers can tell the colours
+apart: Okabe and Ito's, and Tol's muted ones. Two curves that are drawn together differ in grey too,
+by lightness or by dash. Curves of numbers, as of loops or layers, are darker for larger numbers.
 """
 
 from collections import Counter

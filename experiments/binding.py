@@ -1,5 +1,8 @@
-"""What a plateau is: training with a y that must be brought to its x, with tokens that carry both,
-and with a head that brings it from the first step, set by hand."""
+"""What a plateau is, asked by training with three kinds of prompts.
+
+In one y must be brought to its x. In one the tokens carry both. In one a head, set by hand, brings
+y to its x from the first step.
+"""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,5 +1,8 @@
-"""The least number of loops b, and window T, that training needs for its best error, as a measure
-of how difficult a function class is (arXiv 2311.12424, Section 6); and the memory of a step."""
+"""How difficult a function class is: the loops b and the window T that its training needs.
+
+Measured are the least b that is as good as the best of all, for each T (arXiv 2311.12424, Section
+6), and the memory of a step.
+"""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

@@ -1,6 +1,9 @@
-"""'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797) on pairs of numbers
-and on texts: the error of its loops by their number, who stays on the plateau and who collapses,
-and norms and gradients in training."""
+"""'Simply Stabilizing the Loop via Fully Looped Transformer' (arXiv 2605.18797): its measurements,
+on pairs of numbers and on texts.
+
+Measured are the error of its loops by their number, which runs stay on the plateau and which
+collapse, and norms and gradients in training.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

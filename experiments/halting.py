@@ -1,6 +1,9 @@
-"""Halting prediction by prediction: measured, once the state hardly changes over a loop; learned,
-once a readout of the state says that the prediction will hardly change any more; and trained with
-the model (`loops.halt`)."""
+"""Three ways to halt prediction by prediction.
+
+The first measures when the state hardly changes over a loop. In the second a read-out of the state
+learns when the prediction will hardly change any more. The third is trained with the model
+(`loops.halt`).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

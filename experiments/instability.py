@@ -1,5 +1,7 @@
-"""Unstable training where all loops count in the loss, and what cures it (arXiv 2311.12424,
-Section 4.2 and Appendix B): its gradients, the rises of its loss and its final error."""
+"""Unstable training where all loops count in the loss, and what cures it (arXiv 2311.12424).
+
+Measured are its gradients, the rises of its loss and its final error (Section 4.2, Appendix B).
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

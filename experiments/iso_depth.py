@@ -2,11 +2,16 @@
 law of their losses, and its claims (arXiv 2604.21106).
 
 The loss is the error at b loops over the variance of y, averaged over all numbers of examples. E is
-fixed at the error of the best possible predictor on the same prompts. A run whose loss stays above
-E + (Z - E) / 2, where Z is that of predicting 0, has not left the plateau: it is left out of the
-fit. To leave out by loss selects on the outcome: the worst of the short trainings are missing,
-which flattens the fit in D (beta tends to come out low) and leaves phi less certain. All runs see
-the same prompts: no interval covers another set of them."""
+fixed at the error of the best possible predictor on the same prompts.
+
+A run whose loss stays above E + (Z - E) / 2, where Z is that of predicting 0, has not left the
+plateau. The fit leaves it out.
+
+To leave out by loss selects on the outcome: the worst of the short trainings are missing. That
+flattens the fit in D, so that beta tends to come out low, and it leaves phi less certain.
+
+All runs see the same prompts: no interval covers another set of them.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

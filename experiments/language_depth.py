@@ -1,7 +1,10 @@
-"""What loops are worth to a language model: beside plain layers of as many parameters and of as
-many FLOPs, with a fixed number of loops in training and with one drawn at each step, and after
-fewer and more loops than in training (experiment=language_depth); by the loops whose loss counts
-(experiment=language_test_loops)."""
+"""What loops are worth to a language model, beside plain layers of as many parameters and of as
+many FLOPs.
+
+`experiment=language_depth` trains with a fixed number of loops and with one drawn at each step, and
+measures after fewer and more loops than in training. `experiment=language_test_loops` varies the
+loops whose loss counts.
+"""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,5 +1,7 @@
-"""Train and evaluate many runs, each once: what is finished, begun or missing is read from run
-folders, of which one process at a time works in each, so that several shells share the runs.
+"""Train and evaluate many runs, each once.
+
+Run folders say what is finished, begun or missing. One process at a time works in each folder, so
+that several shells can share the runs.
 
 failures = train_all(members_of(load("fig03"), "small"), Path("logs"))
 """

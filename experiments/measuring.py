@@ -1,6 +1,8 @@
-"""A measurement: its request and its answer, and the form that all questions on runs have: runs
-`grouped` by their settings, errors of each group as arrays [seeds, prompts, …], curves with a
-`band`, numbers with the interval that decides (`estimate`), and claims that read one number each.
+"""A measurement: its request and its answer, and the form that all questions on runs have.
+
+Runs are `grouped` by their settings. The errors of each group are arrays [seeds, prompts, …].
+Curves have a `band`, numbers the interval that decides (`estimate`), and each claim reads one
+number.
 
 def measure(runs, settings):
     return {"groups": [{"label": …, "growth": estimate([errors], settings)}], "panels": […]}

@@ -1,5 +1,8 @@
-"""Models of several function classes, on prompts of each class beside models of that class alone,
-and on sums of functions of all classes, of which training had none (arXiv 2311.00871)."""
+"""Models of several function classes (arXiv 2311.00871).
+
+They are asked on prompts of each class, beside models of that class alone, and on sums of functions
+of all classes, of which training had none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

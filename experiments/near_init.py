@@ -1,6 +1,6 @@
-"""A small transformer on fixed random tokens, near its initialisation: what a loop does to its
-stream before any training, and over its first optimiser steps (arXiv 2606.18524, Figures 2 to 4
-and 9).
+"""What a loop does to its stream before any training, and over its first optimiser steps.
+
+The model is a small transformer on fixed random tokens (arXiv 2606.18524, Figures 2 to 4 and 9).
 
 model, tokens = token_model(INITS["weak"], Stack(16, shared=True, scaling="linear"), seed=0)
 raw, normed = model(tokens)             # [1, 128, 64] each

@@ -1,5 +1,7 @@
-"""`action=plan`: of one run its size, its floating-point operations and the hours they take; of
-experiments and grids their runs, how far each is, and the processor time still to come.
+"""`action=plan` says what runs cost, and trains nothing.
+
+Of one run it says size, floating-point operations and the hours they take. Of experiments and grids
+it says their runs, how far each is, and the processor time still to come.
 
 print(plan_of(config))
 """

@@ -1,7 +1,10 @@
-"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): the stream of trained runs
-from loop to loop (Figures 6 to 8), and its claims on these, on the ReLU layer of its theorems
-(`residual_scaling_toy.py`) and on models near their initialisation (Figures 2 to 4 and 9:
-`near_init.py`). Those on learning rates (Figure 5) are in `residual_scaling_rates.py`."""
+"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): its claims.
+
+Here are the stream of trained runs from loop to loop (Figures 6 to 8) and the claims on it. The
+claims on the ReLU layer of its theorems rest on `residual_scaling_toy.py`. Those on models near
+their initialisation (Figures 2 to 4 and 9) rest on `near_init.py`. Those on learning rates (Figure
+5) are in `residual_scaling_rates.py`.
+"""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

@@ -3,9 +3,11 @@
 hierarchical_bootstrap([looped, standard], lambda means: means[0] / means[1], log=True)
 
 Few trainings are the rule. Resampling S seeds gives (S - 1) / S of their variance, half of it for
-two, and no wider tails for not knowing it. Student's t on the seeds' own means keeps its level for
-few seeds (Colas, Sigaud, Oudeyer, arXiv 1904.06979, Welch's form of it for two groups), the
-bootstrap keeps the skew of errors over prompts. The interval is the outer of the two.
+two. Its tails are no wider for a variance that is only estimated.
+
+Student's t on the seeds' own means keeps its level for few seeds (Colas, Sigaud, Oudeyer, arXiv
+1904.06979); for two groups it has Welch's form. The bootstrap keeps the skew of errors over
+prompts. The interval is the outer of the two.
 """
 
 import math

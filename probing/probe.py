@@ -1,6 +1,7 @@
-"""Probe a run, write the results into its folder (probing.json, probing.npz, probing/), and show
-them as text for the terminal and as panels: errors by layer with the control and published ones (if
-any), and 1 − R² by context length.
+"""Probe a run, and write the results into its folder: probing.json, probing.npz, probing/.
+
+They are shown as text for the terminal and as panels: errors by layer beside the control and
+published ones, and 1 − R² by context length.
 
 result = probe(load_run("runs/NAME"), ProbingSettings(run="runs/NAME"))
 print(table(result))

@@ -1,5 +1,7 @@
-"""The probes of a run, those of all layers, lengths and seeds as one batched computation: trained
-ones (learned weights over positions, then an MLP), and linear ones, solved in closed form.
+"""The probes of a run, those of all layers, lengths and seeds as one batched computation.
+
+Some are trained: learned weights over positions, then an MLP. The others are linear, and are solved
+in closed form.
 
 probes = Probes(layers, seeds, tokens_seen, width, outputs, generator=generator)
 linear = LinearProbes(layers, readings(tokens_seen), width, outputs)

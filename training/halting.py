@@ -1,7 +1,9 @@
 """Halting that is trained: a second read-out of each state says how likely its loop is the last for
-this prediction. Adaptive computation time (act, Graves 2016, arXiv 1603.08983) predicts the mean of
-all loops' predictions by their shares and pays for the loops; PonderNet (ponder, Banino et al.
-2021, arXiv 2107.05407) takes the expected loss and stays near a geometric distribution.
+this prediction.
+
+Adaptive computation time (act, Graves 2016, arXiv 1603.08983) predicts the mean of all loops'
+predictions by their shares, and pays for the loops. PonderNet (ponder, Banino et al. 2021, arXiv
+2107.05407) takes the expected loss, and stays near a geometric distribution.
 
 with Halting(model, LoopsConfig(b=12, T=12, halt="ponder")) as halting:
     predictions = model(prompts, loops=12, window=12)

@@ -1,7 +1,8 @@
-"""Measurements inside the loops of a model in training, without another forward pass: norms that
-show an unstable training early (arXiv 2605.18797), and how much the last loop enlarges a small
-change of its state, which `training.jacobian_penalty` weighs (Bai et al. 2021 for equilibrium
-models, arXiv 2106.14342).
+"""Measurements inside the loops of a model in training, without another forward pass.
+
+Norms show an unstable training early (arXiv 2605.18797). The gain says how much the last loop
+enlarges a small change of its state. `training.jacobian_penalty` weighs it in the loss, as Bai et
+al. 2021 do for equilibrium models (arXiv 2106.14342).
 
 with JacobianGain(model, noise) as jacobian:        # noise [B, S, n_embd], standard normal
     predictions = model(prompts, 12, 4)

@@ -1,5 +1,7 @@
-"""Several jobs at once, each in a process of its own; one that fails does not end the others, and
-one whose folder another process holds waits until it is free.
+"""Several jobs at once, each in a process of its own.
+
+One that fails does not end the others. One whose folder another process holds waits until it is
+free.
 
 outcomes = run_jobs(jobs, at_once=2, logs=Path("logs"))
 """

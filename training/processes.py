@@ -1,6 +1,8 @@
-"""The processes that torchrun starts for one training: each computes some of a batch's shards, the
-gradients of all are added up by all_reduce, and the first process alone reads and writes the run's
-folder, and prints. The weights are those of one process up to the order of sums (1e-6).
+"""The processes that torchrun starts for one training.
+
+Each computes some of a batch's shards, and all_reduce adds up the gradients of all. The first
+process alone reads and writes the run's folder, and prints. The weights are those of one process up
+to the order of sums (1e-6).
 
 torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 """

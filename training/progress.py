@@ -1,5 +1,7 @@
-"""The progress of a computation, and of a run that trains elsewhere; and the fraction of a
-training's work before a step, whose steps cost more as loops and points grow.
+"""The progress of a computation, and of a run that trains elsewhere.
+
+`Work` says what fraction of a training's work lies before a step. Steps cost more as loops and
+points grow.
 
 with Progress(total=300, what="probes", unit="step") as progress:
     progress.update()

@@ -1,5 +1,6 @@
-"""Activation checkpointing over loops: in the backward pass each loop is computed again from its
-state, so that of all loops the states alone are stored, and the activations of one at a time.
+"""Activation checkpointing over loops: the backward pass computes each loop again from its state.
+
+Of all loops the states alone are stored, and the activations of one loop at a time.
 
 with Recompute(model):
     predictions = model(prompts, loops=12, grad_loops=12)

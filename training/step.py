@@ -1,9 +1,10 @@
 """One update: sample, predict, gradients of each shard, sum, clip, step. The host never waits here.
 
-The host sets seeds, rate and number of a step; all the rest is a body that only queues work on the
-device, the same for every step of a stage, so that it can be captured (graph.py). Losses and norms
-are summed on the device and fetched for the log. A step whose loss or gradient is not finite only
-records its number.
+The host sets seeds, rate and number of a step. All the rest is a body that only queues work on the
+device. It is the same for every step of a stage, so that graph.py can capture it.
+
+Losses and norms are summed on the device and fetched for the log. A step whose loss or gradient is
+not finite only records its number.
 """
 
 from contextlib import nullcontext

@@ -1,9 +1,10 @@
 """Solvers: predictors without a transformer, Bayes-optimal ones among them.
 
 Every solver is `solve(xs, ys, queries)`: from float64 arrays [B, n, d], [B, n] and [B, n, d] to
-predictions [B, n], the k-th for query k from the first k pairs only, zero without examples. For two
-classes, ys are -1 and 1, and the predicted class is 1 where the prediction is above 0. A solver of
-a text is `solve(task, prompts)`: nats of each next token, [B, n].
+predictions [B, n]. It predicts query k from the first k pairs only, and zero without examples.
+
+For two classes, ys are -1 and 1, and the predicted class is 1 where the prediction is above 0. A
+solver of a text is `solve(task, prompts)`: nats of each next token, [B, n].
 """
 
 from collections.abc import Callable

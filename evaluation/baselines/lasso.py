@@ -1,8 +1,8 @@
 """The Lasso on every prefix of every prompt, converged.
 
-Each prompt passes through its prefixes in order, starting each from the weights of the one before;
-the prompts take their steps in one batch, each at its own prefix: 28 to 156 times as fast as a loop
-of scikit-learn's fits (docs/log.md), and converged further.
+Each prompt passes through its prefixes in order, starting each from the weights of the one before.
+The prompts take their steps in one batch, each at its own prefix. That is 28 to 156 times as fast
+as a loop of scikit-learn's fits (docs/log.md), and converges further.
 """
 
 from __future__ import annotations

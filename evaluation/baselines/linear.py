@@ -1,9 +1,9 @@
 """Simple predictors on every prefix of every prompt: linear ones (least squares, ridge, averaging),
 majority and nearest neighbours.
 
-Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d], and predicts for
-queries[b, k] from the first k pairs of prompt b; zero without pairs. `…_weights` return the weights
-of the linear predictions, [B, n, d]: those at k - 1 from the first k pairs.
+Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d]. It predicts queries[b, k]
+from the first k pairs of prompt b, and zero without pairs. `…_weights` return the weights of the
+linear predictions, [B, n, d]: those at k - 1 are from the first k pairs.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The law of the worth of one recurrence: its fit to a table of losses, and the certainty of its
 parameters by fits to rows resampled in clusters.
 
-A table has a row for each trained model and the columns N_once (parameters that run once), N_rec
-(those that run r times), r, D (training data: tokens, prompts) and loss, and any others.
+A table has a row for each trained model. Its columns are N_once (parameters that run once), N_rec
+(those that run r times), r, D (training data in tokens or prompts), loss, and any others.
 
 result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
 result.phi(), result.fit.law, result.not_determined

@@ -1,5 +1,6 @@
-"""What a fitted law says of looped models of a size, and for a budget of training: as tables, and
-as a page on which the budget and phi are chosen.
+"""What a fitted law says of looped models of a size, and for a budget of training.
+
+It is written as tables, and as a page on which a reader chooses the budget and phi.
 
 equivalents(result, 410e6), best_sizes(result, 1e19), page(result)
 

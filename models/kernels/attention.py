@@ -1,7 +1,7 @@
 """Causal attention for short sequences: one program per (prompt, head) and tile of rows.
 
-Softmax is taken online over blocks of keys (Milakov and Gimelshein 2018), the blocks beyond the
-diagonal are skipped, and the backward pass recomputes the probabilities from the saved logarithm of
+Softmax is taken online over blocks of keys (Milakov and Gimelshein 2018). Blocks beyond the
+diagonal are skipped. The backward pass recomputes the probabilities from the saved logarithm of
 each row's sum (Dao et al. 2022).
 """
 

@@ -1,7 +1,7 @@
 """One step of a loop, for each way to loop: the state between steps and its update.
 
 The looped transformer applies one body repeatedly, with the prompt injected at each step (Yang et
-al. 2024, section 4); weight tying repeats it without injection; a standard transformer is the loop
+al. 2024, section 4). Weight tying repeats it without injection. A standard transformer is the loop
 whose step t is layer t. Loops are independent of the kind of block.
 """
 

@@ -1,6 +1,8 @@
 """The movement of the state from loop to loop: its norm, its increments and the cosines between
-them; and how much one loop amplifies small differences, and how fast they decay when it is
-repeated: the spectral norm and the spectral radius of its Jacobian, by power iteration.
+them.
+
+The spectral norm of a loop's Jacobian says how much the loop amplifies small differences. The
+spectral radius says how fast they decay when it is repeated. Both are found by power iteration.
 
 Lengths are L2 norms of one token's state, averaged over the tokens of a prompt; ratios are taken
 token by token. All in float64: far beyond b an increment is smaller than float32's rounding.

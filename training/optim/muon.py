@@ -1,5 +1,7 @@
-"""Muon for the matrices of blocks, and MuonH, which keeps each on the sphere of its Frobenius norm
-(arXiv 2603.28743, as arXiv 2604.21106 trains with it), in a form that a graph can capture.
+"""Muon for the matrices of blocks, and MuonH, in a form that a CUDA graph can capture.
+
+MuonH keeps each matrix on the sphere of its Frobenius norm (arXiv 2603.28743). arXiv 2604.21106
+trains with it.
 
 muon = Muon([{"params": …, "parts": …, "lr": …, "weight_decay": 0.0}])
 muon.set_momentum(step)

@@ -1,5 +1,7 @@
-"""What a class or function that was defined in a notebook's cell comes to: the definitions in cells
-and the constants that it names, directly or through others, and the modules that it calls.
+"""What the code of a class or function in a notebook's cell consists of.
+
+These are the definitions in cells and the constants that it names, directly or through others, and
+the modules that it calls.
 
 definitions, modules = reached(Curves)
 """

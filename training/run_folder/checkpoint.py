@@ -1,12 +1,12 @@
-"""Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle. And the run
-folders made from a run: its snapshots, as it was after chosen steps (`training.snapshots`), kept
-for good.
+"""Checkpoints: tensors in safetensors, and a JSON with their checksum. No pickle.
 
-A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`; without
-the latter, or with another checksum, it is invalid. A snapshot is a run folder in the run folder,
-snapshots/00000400, with configuration, environment, data and weights, so that every command that
-measures a run measures it too. A folder that travels (evaluation/export/) has its tensors in
-model.safetensors, where other libraries look for them.
+A checkpoint is `checkpoints/00001000.safetensors` and, written after it, `00001000.json`. Without
+the latter, or with another checksum, it is invalid. A folder that travels (evaluation/export/) has
+its tensors in model.safetensors, where other libraries look for them.
+
+A snapshot is the run as it was after a chosen step (`training.snapshots`), kept for good. It is a
+run folder in the run folder, snapshots/00000400, with configuration, environment, data and weights.
+So every command that measures a run measures it too.
 
 for step, path in snapshots_of("runs/NAME").items():
     run = load_run(path)                         # with the weights after that step
