@@ -98,6 +98,31 @@ def test_the_reference_is_that_of_the_schema() -> None:
     assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == text
 
 
+def test_the_readme_is_read_in_a_minute() -> None:
+    """At most 90 lines, 650 words, 40 numbers and four pictures, code and addresses left out."""
+    text = TEXTS[0].read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    assert text.count("![") <= 4
+    prose = re.sub(r"```.*?```|<!--.*?-->|(?<=\])\([^)]*\)", "", text, flags=re.DOTALL)
+    assert len(re.findall(r"\S*\w\S*", prose)) <= 650
+    assert len(re.findall(r"(?<![\w.])\.?\d[\d,.]*", prose)) <= 40
+
+
+def test_each_result_of_the_readme_is_one_number_of_the_results() -> None:
+    """Those are read from kept files: tests/golden/results_page.py."""
+    text = TEXTS[0].read_text(encoding="utf-8")
+    page = (HOME / "docs" / "results.md").read_text(encoding="utf-8")
+    made = re.findall(
+        r"<!-- (?:value|table|claim): [^>]* -->(.*?)<!-- to here -->", page, re.DOTALL
+    )
+    known = set(re.findall(r"[\d.]+", " ".join(made)))
+    results = re.findall(r"^\d\. (.*?)\(\[how\]", text, flags=re.DOTALL | re.MULTILINE)
+    assert len(results) == 5
+    for result in results:
+        (number,) = re.findall(r"\.?\d[\d.]*", result)
+        assert number in known, result
+
+
 def test_the_readme_trains_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", TEXTS[0].read_text("utf-8"), flags=re.DOTALL)
