@@ -98,16 +98,6 @@ def test_the_reference_is_that_of_the_schema() -> None:
     assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == text
 
 
-def test_the_readme_is_read_in_a_minute() -> None:
-    """At most 90 lines, 650 words, 40 numbers and four pictures, code and addresses left out."""
-    text = TEXTS[0].read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 90
-    assert text.count("![") <= 4
-    prose = re.sub(r"```.*?```|<!--.*?-->|(?<=\])\([^)]*\)", "", text, flags=re.DOTALL)
-    assert len(re.findall(r"\S*\w\S*", prose)) <= 650
-    assert len(re.findall(r"(?<![\w.])\.?\d[\d,.]*", prose)) <= 40
-
-
 def test_each_result_of_the_readme_is_one_number_of_the_results() -> None:
     """Those are read from kept files: tests/golden/results_page.py."""
     text = TEXTS[0].read_text(encoding="utf-8")

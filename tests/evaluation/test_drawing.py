@@ -241,8 +241,11 @@ def test_panels_whose_curves_look_alike_have_a_legend_each(
     tmp_path: Path, saved: dict[str, Figure]
 ) -> None:
     def both(*labels: str) -> list[Panel]:
-        numbered = [[curve(label, kind="loops", number=1.0)] for label in labels]
-        return [replace(panel(), picture="both", curves=curves) for curves in numbered]
+        panels = []
+        for name, label in zip(("one", "two"), labels, strict=True):
+            curves = [curve(label, kind="loops", number=1.0)]
+            panels.append(replace(panel(), name=name, picture="both", curves=curves))
+        return panels
 
     save_panels(tmp_path, both("T = 1", "b = 1"))
     legends = [axes.get_legend() for axes in saved["both"].axes]
