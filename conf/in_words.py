@@ -3,6 +3,7 @@
 in_words("loops.b", 20)                     # 'b = 20'
 in_words("model.injection", "multiply")     # 'multiplied injection'
 in_words("training.recompute", "true")      # 'with recompute'
+task_in_words("linear", 20, 20)             # 'Linear functions of 20 inputs'
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,16 @@ _FORMS = {
 }  # fmt: skip
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
 _MOST = 4  # words that tell runs apart, before those are left out that tell no more of them apart
+# Titles of the functions of a task.
+_FUNCTIONS = {
+    "linear": "Linear functions of {inputs}",
+    "noisy_linear": "Noisy linear functions of {inputs}",
+    "conditioned_linear": "Linear functions of {inputs} of different scales",
+    "sparse_linear": "Sparse functions of {inputs}, {counting} of which count{s}",
+    "relu_network": "ReLU networks of {inputs}",
+    "decision_tree": "Decision trees of {inputs}",
+    "halfspaces": "Halfspaces of {inputs}",
+}
 _NOTHING = ("none", "null", "None", "")
 
 
@@ -51,6 +62,17 @@ def in_words(key: str, value: Any) -> str:
     text = str(value).rpartition("/")[2]  # of a path its last part
     text = _VALUES.get(text, text).replace("_", " ")
     return (form or f"{{value}} {name}").format(value=text)
+
+
+def task_in_words(name: str, dims: int, variance: float) -> str:
+    """What a task's functions are, as the title of a picture. `variance` is that of y: of sparse
+    functions, whose weights are standard normal, the number of inputs that count."""
+    if name not in _FUNCTIONS:  # of a user's own, or of a text or tables
+        words = name.replace("_", " ").capitalize()
+        return f"{words}, d = {dims}" if dims else words
+    inputs = f"{dims} input{'s' * (dims > 1)}"
+    verb_ending = "s" if variance == 1 else ""
+    return _FUNCTIONS[name].format(inputs=inputs, counting=f"{variance:g}", s=verb_ending)
 
 
 def name_in_words(key: str) -> str:

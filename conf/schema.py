@@ -340,10 +340,13 @@ class FigureSettings:
         None, "3.25 or 6.75 inches, with smaller letters; null: as wide as a screen shows well"
     )
     title: bool = setting(True, "whether pictures have a title; remarks on a run are always shown")
+    y_scale: Literal["log", "linear"] = setting(
+        "log", "of errors; linear is from 0, as in the papers"
+    )
 
     def plain(self) -> dict[str, object]:
         """The settings as JSON has them, to recognise pictures that were drawn with them."""
-        return {"format": list(self.format), "width": self.width, "title": self.title}
+        return {**vars(self), "format": list(self.format)}
 
 
 @dataclass(frozen=True)

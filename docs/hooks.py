@@ -68,15 +68,16 @@ def _made(comment: re.Match[str]) -> str:
     what, of = comment.groups()
     if what == "README":
         text = (HOME / "README.md").read_text(encoding="utf-8")
-        (part,) = re.findall(rf"^## {of}$.*?(?=^## )", text, flags=re.M | re.S)
-        part = re.sub(r"^(\d)\. \*\*(.*?)\*\*", r"### \1. \2\n\n", part, flags=re.M)
-        return re.sub(r"^   ", "", part, flags=re.M).replace("](docs/", "](")
+        (part,) = re.findall(rf"^##? {re.escape(of)}$.*?(?=^## )", text, flags=re.M | re.S)
+        return str(part).replace("](docs/", "](")
     if what == "experiments":
         of_paper = [each for each in map(load, names()) if _paper(each) == PAGES.get(of, "beyond")]
         return "\n\n".join(map(_details, of_paper))
     parts = []
+    foremost = [of] if of else []  # its picture is the first of all
+    experiments = [load(name) for name in dict.fromkeys([*foremost, *names()])]
     for page in (*PAGES.values(), "beyond"):
-        cards = "\n".join(_card(each) for each in map(load, names()) if _paper(each) == page)
+        cards = "\n".join(_card(each) for each in experiments if _paper(each) == page)
         title = page.replace("_", " ").capitalize()
         parts.append(f'## {title}\n\n<div class="grid cards" markdown>\n\n{cards}\n</div>')
     return "\n\n".join(parts)

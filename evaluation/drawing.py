@@ -1,6 +1,6 @@
 """Panels as pictures: PNG, PDF and SVG in the sizes of a screen or a paper, with a CSV beside each.
 
-save_panels(folder, panels, settings, title="linear, d = 10, 1,280 prompts, 90 % bands")
+save_panels(folder, panels, settings, title="Linear functions of 10 inputs")
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,12 +118,15 @@ def draw(
     panels: Sequence[Panel], settings: FigureSettings, title: str = "", remarks: Sequence[str] = ()
 ) -> Figure:
     """One picture of panels beside each other, as wide as the settings say."""
+    if settings.y_scale == "linear":
+        panels = [_from_zero(panel) for panel in panels]
     figure, grid = _figure(len(panels), settings)
     if _lies(panels[0]):
         bars = len(panels[0].x) * len(panels[0].curves)
         figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
-    for panel, axes, styles in zip(panels, grid, _shared_styles(panels), strict=True):
-        draw_panel(panel, axes, styles)
+    styles = _shared_styles(panels)
+    for panel, axes, of_panel in zip(panels, grid, styles, strict=True):
+        draw_panel(panel, axes, of_panel)
         if len(panels) > 1:
             axes.set_title(panel.title)
     # Labels that all panels share stand in the first column and below the last panel of each.
@@ -133,14 +137,37 @@ def draw(
     if len({axes.get_xlabel() for axes in grid}) == 1:
         for axes in grid[:-columns]:
             axes.set_xlabel("")
-    heading = ": ".join(filter(None, (title, panels[0].title if len(panels) == 1 else "")))
-    lines = [*([heading] if settings.title and heading else []), *remarks]
+    headings = [title, panels[0].title] if len(panels) == 1 else [title]
+    shown = [heading for heading in dict.fromkeys(headings) if heading and settings.title]
+    lines = [*shown, *remarks]
     if lines:
         text = figure.suptitle("\n".join(lines))
         _wrap(text, figure.get_figwidth())
-    _name_curves(figure, grid)
+    if len(panels) == 1 or _share_a_legend(panels, styles):
+        _name_curves(figure, grid)
+    else:
+        for axes in grid:
+            axes.legend(loc="best", fontsize="x-small")
     _finish(figure)
     return figure
+
+
+def _from_zero(panel: Panel) -> Panel:
+    """The panel with a linear axis from 0 in the place of a logarithmic one of y."""
+    if "y" not in panel.log:
+        return panel
+    return replace(panel, log=panel.log.replace("y", ""), limits=(0, panel.limits[1]))
+
+
+def _share_a_legend(panels: Sequence[Panel], styles: Sequence[Sequence[Any]]) -> bool:
+    """Whether one legend serves all panels of a picture: no style stands for two labels."""
+    labels: dict[Any, str] = {}
+    for panel, of_panel in zip(panels, styles, strict=True):
+        for curve, style in zip(panel.curves, of_panel, strict=True):
+            look = (style["color"], style["linestyle"])
+            if labels.setdefault(look, curve.label) != curve.label:
+                return False
+    return True
 
 
 def _shared_styles(panels: Sequence[Panel]) -> list[list[dict[str, Any]]]:
@@ -370,6 +397,9 @@ def _scales(panel: Panel, axes: Axes) -> None:
     if "y" in panel.log:
         _log_above_rounding(panel, axes)
     low, high = panel.limits
+    if low is not None and "y" not in panel.log:
+        axes.update_datalim([(0, low)], updatex=False)  # that the curves have room above them, too
+        axes.autoscale_view(scalex=False)
     if panel.limits != (None, None):  # else levels beyond the curves move the ends of y
         axes.set_ylim(low, None if high is None else min(high, axes.get_ylim()[1]))
 

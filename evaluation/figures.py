@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from looplab.conf.in_words import task_in_words
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.training.run_folder.metrics import smoothed
 
@@ -15,6 +16,7 @@ from .panel import Curve, Panel
 from .results import (
     ERROR_RATE,
     NATS,
+    ZERO,
     Evaluation,
     by_loop_name,
     examples_name,
@@ -26,6 +28,7 @@ from .results import (
 FORMAT = 4  # of evaluation.json; an older one is computed again
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
 _FAR = 3  # times the error of predicting zero, or of the worst model
+_POOR = 0.5  # of the error of predicting zero, which a solver of any use falls below
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _CHANGES = {
     "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
@@ -85,10 +88,9 @@ def published_curve(entry: Mapping[str, Any]) -> Curve:
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """Task, dimensions, prompts and the meaning of the bands."""
-    task = result["task"].replace("_", " ")
-    dims = "" if result["error"] == NATS else f", d = {result['dims']}"
-    return f"{task}{dims}, {result['prompts']} prompts, 90 % bands"
+    """What the functions of an evaluation, or of a comparison, are."""
+    dims = 0 if result["error"] == NATS else result["dims"]
+    return task_in_words(result["task"], dims, result["divisor"])
 
 
 def evaluation_panels(result: Evaluation) -> list[Panel]:
@@ -101,7 +103,7 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
     others = [each for each in result["published"] if each["name"] not in known]
     drawn += map(published_curve, others)
     named = result["settings"]["baselines"] is not None
-    panels = [_by_examples(error, k, drawn, named), _by_loop(result)]
+    panels = [_by_examples(result, k, drawn, named), _by_loop(result)]
     if above := result.get("above_optimal"):
         optimum = result["labels"][above["over"]]
         panels.append(
@@ -169,7 +171,7 @@ def _shifts(result: Evaluation) -> list[Panel]:
     panels = []
     for key, shift in result["shifts"].items():
         drawn.append(Curve.of(shift["label"], "shift", shift["by_loop"], name=key))
-        of_model, of_zero = models(result, shift), {"predicting zero": shift["zero"]}
+        of_model, of_zero = models(result, shift), {ZERO: shift["zero"]}
         highs = [high for curve in of_model for high in curve.high if high is not None]
         panel = _errors(
             f"shift_{key}", shift["label"], error, (examples_name(error), error), shift["k"],
@@ -200,7 +202,7 @@ def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
     standard = {run["family"] == "standard" for run in result["runs"].values()}
     drawn = [*errors, *solvers(result["labels"], part)]
     return [
-        _by_examples(error, part["k"], drawn, result["named"]),
+        _by_examples(result, part["k"], drawn, result["named"]),
         Panel(
             "difference_by_examples", f"Error less that of {first}, paired by prompt",
             examples_name(error), f"{error}, less that of {first}", part["k"], differences,
@@ -280,14 +282,24 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
 
 
 def without_far(panel: Panel, named: bool) -> Panel:
-    """The panel of models without the solvers whose errors lie far above those of predicting zero
-    and of every model, which stay in its table; with them where they were `named`."""
+    """The panel of models without the solvers that stand no comparison, which stay in its table;
+    with them where they were `named`. Their errors lie somewhere far above those of predicting zero
+    and of every model; or above, where they are nowhere much less than that of predicting zero, as
+    of nearest neighbours in 20 dimensions."""
     models = [value for each in panel.curves if not each.solver for value in each.mean if value]
-    most = _FAR * max([*panel.levels.values(), *models], default=math.inf)
-    solvers = [each for each in panel.curves if each.solver and not named]
-    far = [each for each in solvers if max(value or 0 for value in each.mean) > most]
-    left = [each for each in panel.curves if each not in far]
-    return replace(panel, curves=left, undrawn=far)
+    worst = max([*panel.levels.values(), *models], default=math.inf)
+    zero = panel.levels.get(ZERO, math.inf)
+    poor = []
+    for each in panel.curves:
+        if not each.solver or named:
+            continue
+        errors = [value for value in each.mean if value is not None]
+        is_worse = any(low is not None and low > worst for low in each.low)
+        is_far = max(errors, default=0.0) > _FAR * worst
+        if is_far or (is_worse and min(errors) > _POOR * zero):
+            poor.append(each)
+    left = [each for each in panel.curves if each not in poor]
+    return replace(panel, curves=left, undrawn=poor)
 
 
 def loop_axis(standard: Collection[bool]) -> str:
@@ -296,13 +308,15 @@ def loop_axis(standard: Collection[bool]) -> str:
     return f"{name} (layer, for standard models)" if len({*standard}) > 1 else name
 
 
-def _by_examples(error: str, k: Sequence[float], drawn: Sequence[Curve], named: bool) -> Panel:
+def _by_examples(
+    result: Mapping[str, Any], k: Sequence[float], drawn: Sequence[Curve], named: bool
+) -> Panel:
     """Errors by examples, with the level of guessing or of predicting zero; `named`: whether the
     solvers were."""
-    panel = _errors(
-        "error_by_examples", "Error by number of examples", error, (examples_name(error), error),
-        k, drawn, levels_of(error),
-    )  # fmt: skip
+    error = result["error"]
+    axes = (examples_name(error), error)
+    levels = levels_of(error)
+    panel = _errors("error_by_examples", title(result), error, axes, k, drawn, levels)
     return without_far(panel, named)
 
 

@@ -47,7 +47,7 @@ def plot(run: Run | str | PathLike[str] | Result, what: str = "", ax: Axes | Non
     >>> from looplab import evaluate, plot
     >>> axes = plot(evaluate("shipped/linear", prompts=16, resamples=20))
     >>> axes.get_xlabel()
-    'in-context examples k'
+    'examples in the prompt'
     """
     if isinstance(run, Result) and "panels" in run:  # of a grid
         panels = [Panel.read(panel) for panel in run["panels"]]

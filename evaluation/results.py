@@ -21,6 +21,8 @@ from .style import kind_of
 
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
+SQUARED_ERROR = "squared error over the variance of y"
+ZERO = "predicting zero"  # the level of a model that knows nothing
 TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
 Evaluation = dict[str, Any]  # what `summary` returns, and in a file the request beside it
@@ -30,20 +32,18 @@ def error_name(task: Task) -> str:
     """The name of this task's error, for an axis."""
     if task.loss == "next_token":
         return NATS
-    if task.loss != "squared_error":
-        return ERROR_RATE
-    return "squared error" if task.divisor == 1 else f"squared error / {task.divisor:g}"
+    return SQUARED_ERROR if task.loss == "squared_error" else ERROR_RATE
 
 
 def levels_of(error: str) -> dict[str, float]:
     """The error of a model that knows nothing, by what the errors are, as levels of a panel."""
     known = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
-    return known.get(error, {"predicting zero": 1.0})
+    return known.get(error, {ZERO: 1.0})
 
 
 def examples_name(error: str) -> str:
     """The name of the axis of errors by examples, by what the errors are."""
-    return "tokens before" if error == NATS else "in-context examples k"
+    return "tokens before" if error == NATS else "examples in the prompt"
 
 
 def of_loops(error: str) -> str:
@@ -51,10 +51,15 @@ def of_loops(error: str) -> str:
     return "the mean error of all tokens" if error == NATS else "the last query's error"
 
 
-def by_loop_name(error: str, k: int) -> str:
+def by_loop_name(error: str, k: int | None = None) -> str:
     """The name of errors by loop: those of the last query, after `k` examples; of a text those of
     all tokens."""
-    return f"{error}, mean" if error == NATS else f"{error} at k = {k}"
+    if error == NATS:
+        return f"{error}, mean"
+    which = "of the last query" if k is None else f"after {k} examples"
+    if error == SQUARED_ERROR:
+        return f"squared error {which}, over the variance of y"
+    return f"{error} {which}"
 
 
 def unit(family: str) -> str:

@@ -14,11 +14,12 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import Group, after, at_b, differing, of_runs, over_examples, ratio_of
-from .measuring import SQUARED_ERROR, band, estimate, first_at_most
+from .measuring import band, estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
 
 HEAD = "interleaved, a head by hand"

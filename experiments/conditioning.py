@@ -10,16 +10,17 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
-from .measuring import SQUARED_ERROR, band_of, by_loop, estimate, grouped, squared_errors
+from .measuring import band_of, by_loop, estimate, grouped, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
-_LAST_QUERY = SQUARED_ERROR.replace("error", "error of the last query")
+_LAST_QUERY = by_loop_name(SQUARED_ERROR)
 _GATMIRY = "arXiv 2410.21698"
 _RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
 

@@ -17,6 +17,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
@@ -24,9 +25,15 @@ from looplab.training.step import Trainer
 
 from .claims import SUITE, Estimate, Evidence, finite
 from .evidence import of_runs
-from .measuring import SQUARED_ERROR, band, estimate, first_at_most
+from .measuring import band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
+_TITLES = {
+    "linear": "Linear functions",
+    "sparse_linear": "Sparse functions",
+    "decision_tree": "Decision trees",
+}
+_AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
 _ALLOWED = 1.25  # times the least error of a task: what counts as as good
 
 
@@ -115,16 +122,21 @@ def _panels(
     name: str, found: Mapping[str, Any], arrays: Sequence[Floats], settings: EvaluationConfig
 ) -> list[Panel]:
     """Errors by b at the largest T, and the least b by difficulty for each T."""
-    what, file, title = _HARDER[name], name.replace("_", "-"), name.replace("_", " ")
+    what, file, title = _HARDER[name], name.replace("_", "-"), _TITLES[name]
     values, windows, loops = found["values"], found["windows"], found["loops"]
-    by_b, least = list[Curve](), list[Curve]()
+    by_b = []
     for place, (value, array) in enumerate(zip(values, arrays, strict=True)):
         own = band([array[..., -1, :]], settings)
         by_b.append(Curve.of(f"{what} = {value}", "loops", own, number=2.0 ** (place + 1)))
-    for place, T in enumerate(windows):
-        means = [of[place] for of in found["least"]]
-        least.append(Curve(label=f"T = {T}", kind="loops", mean=means, name=f"T-{T}", number=T))
-    error = f"{SQUARED_ERROR}, the last query's"
+    # The least b of each value of difficulty, [values, T], with intervals.
+    bands = [band([array], settings, lambda means: _least(means[0], loops)) for array in arrays]
+    least_b = Interval(*(np.array(part) for part in zip(*bands, strict=True)))
+    least = [
+        Curve.of(f"T = {T}", "loops", Interval(*(part[:, place] for part in least_b)), number=T)
+        for place, T in enumerate(windows)
+        if np.isfinite(least_b.mean[:, place]).any()  # else training never comes so far
+    ]
+    error = by_loop_name(SQUARED_ERROR)
     axes = ("loops b in training", error)
     hardest = band([arrays[-1]], settings)  # [T, b]
     memory = np.array(found["memory"]) / 2**20
@@ -145,8 +157,8 @@ def _panels(
             picture=picture,
         ),
         Panel(
-            f"least-{file}", f"{title}: loops that training needs", what, "least b", values, least,
-            picture=picture,
+            f"least-{file}", f"{title}: loops that training needs", _AXES[what], "least b", values,
+            least, limits=(0, None), picture=picture,
         ),
         Panel(
             f"memory-{file}", f"{title}, {what} = {values[-1]}, T = {windows[0]} to {windows[-1]}",

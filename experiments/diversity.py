@@ -13,13 +13,14 @@ from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import measured_groups, of_runs
-from .measuring import SQUARED_ERROR, band_of, estimate, grouped, looped_over_standard, unrolled
+from .measuring import band_of, estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(

@@ -18,6 +18,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
@@ -25,7 +26,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
-from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
+from .measuring import band, batches, estimate, first_at_most, grouped, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),

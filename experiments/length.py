@@ -6,13 +6,14 @@ from typing import Any
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import SQUARED_ERROR, examples_name
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
-from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, squared_errors
+from .measuring import band, estimate, grouped, looped_over_standard, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
@@ -45,7 +46,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         kind = family if block == "gpt2" else f"{family}, {block}"
         curves.append(Curve.of(group.label, kind, band([errors], settings)))
     title = f"models trained on {points} pairs"
-    axes = ("in-context examples k", SQUARED_ERROR)
+    axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
     return {
         "groups": groups,
         "looped_over_standard": looped_over_standard(last, settings),

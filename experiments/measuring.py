@@ -31,6 +31,7 @@ from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
@@ -40,7 +41,6 @@ from .claims import Estimate, Measured, why_unfinished
 from .definition import ALSO_UNFINISHED
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
-SQUARED_ERROR = "squared error over the variance of y"  # of an axis
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.results import SQUARED_ERROR, examples_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
@@ -20,7 +21,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import measured_groups, of_runs
-from .measuring import SQUARED_ERROR, band, estimate, grouped, looped_over_standard, ratio, unrolled
+from .measuring import band, estimate, grouped, looped_over_standard, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -66,7 +67,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
     families = looped_over_standard(means, settings)
     both = {"looped_over_standard": families["mixture"]} if families else {}
-    axes, panels = ("in-context examples k", SQUARED_ERROR), []
+    axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
+    panels = []
     for name, drawn in curves.items():
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
         name = f"mixture-{file_name(name)}"

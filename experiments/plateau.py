@@ -14,6 +14,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.probing.attention import recorded_shares, uniform_share
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
@@ -22,7 +23,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
-from .measuring import SQUARED_ERROR, band, batches, estimate, first_at_most, grouped, value_at
+from .measuring import band, batches, estimate, first_at_most, grouped, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 QUANTITIES = ("error", "attention", "cosine", "zero")

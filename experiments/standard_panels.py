@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.conf.in_words import in_words, name_in_words
+from looplab.conf.in_words import in_words, name_in_words, task_in_words
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
 from looplab.evaluation.figures import loop_axis, without_far
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.evaluation.results import error_name, examples_name, levels_of
+from looplab.evaluation.results import by_loop_name, error_name, examples_name, levels_of
 from looplab.evaluation.style import STYLES
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import build_task, trained_loops
@@ -31,12 +31,13 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
         parts: dict[str, list[Measured]] = {}
         for run in runs:
             task = run.config.task
-            title = task.name.replace("_", " ") + ("" if task.is_text else f", d = {task.dims}")
+            named = task.name.replace("_", " ") + ("" if task.is_text else f", d = {task.dims}")
             if spec.split:
-                title += f", {in_words(spec.split, setting_of(run.config, spec.split))}"
-            parts.setdefault(title, []).append(run)
-        for title, part in parts.items():
-            name = "-".join(filter(None, (spec.kind, file_name(title))))
+                named += f", {in_words(spec.split, setting_of(run.config, spec.split))}"
+            parts.setdefault(named, []).append(run)
+        for named, part in parts.items():
+            name = "-".join(filter(None, (spec.kind, file_name(named))))
+            title = _title(part[0], spec.split)
             if spec.kind == "by_examples":
                 found.append(_by_examples(part, name, title))
             elif spec.kind == "shifts":  # a panel for each kind that all runs were read on
@@ -49,6 +50,16 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
     return found
 
 
+def _title(run: Measured, split: str) -> str:
+    """The functions of a panel's runs, and their value of the setting that it is split by."""
+    config = run.config
+    dims = 0 if config.task.is_text else config.task.dims
+    title = task_in_words(config.task.name, dims, build_task(config).divisor)
+    if split in ("", "task.sparsity"):  # which the words have
+        return title
+    return f"{title}, {in_words(split, setting_of(config, split))}"
+
+
 def _by_examples(runs: Sequence[Measured], name: str, title: str, shift: str = "") -> Panel:
     """The errors by number of examples, on shifted inputs if one is named, with those of the
     solvers, which are the same beside all runs."""
@@ -58,7 +69,8 @@ def _by_examples(runs: Sequence[Measured], name: str, title: str, shift: str = "
         if (errors := runs[0].arrays.get(f"{prefix}{solver}")) is not None:
             interval = _interval([errors])
             curves.append(Curve.of(label, solver, interval, name=solver, solver=True))
-    error, ks = _error_name(runs), range(len(curves[0].mean))
+    error = error_name(build_task(runs[0].config))
+    ks = range(len(curves[0].mean))
     levels = levels_of(error)
     panel = Panel(name, title, examples_name(error), error, ks, curves, log="y", levels=levels)
     return without_far(panel, runs[0].config.evaluation.baselines is not None)
@@ -80,14 +92,9 @@ def _by_loop_or_value(spec: PanelSpec, runs: Sequence[Measured], name: str, titl
         log += "x" * (0 < _WIDE * x[0] <= x[-1])
     loops = loop_axis([run.config.model.family == "standard" for run in runs])
     x_label = name_in_words(spec.x) if spec.x else loops
-    axes = (x_label, "bits per byte" if is_text else "error of the last query")
-    return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(_error_name(runs)))
-
-
-def _error_name(runs: Sequence[Measured]) -> str:
-    """The name of the errors of runs of one task; each is over its own divisor."""
-    names = dict.fromkeys(error_name(build_task(run.config)) for run in runs)
-    return next(iter(names)) if len(names) == 1 else "squared error over the task's divisor"
+    error = error_name(build_task(runs[0].config))
+    axes = (x_label, "bits per byte" if is_text else by_loop_name(error))
+    return Panel(name, title, *axes, x, curves, log=log, levels=levels_of(error))
 
 
 def _curves(runs: Sequence[Measured], key: str) -> list[Curve]:

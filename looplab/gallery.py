@@ -5,7 +5,8 @@ python -m looplab.gallery                                                # draws
 python -m looplab.gallery keep=runs/experiments/fig03-small/result.json  # keeps a result
 python -m looplab.gallery keep=runs/NAME/evaluation.json name=linear 'command=python run.py …'
 
-A kept file's "pictures" has the panels of each docs/NAME.png; it stays when a result is kept anew.
+A kept file's "pictures" has the panels of each docs/NAME.png, and "figures" has settings of figures
+that they are drawn with; both stay when a result is kept anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 from looplab.conf.command import described, run_command
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import FigureSettings
 from looplab.conf.setting import setting
 
 _DOCS = Path("docs")
@@ -67,8 +69,10 @@ def keep(settings: GallerySettings) -> Path:
     members = content.get("members", [])
     run = path.parents[2] / Path(members[0]["run"]).name if members else path.parent
     environment = read_json(run / "environment.json") or {}
+    before = read_json(target) or {}
     kept = {
-        "pictures": (read_json(target) or {}).get("pictures", {}),
+        "pictures": before.get("pictures", {}),
+        "figures": before.get("figures", {}),
         **{key: content[key] for key in _ABOUT if key in content},
         **({"command": settings.command} if settings.command else {}),
         "seeds": len({member["seed"] for member in members}),
@@ -123,7 +127,8 @@ def draw(kept: Kept, folder: Path, pictures: Mapping[str, list[str]] | None = No
         ]
     missing = f"{kept['missing']} of its trainings or measurements not finished"
     remarks = [*[missing] * bool(kept["missing"]), *kept["remarks"]]
-    return save_panels(folder, panels, title=kept["title"], remarks=remarks)
+    settings = FigureSettings(**kept.get("figures", {}))
+    return save_panels(folder, panels, settings, kept["title"], remarks)
 
 
 def draw_all(folder: Path) -> list[Path]:

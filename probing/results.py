@@ -93,8 +93,5 @@ def kept_and_shown(
 
 
 def title(result: Result) -> str:
-    """Model, task, dimensions, prompts and the meaning of the bands."""
-    return (
-        f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}, "
-        f"{result['settings']['prompts']} prompts, 90 % bands"
-    )
+    """Model, task and dimensions."""
+    return f"{result['family']} on {result['task'].replace('_', ' ')}, d = {result['dims']}"

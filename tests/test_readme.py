@@ -98,6 +98,21 @@ def test_the_reference_is_that_of_the_schema() -> None:
     assert (HOME / "docs" / "reference.md").read_text(encoding="utf-8") == text
 
 
+def test_each_result_of_the_readme_is_one_number_of_the_results() -> None:
+    """Those are read from kept files: tests/golden/results_page.py."""
+    text = TEXTS[0].read_text(encoding="utf-8")
+    page = (HOME / "docs" / "results.md").read_text(encoding="utf-8")
+    made = re.findall(
+        r"<!-- (?:value|table|claim): [^>]* -->(.*?)<!-- to here -->", page, re.DOTALL
+    )
+    known = set(re.findall(r"[\d.]+", " ".join(made)))
+    results = re.findall(r"^\d\. (.*?)\(\[how\]", text, flags=re.DOTALL | re.MULTILINE)
+    assert len(results) == 5
+    for result in results:
+        (number,) = re.findall(r"\.?\d[\d.]*", result)
+        assert number in known, result
+
+
 def test_the_readme_trains_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", TEXTS[0].read_text("utf-8"), flags=re.DOTALL)

@@ -110,7 +110,8 @@ def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:
     after = times_of(tiny_run.path, "figures/*.png")
     assert after == {path: time for path, time in before.items() if path.suffix == ".png"}
     content = json.loads((tiny_run.path / "evaluation.json").read_text())
-    assert content["figures"] == {"format": ["svg"], "width": None, "title": True}
+    drawn_with = {"format": ["svg"], "width": None, "title": True, "y_scale": "log"}
+    assert content["figures"] == drawn_with
     assert {Path(name).suffix for name in content["files"]} == {".svg", ".csv", ".npz"}
 
 
@@ -210,6 +211,48 @@ def test_a_solver_far_above_zero_is_in_the_table_and_in_the_picture_where_it_is_
     assert "averaging_mean" in left.frame()
     assert Panel.read(left.plain()) == left
     assert without_far(drawn, named=True).curves == drawn.curves
+
+
+def test_a_solver_that_hardly_beats_predicting_zero_is_left_out() -> None:
+    """As nearest neighbours in many dimensions; not one that is worse at few examples alone."""
+    hardly = curve("hardly", mean=[1.9, 0.6], low=[1.7, 0.5], solver=True)
+    later = curve("later", mean=[1.9, 0.4], low=[1.7, 0.3], solver=True)
+    drawn = replace(panel("looped"), levels={"predicting zero": 1.0})
+    drawn = replace(drawn, curves=[*drawn.curves, hardly, later])
+    assert [each.name for each in without_far(drawn, named=False).curves] == ["looped", "later"]
+
+
+def test_a_linear_axis_is_from_zero_and_the_numbers_stay(
+    tmp_path: Path, saved: dict[str, Figure]
+) -> None:
+    tables = []
+    for scale in ("log", "linear"):
+        settings = FigureSettings(y_scale=scale)
+        save_panels(tmp_path, [panel("a", log="y")], settings)
+        (axes,) = saved["picture"].axes
+        assert axes.get_yscale() == scale
+        tables.append((tmp_path / "picture.csv").read_bytes())
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > 0.6
+    assert tables[0] == tables[1]
+
+
+def test_panels_whose_curves_look_alike_have_a_legend_each(
+    tmp_path: Path, saved: dict[str, Figure]
+) -> None:
+    def both(*labels: str) -> list[Panel]:
+        panels = []
+        for name, label in zip(("one", "two"), labels, strict=True):
+            curves = [curve(label, kind="loops", number=1.0)]
+            panels.append(replace(panel(), name=name, picture="both", curves=curves))
+        return panels
+
+    save_panels(tmp_path, both("T = 1", "b = 1"))
+    legends = [axes.get_legend() for axes in saved["both"].axes]
+    assert [each and each.get_texts()[0].get_text() for each in legends] == ["T = 1", "b = 1"]
+    save_panels(tmp_path, both("T = 1", "T = 1"))
+    assert [axes.get_legend() for axes in saved["both"].axes] == [None, None]
+    assert len(saved["both"].legends) == 1
 
 
 def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:

@@ -86,7 +86,7 @@ def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> N
         assert line in text
         assert line in said
     assert f"{first / 'evaluation.json'} cannot be read" in text
-    assert "Error by number of examples" in text
+    assert "Sparse functions of " in text
 
 
 def test_of_an_experiment_it_has_nothing_else(measured: Path, tmp_path: Path) -> None:
