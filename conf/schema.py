@@ -331,7 +331,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class FigureSettings:
-    """The files, the width and the title of every picture."""
+    """The files, the width, the title and the labels of every picture."""
 
     format: tuple[PictureFormat, ...] = setting(
         ("png",), "files of each picture, one or several: png, pdf, svg"
@@ -340,10 +340,26 @@ class FigureSettings:
         None, "3.25 or 6.75 inches, with smaller letters; null: as wide as a screen shows well"
     )
     title: bool = setting(True, "whether pictures have a title; remarks on a run are always shown")
+    labels: tuple[str, ...] = setting(
+        (), "new names in legends, as [least squares: OLS]; in quotes where one has a comma"
+    )
+
+    def __post_init__(self) -> None:
+        for old, new in self.new_names.items():
+            if not (old and new):
+                raise ConfigError("figures.labels", f"must be OLD: NEW, got {old + new!r}")
+
+    @property
+    def new_names(self) -> dict[str, str]:
+        """The new names of curves by the old ones, of which `published: Lasso` has a colon too."""
+        parts = [label.rpartition(": ") for label in self.labels]
+        return {old.strip(): new.strip() for old, _, new in parts}
 
     def plain(self) -> dict[str, object]:
-        """The settings as JSON has them, to recognise pictures that were drawn with them."""
-        return {"format": list(self.format), "width": self.width, "title": self.title}
+        """The settings as JSON has them, to recognise pictures that were drawn with them. Those of
+        an earlier version had no labels."""
+        plain = {"format": list(self.format), "width": self.width, "title": self.title}
+        return plain | ({"labels": list(self.labels)} if self.labels else {})
 
 
 @dataclass(frozen=True)
