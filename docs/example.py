@@ -13,7 +13,7 @@ from torch.nn import functional as F
 DIMS, POINTS = 2, 8  # numbers of an x, and pairs (x, y) of a prompt: the last y has 7 examples
 WIDTH, HEADS = 32, 4  # of the block
 LOOPS, WINDOW = 6, 3  # b loops, of which the last T count in the loss
-STEPS, BATCH, RATE = 1500, 64, 5e-3  # of Adam
+STEPS, BATCH, RATE = 2500, 64, 5e-3  # of Adam
 
 
 def sample(prompts: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

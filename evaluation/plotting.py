@@ -72,7 +72,7 @@ def plot(
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
     check_choice("what", what, [*panels])
-    if problems := unknown_names(panels.values(), labels or {}):
+    if problems := unknown_names([panels[what]], labels or {}):
         raise ConfigError("labels", problems[0])
     panel = panels[what].renamed(labels or {})
     if ax is not None:

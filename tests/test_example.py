@@ -36,13 +36,13 @@ def example() -> dict[str, Any]:
 def test_it_learns_linear_functions_in_context(
     example: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A fifth of its steps, in seconds, are enough to see it."""
+    """300 of its steps are enough to see it; without the examples no error is below zero's."""
     picture = tmp_path / "curve.png"
     curves = example["main"](steps=300, picture=str(picture))
     looped, zero = curves["looped"], curves["zero"]
     assert zero[-1] == pytest.approx(1, abs=0.1)
-    assert looped[-1] < 0.6 * looped[0]  # it uses the examples
-    assert looped[-1] < 0.6 * zero[-1]
+    assert looped[0] > 0.95 * zero[0]
+    assert sum(looped[2:]) < 0.75 * sum(zero[2:])
     assert max(curves["least squares"][2:]) < 1e-6  # two examples determine w
     assert picture.read_bytes().startswith(b"\x89PNG")
     head, *rows = capsys.readouterr().out.splitlines()[-9:]

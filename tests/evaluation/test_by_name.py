@@ -66,7 +66,7 @@ def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> N
         "run must be a run, a folder or a result, got 3": {"run": 3},
         "run must be a result of evaluate, compare or train_grid, got a dict": {"run": {"k": 1}},
         "is no run folder": {"run": tiny_run.path.parent},
-        "what cannot be 'error'; did you mean 'error_by_loop'": {"what": "error"},
+        "what cannot be 'error'; did you mean 'error_by_examples'": {"what": "error"},
         "ax must be matplotlib's axes, got ": {"ax": [axes, axes]},
         "labels must be a dict of new names by old ones, got 'ours'": {"labels": "ours"},
         "labels names 'looped', which no curve is called; did you mean 'looped, 4 loops'": {
