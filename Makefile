@@ -2,7 +2,7 @@
 # make test    set up, then style, types and tests
 # make figures draws the pictures of README and docs anew from the numbers in docs/figures: seconds
 # make docs    the documentation as a site: site/index.html
-# make setup   .venv only
+# make setup   .venv only, with this checkout in it: `import looplab` and `looplab` work in any folder
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?= task=sparse_linear model.tokens=pairs
@@ -53,6 +53,8 @@ ifeq ($(TORCH)$(shell uname -s),cpuLinux)
 else
 	@$(PIP) install -r requirements.txt "torch==$(TORCH_VERSION)"
 endif
+	@# Built by the setuptools that requirements.txt pins, for which no network is needed.
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/.dev-ready: .venv/.ready requirements-dev.txt

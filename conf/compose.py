@@ -39,6 +39,7 @@ _OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export")
 # Lists on which no number of a run depends: their commas make no grid.
 LISTS = (
     "plugins", "training.snapshots", "evaluation.baselines", "evaluation.shifts", "figures.format",
+    "figures.labels",
 )  # fmt: skip
 _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  # they number loops
 

@@ -331,7 +331,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class FigureSettings:
-    """The files, the width and the title of every picture."""
+    """The files, the width, the title and the labels of every picture."""
 
     format: tuple[PictureFormat, ...] = setting(
         ("png",), "files of each picture, one or several: png, pdf, svg"
@@ -343,10 +343,34 @@ class FigureSettings:
     y_scale: Literal["log", "linear"] = setting(
         "log", "of errors; linear is from 0, as in the papers"
     )
+    labels: tuple[str, ...] = setting(
+        (), "new names in legends, as [least squares: OLS]; in quotes where one has a comma"
+    )
+
+    def __post_init__(self) -> None:
+        for old, new in self.new_names.items():
+            if not (old and new):
+                raise ConfigError("figures.labels", f"must be OLD: NEW, got {old + new!r}")
+
+    @property
+    def new_names(self) -> dict[str, str]:
+        """The new names of curves by the old ones, of which `published: Lasso` has a colon too."""
+        parts = [label.rpartition(": ") for label in self.labels]
+        return {old.strip(): new.strip() for old, _, new in parts}
 
     def plain(self) -> dict[str, object]:
-        """The settings as JSON has them, to recognise pictures that were drawn with them."""
-        return {**vars(self), "format": list(self.format)}
+        """The settings as JSON has them, to recognise pictures that were drawn with them. An
+        earlier version knew neither scales nor labels."""
+        plain: dict[str, object] = {
+            "format": list(self.format),
+            "width": self.width,
+            "title": self.title,
+        }
+        if self.y_scale != "log":
+            plain["y_scale"] = self.y_scale
+        if self.labels:
+            plain["labels"] = list(self.labels)
+        return plain
 
 
 @dataclass(frozen=True)

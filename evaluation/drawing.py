@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .rc import DEFAULTS  # isort: skip  (before matplotlib)
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgba
@@ -31,14 +31,13 @@ from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
 from .bootstrap import numbers
+from .panel import Curve, Panel, unknown_names
 from .style import styles_of
-
-if TYPE_CHECKING:
-    from .panel import Curve, Panel
 
 _INCHES = {"column": 3.25, "page": 6.75}
 # Of letters, lines and markers, in points.
 _SIZES = {None: (10.0, 1.6, 6.0), "column": (7.5, 1.1, 3.5), "page": (8.5, 1.4, 4.5)}
+_SMALLEST = 7.0  # points, of the letters of a legend, as many journals ask
 _CHARACTERS_PER_INCH = 13  # in letters of 10 points, a lower bound
 _STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
@@ -51,7 +50,6 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.handlelength": 2.6,
     "legend.columnspacing": 1.2,
-    "legend.fontsize": "small",
     "pdf.fonttype": 42,  # letters stay letters
     "svg.hashsalt": "looplab",  # and the same picture is the same SVG
 }
@@ -74,7 +72,9 @@ def styled(settings: FigureSettings | None = None) -> AbstractContextManager[Non
     width = (settings or FigureSettings()).width
     parts = ("font.size", "lines.linewidth", "lines.markersize")
     sizes = dict(zip(parts, _SIZES[width], strict=True))
-    narrow = {"figure.titlesize": "medium", "axes.titlesize": "small", "figure.dpi": 300}
+    small = max(_SMALLEST, sizes["font.size"] / 1.2)  # as matplotlib's "small"
+    sizes["legend.fontsize"] = small
+    narrow = {"figure.titlesize": "medium", "axes.titlesize": small, "figure.dpi": 300}
     return rc_context(DEFAULTS | _STYLE | sizes | ({} if width is None else narrow))
 
 
@@ -88,12 +88,15 @@ def save_panels(
     """Draw panels into `folder`, a file for each picture and format and a CSV with its numbers;
     returns the files. `title` stands above each picture, with the remarks on its runs, which stay
     where pictures have no title. Files of other names or formats stay, as they may be in a paper; a
-    line says which they are."""
+    line says which they are, and one each `settings.labels` that no curve has."""
     settings = settings or FigureSettings()
     folder.mkdir(parents=True, exist_ok=True)
+    for problem in unknown_names(panels, settings.new_names):
+        print(f"{folder}: figures.labels {problem}", flush=True)
     pictures: dict[str, list[Panel]] = {}
     for panel in panels:
-        pictures.setdefault(panel.picture or panel.name, []).append(panel)
+        renamed = panel.renamed(settings.new_names)
+        pictures.setdefault(panel.picture or panel.name, []).append(renamed)
     files = []
     for name, parts in pictures.items():
         with styled(settings):
@@ -457,7 +460,7 @@ def _name_curves(figure: Figure, panels: Sequence[Axes]) -> None:
     legend = figure.legend(handles, names, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
-    for size in ("small", "x-small"):
+    for size in (rcParams["legend.fontsize"], _SMALLEST):
         for columns in range(len(names), 0, -1):
             legend.remove()
             legend = figure.legend(

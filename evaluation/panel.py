@@ -9,12 +9,14 @@ panel.frame()                    # its numbers, a pandas table
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from looplab.conf.mistakes import nearest
 
 from .bootstrap import Band, Interval, bootstrap
 
@@ -92,6 +94,21 @@ class Panel:
 
         draw_panel(self, axes)
 
+    def legend(self) -> list[str]:
+        """The names in its legend: those of curves, levels and marks."""
+        return [*(curve.label for curve in self.curves), *self.levels, *self.marks]
+
+    def renamed(self, names: Mapping[str, str]) -> Panel:
+        """The panel with new names in its legend, by the old ones; others stay."""
+
+        def new(name: str) -> str:
+            return names.get(name, name)
+
+        curves = [replace(curve, label=new(curve.label)) for curve in self.curves]
+        levels = {new(name): height for name, height in self.levels.items()}
+        marks = {new(name): places for name, places in self.marks.items()}
+        return replace(self, curves=curves, levels=levels, marks=marks)
+
     def frame(self) -> DataFrame:
         """The numbers of the panel: a column x, then `<curve>_mean`, `<curve>_low`,
         `<curve>_high`, and `<curve>_x` of a curve with an x of its own; shorter curves end in
@@ -130,6 +147,16 @@ def _plain(part: Panel | Curve) -> dict[str, Any]:
         elif value != default:
             found[each.name] = dict(value) if isinstance(value, Mapping) else value
     return found
+
+
+def unknown_names(panels: Iterable[Panel], names: Iterable[str]) -> list[str]:
+    """What is wrong with each of the `names` that stands in no legend of the panels."""
+    known = {name for panel in panels for name in panel.legend()}
+    return [
+        f"names {name!r}, which no curve is called{nearest(name, known)}"
+        for name in names
+        if name not in known
+    ]
 
 
 def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:

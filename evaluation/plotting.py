@@ -1,46 +1,62 @@
-"""One picture of a run, an evaluation or a comparison, on axes of one's own.
+"""One picture of a run, an evaluation, a comparison or a grid, on axes of one's own.
 
 plot("shipped/linear", "error_by_loop")
+plot("runs/grid-1a2b3c4d", labels={"b = 4": "four loops"})
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from looplab.conf.mistakes import check_choice
+from looplab.conf.mistakes import ConfigError, RunError, check_choice
+from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run, shown_evaluation
 
 from .drawing import styled
 from .evaluate_run import panels_of_training
 from .figures import comparison_panels, evaluation_panels
 from .load import run_of
-from .panel import Panel
-from .report import Result
+from .panel import Panel, unknown_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# What the folder of a grid or an experiment, and that of a comparison, holds: file and kind.
+_RESULTS = {"result.json": "experiment", "comparison.json": "comparison"}
 
-def plot(run: Run | str | PathLike[str] | Result, what: str = "", ax: Axes | None = None) -> Axes:
+
+def plot(
+    run: Run | str | PathLike[str] | Mapping[str, Any],
+    what: str = "",
+    ax: Axes | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Axes:
     """Draw one picture, with labels, scales and a legend.
 
     Parameters
     ----------
-    run : Run, str, path, or what `evaluate`, `compare` and `train_grid` return
-        Of a run the training is drawn, or the evaluation that its folder shows.
+    run : Run, str, path or dict
+        A run or its folder, of which the training is drawn, or the evaluation that the folder
+        shows; the folder of a grid, an experiment or a comparison; or what `evaluate`, `compare`
+        and `train_grid` return, which is also the content of their JSON files.
     what : str
         error_by_examples (the default), error_by_loop, training or another of the names in
         figures/; of a grid, where it is not given, the first.
     ax : matplotlib.axes.Axes, optional
         Where it is drawn; in a new figure, where not given.
+    labels : dict, optional
+        Other names for curves in the legend, by those that they have.
 
     Raises
     ------
     ConfigError
-        For a picture that there is not.
+        For a picture that there is not, a name that no curve has, and what is no result.
     RunError
-        For a run that was not evaluated: `evaluate(run)` first.
+        For a run that was not evaluated: `evaluate(run)` first; and for a grid without a finished
+        run.
 
     Examples
     --------
@@ -49,19 +65,16 @@ def plot(run: Run | str | PathLike[str] | Result, what: str = "", ax: Axes | Non
     >>> axes.get_xlabel()
     'examples in the prompt'
     """
-    if isinstance(run, Result) and "panels" in run:  # of a grid
-        panels = [Panel.read(panel) for panel in run["panels"]]
-        what = what or panels[0].name
-    elif isinstance(run, Result):
-        panels = comparison_panels(run) if "runs" in run else evaluation_panels(run)
-    else:
-        run = run_of(run)
-        panels = panels_of_training(run)
-        if what not in [panel.name for panel in panels]:
-            panels += evaluation_panels(shown_evaluation(run))
-    what = what or "error_by_examples"
-    check_choice("what", what, names := [panel.name for panel in panels])
-    panel = panels[names.index(what)]
+    if ax is not None and not hasattr(ax, "set_xlabel"):  # as a row of subplots
+        raise ConfigError("ax", f"must be matplotlib's axes, got {ax!r}")
+    if not isinstance(labels, Mapping | None):
+        raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
+    panels = {panel.name: panel for panel in _panels_of(run, what)}
+    what = what or next(iter(panels))
+    check_choice("what", what, [*panels])
+    if problems := unknown_names([panels[what]], labels or {}):
+        raise ConfigError("labels", problems[0])
+    panel = panels[what].renamed(labels or {})
     if ax is not None:
         panel.draw(ax)
         ax.legend(fontsize="small")
@@ -73,3 +86,39 @@ def plot(run: Run | str | PathLike[str] | Result, what: str = "", ax: Axes | Non
         panel.draw(ax)
         figure.legend(loc="outside lower center", ncols=2)
     return ax
+
+
+def _panels_of(shown: object, what: str) -> list[Panel]:
+    """The panels of a run, a folder or a result, that which is drawn without a name first. Of a run
+    they are those of its training where the picture `what` is one of these."""
+    if isinstance(shown, str | PathLike):
+        for name, kind in _RESULTS.items():
+            record = read_record(Path(shown, name), kind)
+            if record.problem:
+                raise RunError(record.problem)
+            if record.content is not None:
+                return _panels_of_result(record.content)
+    if isinstance(shown, Mapping):
+        return _panels_of_result(shown)
+    if not isinstance(shown, Run | str | PathLike):
+        raise ConfigError("run", f"must be a run, a folder or a result, got {shown!r}")
+    run = run_of(shown)
+    of_training = panels_of_training(run)
+    if what in [panel.name for panel in of_training]:
+        return of_training
+    return [*evaluation_panels(shown_evaluation(run)), *of_training]
+
+
+def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
+    """The panels of an evaluation, a comparison, a grid or an experiment."""
+    if "panels" in result:
+        panels = [Panel.read(panel) for panel in result["panels"]]
+    elif {"runs", "curves"} <= result.keys():
+        panels = comparison_panels(result)
+    elif {"by_examples", "by_loop"} <= result.keys():
+        panels = evaluation_panels(dict(result))
+    else:
+        raise ConfigError("run", "must be a result of evaluate, compare or train_grid, got a dict")
+    if not panels:
+        raise RunError("this result has no pictures: none of its runs is finished")
+    return panels

@@ -175,9 +175,14 @@ _LATEX = {
 }
 
 
+# A hyphen before a number, or in the exponent of one: not that of a date, a range or a name.
+_MINUS = re.compile(r"(?<![\w.])-(?=\.?\d|∞|inf\b)|(?<=\de)-(?=\d)")
+
+
 def _in_latex(text: str) -> str:
-    """Text in which no character has a meaning for LaTeX. A cell that begins with [ is no argument
-    of the row's end before it."""
+    """Text in which no character has a meaning for LaTeX, and numbers have a minus. A cell that
+    begins with [ is no argument of the row's end before it."""
+    text = _MINUS.sub("−", text)
     text = "".join(_LATEX.get(character, character) for character in text)
     return f"{{{text}}}" if text.startswith(("[", "*")) else text
 

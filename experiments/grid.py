@@ -32,6 +32,7 @@ from looplab.conf.compose import grid_commands
 from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
+from looplab.conf.schema import FigureSettings
 from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
@@ -64,6 +65,7 @@ _MOST_PANELS = 24  # of one kind; the tables have all numbers
 class Grid:
     """Members of one command that differ in the settings `varied`; `shared` are the other words.
     Members of one label differ in the seed alone: `settings` has the other varied values of each.
+    `figures` is for the pictures of the grid; those of its members have other curves to be named.
     """
 
     members: tuple[Member, ...]
@@ -71,6 +73,7 @@ class Grid:
     shared: tuple[str, ...]
     settings: Mapping[str, Mapping[str, str]]
     command: str
+    figures: FigureSettings
 
     @classmethod
     def of(cls, commands: Sequence[Command]) -> Grid:
@@ -83,12 +86,16 @@ class Grid:
             own = {key: each.get(key, "") for key in varied if key != "seed"}
             label = " ".join(f"{key}={value}" for key, value in own.items())
             label = label or command.config.model.family
-            members.append(Member(label, command.words, command.config))
+            figures = replace(command.config.figures, labels=())
+            config = replace(command.config, figures=figures)
+            members.append(Member(label, command.words, config))
             settings[label] = own
         shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
         values = {key: dict.fromkeys(each.get(key, "") for each in words) for key in varied}
         swept = [f"{key}={','.join(each)}" for key, each in values.items()]
-        return cls(tuple(members), varied, shared, settings, run_py("-m", *shared, *swept))
+        command_line = run_py("-m", *shared, *swept)
+        figures = commands[0].config.figures
+        return cls(tuple(members), varied, shared, settings, command_line, figures)
 
     @property
     def title(self) -> str:
@@ -334,7 +341,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
     ]
     write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
     write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
-    show_result(result, folder, config.figures)
+    show_result(result, folder, grid.figures)
     plain = [panel.plain() for panel in result["panels"]]
     return GridResult({**result, "panels": plain, "path": str(folder)}, parts)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from looplab import __version__
 from tests.conftest import HOME, printed
 from tests.training.tiny import WORDS
 
@@ -205,6 +206,31 @@ def test_the_wheel_works_beside_folders_of_the_same_names(tmp_path: Path) -> Non
     assert "least squares" in python("-m", "looplab", *shipped)
     for module in ("probing", "openml_eval", "benchmarks.step"):
         assert "python -m" in python("-m", f"looplab.{module}", "--help")
+
+
+@pytest.mark.slow
+def test_make_setup_leaves_a_checkout_that_is_found_from_any_folder(tmp_path: Path) -> None:
+    """By the Makefile's own line, in an environment of its own; rooms are no packages of theirs."""
+    source, environment, elsewhere = (tmp_path / name for name in ("source", "env", "else"))
+    shutil.copytree(HOME, source, ignore=_unneeded)
+    elsewhere.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    here = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "here.pth").write_text("\n".join(here), encoding="utf-8")
+    (line,) = re.findall(r"@\$\(PIP\) (install .*--editable \.)", (source / "Makefile").read_text())
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(python)]
+    subprocess.run([*pip, *line.split()], cwd=source, check=True)
+    assert not {path.name for path in source.iterdir()} & {"build", "looplab.egg-info"}
+    code = "import looplab.tasks as t, importlib.util as u; print(t.__file__, u.find_spec('tasks'))"
+    commands: dict[str, list[str | Path]] = {
+        f"{source / 'tasks' / '__init__.py'} None\n": [python, "-c", code],
+        f"looplab {__version__}\n": [python.with_name("looplab"), "--version"],
+    }
+    for expected, command in commands.items():
+        done = subprocess.run(command, cwd=elsewhere, check=True, capture_output=True, text=True)
+        assert done.stdout == expected
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Runs, evaluations and comparisons in a notebook: by path and by the names of settings."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib import pyplot
@@ -50,4 +52,30 @@ def test_a_path_its_errors_and_what_is_shown(
         axes = plot(each, what)
         assert axes.lines
         assert plot(each, what, axes) is axes
+    assert plot(compared["path"]).lines  # on the next day
+    pyplot.close("all")
+
+
+def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> None:
+    result = evaluate(tiny_run, prompts=8)
+    axes = plot(result, labels={"looped, 4 loops": "ours", "predicting zero": "nothing"})
+    named = axes.get_legend_handles_labels()[1]
+    assert named[0] == "ours"
+    assert named[-1] == "nothing"
+    wrong: dict[str, dict[str, Any]] = {
+        "run must be a run, a folder or a result, got 3": {"run": 3},
+        "run must be a result of evaluate, compare or train_grid, got a dict": {"run": {"k": 1}},
+        "is no run folder": {"run": tiny_run.path.parent},
+        "what cannot be 'error'; did you mean 'error_by_examples'": {"what": "error"},
+        "ax must be matplotlib's axes, got ": {"ax": [axes, axes]},
+        "labels must be a dict of new names by old ones, got 'ours'": {"labels": "ours"},
+        "labels names 'looped', which no curve is called; did you mean 'looped, 4 loops'": {
+            "labels": {"looped": "ours"}
+        },
+    }
+    for said, given in wrong.items():
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            plot(**{"run": result, **given})
+    with pytest.raises(RunError, match="none of its runs is finished"):
+        plot({"panels": []})
     pyplot.close("all")

@@ -14,6 +14,7 @@ from matplotlib import rc_context, rcParams
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.style import library
+from matplotlib.text import Text
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
@@ -98,6 +99,17 @@ def test_panels_of_one_picture_stand_in_one_file(tmp_path: Path, saved: dict[str
     assert len(saved["both"].axes) == 2
     head = (tmp_path / "both.csv").read_text(encoding="utf-8").splitlines()[0]
     assert head.startswith("one: k,one: a_mean")
+
+
+def test_a_column_has_no_letters_below_7_points(saved: dict[str, Figure], tmp_path: Path) -> None:
+    names = [f"a curve with a long name, the {number}th" for number in range(9)]
+    panels = [replace(panel(*names), name=name, picture="both") for name in ("one", "two")]
+    save_panels(tmp_path, panels, FigureSettings(width="column"))
+    texts = saved["both"].findobj(Text)
+    written = [text for text in texts if isinstance(text, Text) and text.get_text()]
+    sizes = [float(text.get_fontsize()) for text in written]
+    assert len(sizes) > len(names)
+    assert min(sizes) >= 7
 
 
 def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:

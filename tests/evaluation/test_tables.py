@@ -26,3 +26,10 @@ def test_latex_escapes_what_means_something_in_it() -> None:
         r"$\pm$1 \\"
     )
     assert lines[-2:] == [r"\hline", r"\end{tabular}"]
+
+
+def test_numbers_in_latex_have_a_minus_and_words_a_hyphen() -> None:
+    cells = ["-0.0305 to -.5", "4.2e-05", "-inf to 1", "k-NN", "2026-11-24", "grid-7"]
+    row = document([Table(["", *"123456"], [["", *cells]])], "latex").splitlines()[-3]
+    expected = ["$-$0.0305 to $-$.5", "4.2e$-$05", "$-$inf to 1", *cells[3:]]
+    assert row == rf" & {' & '.join(expected)} \\"

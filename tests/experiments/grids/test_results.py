@@ -1,5 +1,6 @@
 """The statistics of a grid against independent formulas."""
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 from scipy.stats import ttest_rel
 
 from looplab.conf.compose import commands
@@ -47,7 +49,10 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
 
 
 def test_a_grid_in_a_notebook(
-    tmp_path: Path, undrawn: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    undrawn: dict[str, Figure],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["training.steps=3", "evaluation.prompts=8", "loops.b=2", "loops.T=1,2", "seed=0,1"]
@@ -61,10 +66,20 @@ def test_a_grid_in_a_notebook(
     runs = [load_run(each["run"]) for each in result["members"] if each["label"] == test["first"]]
     errors = [run.errors().model_at_b_mean.iloc[-1] for run in runs]
     assert first["last"] == pytest.approx(np.mean(errors), rel=1e-5)
-    assert "T" in plot(result).get_xlabel()
-    curves = plot(result, result["panels"][-1]["name"]).lines
-    assert {"T = 1", "T = 2"} <= {curve.get_label() for curve in curves}
+    # From what was returned, from the folder on the next day, and from its file.
+    content = json.loads(Path(result["path"], "result.json").read_text(encoding="utf-8"))
+    for again in (result, result["path"], content):
+        assert "T" in plot(again).get_xlabel()
+        curves = plot(again, result["panels"][-1]["name"], labels={"T = 2": "two"}).lines
+        assert {"T = 1", "two"} <= {curve.get_label() for curve in curves}
     pyplot.close("all")
+    # The grid's curves have new names, and no run is asked for them.
+    capsys.readouterr()
+    train_grid(*_WORDS, *words, "figures.labels=T = 1: one, T = 3: three", jobs=1)
+    (legend,) = undrawn[Path(result["panels"][-1]["name"]).name].legends
+    assert {"one", "T = 2"} <= {text.get_text() for text in legend.get_texts()}
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "figures.labels" in line]
+    assert "names 'T = 3', which no curve is called; did you mean 'T = " in line
     train_grid(*_WORDS, *words, "again=true", jobs=1)
     assert len([*Path("runs").glob("*-before-*")]) == 4
 
