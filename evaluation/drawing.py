@@ -9,12 +9,12 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,12 +27,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
+from looplab.conf.mistakes import nearest
 from looplab.conf.schema import FigureSettings
 from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
 from .bootstrap import numbers
-from .panel import Curve, Panel, unknown_names
 from .style import styles_of
+
+if TYPE_CHECKING:
+    from .panel import Curve, Panel
 
 _INCHES = {"column": 3.25, "page": 6.75}
 # Of letters, lines and markers, in points.
@@ -115,6 +118,16 @@ def save_panels(
         names = some_files(sorted(path.name for path in earlier))
         print(f"{folder}: from earlier drawings, not drawn now: {names}", flush=True)
     return files
+
+
+def unknown_names(panels: Iterable[Panel], names: Iterable[str]) -> list[str]:
+    """What is wrong with each of the `names` that stands in no legend of the panels."""
+    known = {name for panel in panels for name in panel.legend()}
+    return [
+        f"names {name!r}, which no curve is called{nearest(name, known)}"
+        for name in names
+        if name not in known
+    ]
 
 
 def draw(

@@ -9,14 +9,12 @@ panel.frame()                    # its numbers, a pandas table
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from looplab.conf.mistakes import nearest
 
 from .bootstrap import Band, Interval, bootstrap
 
@@ -147,16 +145,6 @@ def _plain(part: Panel | Curve) -> dict[str, Any]:
         elif value != default:
             found[each.name] = dict(value) if isinstance(value, Mapping) else value
     return found
-
-
-def unknown_names(panels: Iterable[Panel], names: Iterable[str]) -> list[str]:
-    """What is wrong with each of the `names` that stands in no legend of the panels."""
-    known = {name for panel in panels for name in panel.legend()}
-    return [
-        f"names {name!r}, which no curve is called{nearest(name, known)}"
-        for name in names
-        if name not in known
-    ]
 
 
 def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
