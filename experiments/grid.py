@@ -47,7 +47,8 @@ from looplab.training.run_folder.status import status_of
 from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
-from .many_runs import is_done, train_all
+from .groups import begin
+from .many_runs import is_done, shortened_runs, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
 from .standard_panels import panels
@@ -210,13 +211,25 @@ def _train(
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
+    if line := shortened_runs(configs):
+        print(f"  {line}", flush=True)
     has_group = "WANDB_RUN_GROUP" in os.environ  # wandb reads it
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)
+    _begin(grid)
     try:
         return train_all(grid.members, logs, jobs, devices, again=again)
     finally:
         if not has_group:
             del os.environ["WANDB_RUN_GROUP"]
+
+
+def _begin(grid: Grid) -> None:
+    runs = dict[str, str]()
+    for member in grid.members:
+        words = [in_words(key, value) for key, value in grid.settings[member.label].items()]
+        seed = [in_words("seed", member.config.seed)]
+        runs[str(run_folder(member.config).path)] = ", ".join(words + seed)
+    begin(grid.folder, grid.title, grid.command, runs)
 
 
 def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
@@ -273,6 +286,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
                 ],
             )
             jobs = executor.submit_array(tasks)
+            _begin(grid)
     except (RuntimeError, OSError) as error:  # FailedJobError is a RuntimeError
         lines = f"{said.getvalue()}\n{error}".splitlines()
         reason = next(line.strip() for line in reversed(lines) if line.strip())

@@ -20,6 +20,7 @@ from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
 from looplab.tasks.trial import divisor_remark
 
+from .curriculum_end import shortened
 from .progress import Work, on_terminal
 from .run_folder.metrics import Metrics
 from .run_folder.run import edited_since
@@ -57,6 +58,7 @@ def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     config, task = trainer.config, trainer.task
     lines = [
+        shortened(config, task),
         task.data.describe(config.task.points),
         "" if step else edited_since(config, path),
         *divisor_remark(task),
