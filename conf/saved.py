@@ -96,13 +96,11 @@ def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:
 def _begin_so(folder: Path) -> str:
     """The run folders whose names begin as that of a folder which is not there, as the end of a
     line; empty where there is none."""
-    if folder.exists() or not folder.name:
+    found = sorted(folder.parent.glob(f"{escape(folder.name)}?*/config.yaml"))
+    if folder.exists() or not found:
         return ""
-    found = sorted(folder.parent.glob(f"{escape(folder.name)}*/config.yaml"))
     names = ", ".join(str(config.parent) for config in found[:_MOST_NAMED])
-    more = len(found) - _MOST_NAMED
-    others = f" and {more} more" if more > 0 else ""
-    return f"; those that begin so: {names}{others}" if found else ""
+    return f"; {len(found)} folders begin so: {names}"
 
 
 def read_mapping(folder: Path) -> Mapping[str, Any]:

@@ -35,7 +35,6 @@ from .claims import (
     verdict_parts,
 )
 from .definition import RUN_MEASURES, Experiment, Member, described
-from .groups import begin
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .settings import ALL, ExperimentSettings
@@ -79,12 +78,6 @@ def perform(settings: ExperimentSettings) -> str:
     failures: dict[str, str] = {}
     if settings.action == "train":
         everyone = [member for each in members.values() for member in each]
-        for each in experiments:
-            runs = {
-                progress(member.config).path: f"{member.label}, seed {member.config.seed}"
-                for member in members[each.name]
-            }
-            begin(settings.result_folder(each), each.title, settings.command(each), runs)
         logs = Path(settings.folder) / "experiments" / "logs"
         failures = train_all(everyone, logs, settings.jobs, shipped=True)
     results, text = list[dict[str, Any]](), ""

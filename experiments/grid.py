@@ -38,17 +38,18 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.report import Result
 from looplab.evaluation.tables import Part, Table, document
+from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
-from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.files import write_bytes, write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
 from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
-from .groups import begin
-from .many_runs import is_done, shortened_runs, train_all
+from .groups import BEGUN
+from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
 from .standard_panels import panels
@@ -95,6 +96,12 @@ class Grid:
     def title(self) -> str:
         """What it is over."""
         return f"a grid over {', '.join(map(name_in_words, self.varied)) or 'one run'}"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Each label in words."""
+        words = {label: starmap(in_words, each.items()) for label, each in self.settings.items()}
+        return {label: ", ".join(each) or label for label, each in words.items()}
 
     @property
     def folder(self) -> Path:
@@ -211,7 +218,7 @@ def _train(
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
-    if line := shortened_runs(configs):
+    for line in shortened(configs):
         print(f"  {line}", flush=True)
     has_group = "WANDB_RUN_GROUP" in os.environ  # wandb reads it
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)
@@ -224,12 +231,15 @@ def _train(
 
 
 def _begin(grid: Grid) -> None:
-    runs = dict[str, str]()
+    """Write down what the grid is, with its runs as a result.json has them, so that it is found
+    where it is interrupted."""
+    runs = []
     for member in grid.members:
-        words = [in_words(key, value) for key, value in grid.settings[member.label].items()]
-        seed = [in_words("seed", member.config.seed)]
-        runs[str(run_folder(member.config).path)] = ", ".join(words + seed)
-    begin(grid.folder, grid.title, grid.command, runs)
+        config, path = member.config, run_folder(member.config).path
+        runs.append({"run": str(path), "label": grid.names[member.label], "seed": config.seed})
+    content = {"title": grid.title, "command": grid.command, "members": runs}
+    grid.folder.mkdir(parents=True, exist_ok=True)
+    write_record(grid.folder / f"{BEGUN}.json", BEGUN, content)
 
 
 def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
@@ -331,8 +341,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
         ]
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
-    words = {label: starmap(in_words, grid.settings[label].items()) for label in errors}
-    names = {label: ", ".join(each) or label for label, each in words.items()}
+    names = {label: grid.names[label] for label in errors}
     states = Counter(each["state"] for each in result["members"])
     counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
     parts: list[Part] = [

@@ -15,14 +15,13 @@ from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 
-from .groups import Group, groups_in
+from .groups import groups_in
 from .runs_table import NOT_NAMED, Row, duration, no_runs, rows_of, runs_table
 
 _HELP = """\
 The runs in a folder, by grid and experiment, the newest first: what differs within the group,
-state, step, time left, the last training loss or, once it is evaluated, the error of the last
-query at b loops, time since it was written, and its folder. Of a grid that is not finished the
-command follows that goes on with it.
+state and time left, step, error of the last query at b loops, time since it was written, folder.
+A grid that is not finished has the command that goes on with it.
 
   python run.py action=list
   python run.py action=list tables.format=csv > runs.csv
@@ -31,10 +30,9 @@ Settings, with their defaults:
 {settings}
 runs_table of Python is the same in pandas, to choose from.
 """
-_HEAD = ("run", "state", "step", "left", "loss", "error", "age", "folder")
-_SPARE = ("age", "left", "loss", "step")
+_HEAD = ("run", "state", "step", "error", "age", "folder")
+_SPARE = ("age", "step")
 _MOST = 50  # characters of what differs: a row of a pipe is one line
-_ALONE = Group("", "runs of no grid", "", {})
 
 
 @dataclass(frozen=True)
@@ -57,78 +55,53 @@ def main(words: Sequence[str]) -> int:
 
 
 def _listing(settings: ListSettings) -> str:
-    """The groups as text, that of the newest run first. Raises ConfigError where the folder holds
-    no run and no grid that was begun."""
+    """The groups and their runs as text. Raises ConfigError where the folder holds neither."""
     folder, form = Path(settings.folder), settings.tables.format
     rows = sorted(rows_of(folder), key=lambda row: -row["written"])
-    groups = {group.name: group for group in groups_in(folder)}
+    groups = groups_in(folder)
     if not rows and not groups:
         raise ConfigError("no runs yet", no_runs(folder))
     if form == "csv" and rows:
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
-    members: dict[str, list[Row]] = {}
-    for row in rows:
-        name = row["groups"][0] if row["groups"] else ""
-        members.setdefault(name, []).append(row)
     parts = list[Part]()
-    for name in [*members, *(name for name in groups if name not in members)]:
-        parts += _section(groups.get(name, _ALONE), members.get(name, []), rows, folder)
+    for group in groups:
+        own = [row for row in rows if group.name in row["groups"]]
+        finished = sum(row["state"] == "finished" for row in own)
+        parts.append(f"{group.name}: {group.title}; {finished} of {len(group.runs)} runs finished")
+        if finished < len(group.runs):
+            parts.append(f"  goes on by {group.command}")
+        parts += [_table(own, [group.runs[row["name"]] for row in own]), ""]
+    if alone := [row for row in rows if not row["groups"]]:
+        # One that cannot be read has no settings.
+        alone.sort(key=lambda row: not row["settings"])
+        labels = labels_of_settings(
+            [row["settings"] for row in alone if row["settings"]], NOT_NAMED
+        )
+        labels += [f"! {row['remarks']}" for row in alone[len(labels) :]]
+        parts += ["runs of no grid", _table(alone, labels), ""]
     states = Counter(row["state"] for row in rows).most_common()
     counts = ", ".join(f"{number:,} {state}" for state, number in states)
-    parts.append(f"{_runs(len(rows))}{': ' * bool(rows)}{counts}")
+    parts.append(f"{len(rows):,} run{'s' * (len(rows) != 1)}: {counts}")
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
     parts += [f"* {remark}" for remark in notes if remark]
-    parts += [f"! {row['path']}: {row['remarks']}" for row in rows if not row["settings"]]
-    parts.append(f"rm -r {folder}/FOLDER deletes a run, or the result of a grid but not its runs")
+    parts.append("rm -r FOLDER deletes a run; of a grid's folder the result, but none of its runs")
     return document(parts, form)
 
 
-def _section(group: Group, own: Sequence[Row], rows: Sequence[Row], folder: Path) -> list[Part]:
-    """A group: its title and how far it is, the command that goes on with it, and the table of its
-    `own` rows, which are those that no earlier group has."""
-    if group is _ALONE:
-        return [f"{group.title}: {len(own):,}", _table(own, _labels(own), folder), ""]
-    done = {row["name"] for row in rows if row["state"] == "finished"}.intersection(group.runs)
-    title = f"{group.name}: {group.title}; {len(done)} of {_runs(len(group.runs))} finished"
-    if len(own) < len(done):
-        title += f", {len(done) - len(own)} of them in another group"
-    parts = list[Part]([title])
-    if len(done) < len(group.runs):
-        parts.append(f"  goes on by {group.command}")
-    if own:
-        parts.append(_table(own, [group.runs[row["name"]] for row in own], folder))
-    return [*parts, ""]
-
-
-def _labels(rows: Sequence[Row]) -> list[str]:
-    """For each of some runs of no grid what differs among them; of one that cannot be read "!"."""
-    readable = [row["settings"] for row in rows if row["settings"]]
-    labels = iter(labels_of_settings(readable, NOT_NAMED))
-    return [next(labels) if row["settings"] else "!" for row in rows]
-
-
-def _runs(number: int) -> str:
-    return f"{number:,} run{'s' * (number != 1)}"
-
-
-def _table(rows: Sequence[Row], labels: Sequence[str], folder: Path) -> Table:
-    """The rows, without the columns that have nothing to say in any of them."""
+def _table(rows: Sequence[Row], labels: Sequence[str]) -> Table:
+    """The runs of a group, each with its label."""
     cells = []
     for row, label in zip(rows, labels, strict=True):
-        place = str(Path(row["path"]).relative_to(folder))
-        cells.append([shorten(label, _MOST, placeholder=" …"), *_cells(row), place])
-    kept = [number for number in range(len(_HEAD)) if any(line[number] for line in cells)]
-    head = [_HEAD[number] for number in kept]
-    return Table(head, [[line[number] for number in kept] for line in cells], _SPARE)
-
-
-def _cells(row: Row) -> list[str]:
-    """A row's state, step, time left, loss or error, and age."""
-    step = f"{row['step']:,}/{row['steps']:,}" if row["steps"] else f"{row['step']:,}"
-    loss = error = ""
-    if row["error"] is not None:
-        error = f"{row['error']:.4g}{'*' * bool(row['remarks'])}"
-    elif row["loss"] is not None:
-        loss = f"{row['loss']:.4g}"
-    age = duration(max(time.time() - row["written"], 0))
-    return [row["state"], step, duration(row["left"]), loss, error, age]
+        error = "" if row["error"] is None else f"{row['error']:.4g}"
+        left = row["left"]
+        cells.append(
+            [
+                label if label[0] == "!" else shorten(label, _MOST, placeholder=" …"),
+                row["state"] if left is None else f"{row['state']}, {duration(left)} left",
+                f"{row['step']:,}/{row['steps']:,}" if row["steps"] else f"{row['step']:,}",
+                f"{error}*" if error and row["remarks"] else error,
+                duration(max(time.time() - row["written"], 0)),
+                row["path"],
+            ]
+        )
+    return Table(_HEAD, cells, _SPARE)

@@ -23,7 +23,6 @@ from looplab.evaluation.evaluate_run import stored
 from looplab.evaluation.kept import altered
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.curriculum_end import shortened, steps_to_end
 from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work, how_far
@@ -191,19 +190,6 @@ def time_left(configs: Sequence[Config], shipped: bool = True) -> list[float]:
     return [
         units and units * costs[_shape(each)] for each, units in zip(configs, left, strict=True)
     ]
-
-
-def shortened_runs(configs: Sequence[Config]) -> str:
-    """How many of the trainings end before their curriculum does, and what is said of the one that
-    lacks most steps; empty for none."""
-    lines: dict[int, str] = {}  # by the steps that they want
-    count = 0
-    for config in configs:
-        task = build_task(config)
-        if line := shortened(config, task):
-            lines[steps_to_end(config, task)] = line
-            count += 1
-    return f"{count} of {len(configs)} runs: {lines[max(lines)]}" if lines else ""
 
 
 def _shape(config: Config) -> object:

@@ -16,7 +16,6 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
-from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
@@ -24,7 +23,7 @@ from looplab.training.run_folder.run import run_folder
 from .definition import Member, described
 from .flops import shapes_of
 from .gpu_time import CARD, RATES, GpuTime, gpu_time
-from .many_runs import progress, shortened_runs, time_left
+from .many_runs import progress, time_left
 from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
@@ -72,7 +71,7 @@ def plan_of(config: Config) -> str:
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
-            *([line] if (line := shortened(config, build_task(config))) else []),
+            *shortened([config]),
             f"{time.flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
             f"here at least {duration(time.flops / rate)}: {rate:.2g} FLOPs a second of large "
@@ -134,8 +133,7 @@ def plan(settings: ExperimentSettings) -> str:
 def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) -> str:
     """The plan of a grid's runs, as `_plan` has it."""
     parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
-    if line := shortened_runs([member.config for member in members]):
-        parts.append(line)
+    parts += shortened([member.config for member in members])
     return document(parts, members[0].config.tables.format)
 
 

@@ -1,16 +1,17 @@
 """How far the curriculum of a run comes within its steps: a line before the training, and a remark
 with the numbers after it.
 
-shortened(config, build_task(config))     # 'loops 6 of 12 at the end; curriculum.proportional=…'
+shortened([config])     # ['loops 6 of 12 at the end; curriculum.proportional=true if …']
 """
 
 import sys
+from collections.abc import Sequence
 
 from looplab.conf.schema import Config
 from looplab.curricula import Schedule
 from looplab.tasks import Task
 
-from .assemble import build_curriculum
+from .assemble import build_curriculum, build_task
 
 
 def behind(config: Config, task: Task, step: int) -> str:
@@ -24,27 +25,25 @@ def behind(config: Config, task: Task, step: int) -> str:
     return ", ".join(parts)
 
 
-def shortened(config: Config, task: Task) -> str:
-    """A line on a training whose steps end before its curriculum does; empty for any other, and for
-    none."""
-    steps = config.training.steps
-    left = behind(config, task, steps)
-    if not steps or not left:
-        return ""
+def shortened(configs: Sequence[Config]) -> list[str]:
+    """A line on trainings whose steps end before their curriculum does: of several how many these
+    are, and what the one lacks that wants most steps. None for those that make no step."""
+    found = list[tuple[int, str]]()
+    for config in configs:
+        task, steps = build_task(config), config.training.steps
+        if steps and (left := behind(config, task, steps)):
+            growths = _schedules(config, task).values()
+            last_change = max(max(each.changes(sys.maxsize), default=0) for each in growths)
+            found.append((last_change + 1, left))
+    if not found:
+        return []
+    enough, left = max(found)
+    runs = f"{len(found)} of {len(configs)} runs: " if len(configs) > 1 else ""
     remedy = "curriculum.proportional=true if the run was shortened"
-    return f"{left} at the end; {remedy}, else training.steps={steps_to_end(config, task)}"
-
-
-def steps_to_end(config: Config, task: Task) -> int:
-    """The least steps of which the last one sees all dims, points and loops."""
-    changes = [0]
-    for schedule in _schedules(config, task).values():
-        changes += schedule.changes(sys.maxsize)
-    return 1 + max(changes)
+    return [f"{runs}{left} at the end; {remedy}, else training.steps={enough}"]
 
 
 def _schedules(config: Config, task: Task) -> dict[str, Schedule]:
     """What grows with the step, by name; loops that are sampled do not."""
-    curriculum = build_curriculum(config, task)
-    numbers = {"dims": curriculum.dims, "points": curriculum.points, "loops": curriculum.loops}
-    return {name: each for name, each in numbers.items() if isinstance(each, Schedule)}
+    parts = vars(build_curriculum(config, task))
+    return {name: each for name, each in parts.items() if isinstance(each, Schedule)}

@@ -21,7 +21,7 @@ from looplab.curricula import Curriculum, Stage
 from looplab.tasks.trial import divisor_remark
 
 from .curriculum_end import shortened
-from .progress import Work, on_terminal
+from .progress import Work, bar_file, on_terminal
 from .run_folder.metrics import Metrics
 from .run_folder.run import edited_since
 from .step import Totals, Trainer
@@ -58,7 +58,7 @@ def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     config, task = trainer.config, trainer.task
     lines = [
-        shortened(config, task),
+        *shortened([config]),
         task.data.describe(config.task.points),
         "" if step else edited_since(config, path),
         *divisor_remark(task),
@@ -173,6 +173,7 @@ class Screen:
             dynamic_ncols=True,
             unit="step",
             bar_format=_BAR,
+            file=bar_file(),
         )
         self.start = time.monotonic(), step
 

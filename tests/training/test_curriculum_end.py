@@ -8,7 +8,6 @@ from looplab import main as run
 from looplab.conf.schema import Config
 from looplab.evaluation.remarks import remarks
 from looplab.training import train
-from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from tests.conftest import tiny_config
 
@@ -17,13 +16,13 @@ _WORDS = ("task=linear", "loops.b=20")
 
 def _line(*words: str) -> str:
     config = Config.of(*_WORDS, *words)
-    return shortened(config, build_task(config))
+    return "".join(shortened([config]))
 
 
 def test_a_short_run_is_told_the_steps_that_are_enough() -> None:
-    """12 loops at first, 2 more after 600 steps and after each 200 that follow: 20 from 1,200 on."""
+    """12 loops at first, 2 more after 600 steps and after each 200 of the next: 20 after 1,200."""
     remedy = "curriculum.proportional=true if the run was shortened, else training.steps=1201"
-    assert _line("training.steps=800") == f"loops 12 of 20 at the end; {remedy}"
+    assert _line("training.steps=800") == f"loops 14 of 20 at the end; {remedy}"
     assert _line("training.steps=1200") == f"loops 18 of 20 at the end; {remedy}"
     for enough in ("1201", "800 curriculum.proportional=true", "0"):
         assert _line(*f"training.steps={enough}".split()) == ""
@@ -34,7 +33,7 @@ def test_the_first_lines_of_a_training_say_what_its_remarks_say(
 ) -> None:
     config = tiny_config(tmp_path)
     trained = train(config)
-    said = shortened(config, trained.task)
+    (said,) = shortened([config])
     assert capsys.readouterr().out.splitlines()[1] == f"  {said}"
     left, _, _ = said.partition(" at the end; ")
     assert remarks(trained)[0] == f"curriculum unfinished: {left}"
