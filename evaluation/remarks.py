@@ -38,11 +38,13 @@ def remarks(run: Run) -> list[str]:
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
     """The remarks on a run of so many steps that say what its training lacks, and which numbers had
     not reached their end in the curriculum of its last step."""
-    lines, steps = [], config.training.steps
+    lines = []
+    steps = config.training.steps
     if step != steps:
         lines.append(f"training unfinished: {step:,} of {steps:,} steps")
-    left = behind(config, task, step)
-    return [*lines, f"curriculum unfinished: {left}"] if left else lines
+    if left := behind(config, task, step):
+        lines.append(f"curriculum unfinished: {left}")
+    return lines
 
 
 def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
