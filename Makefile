@@ -32,6 +32,8 @@ figures: setup
 	$(BIN)/python -m looplab.gallery
 
 docs: .venv/.docs-ready .links/looplab
+	@echo "building the site in site/: pictures of kept results, notebooks, pages, the API"
+	@echo "1 to 10 minutes, by what else the machine does; nothing is trained, no notebook is executed"
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 setup: .venv/.ready .links/looplab

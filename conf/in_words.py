@@ -6,7 +6,7 @@ in_words("training.recompute", "true")      # 'with recompute'
 task_in_words("linear", 20, 20)             # 'Linear functions of 20 inputs'
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -81,13 +81,20 @@ def name_in_words(key: str) -> str:
 
 
 def labels_of(configs: Sequence[Config], ignored: tuple[str, ...]) -> list[str]:
-    """A label for each configuration that says in what it differs from the others: its family where
-    these differ, then its settings, but those that are `ignored` or schedules, which follow from
-    others; of many settings those alone, in their order, that tell more of them apart."""
-    labels, families = [""] * len(configs), [config.model.family for config in configs]
+    """The labels of configurations, as `labels_of_settings` has them."""
+    return labels_of_settings([flatten(config_to_mapping(each)) for each in configs], ignored)
+
+
+def labels_of_settings(
+    settings: Sequence[Mapping[str, Any]], ignored: tuple[str, ...]
+) -> list[str]:
+    """A label for each run's settings by dotted key that says in what they differ from the others:
+    the family where these differ, then settings, but those that are `ignored` or schedules, which
+    follow from others; of many those alone, in their order, that tell more of them apart."""
+    labels, families = [""] * len(settings), [each["model.family"] for each in settings]
     for family in dict.fromkeys(families):
         places = [place for place, each in enumerate(families) if each == family]
-        flats = [flatten(config_to_mapping(configs[place])) for place in places]
+        flats = [settings[place] for place in places]
         keys = [
             key
             for key in flats[0]

@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
+from glob import escape
 from os import PathLike
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,6 +24,7 @@ from .plugins import COPIES, PREFIX, Slip
 from .schema import Config
 
 _PREFIX = "shipped/"
+_MOST_NAMED = 4  # folders, in a message
 SHELF = Path(__file__).parent.parent / "models" / "checkpoints"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, if it was compiled
 
@@ -91,6 +93,16 @@ def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:
     return paths
 
 
+def _begin_so(folder: Path) -> str:
+    """The run folders whose names begin as that of a folder which is not there, as the end of a
+    line; empty where there is none."""
+    found = sorted(folder.parent.glob(f"{escape(folder.name)}?*/config.yaml"))
+    if folder.exists() or not found:
+        return ""
+    names = ", ".join(str(config.parent) for config in found[:_MOST_NAMED])
+    return f"; {len(found)} folders begin so: {names}"
+
+
 def read_mapping(folder: Path) -> Mapping[str, Any]:
     """The configuration as plain values, as written: absent keys take their default. Raises
     ConfigError where there is no configuration."""
@@ -98,7 +110,8 @@ def read_mapping(folder: Path) -> Mapping[str, Any]:
     try:
         mapping = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"{path.parent}", "is no run folder: it holds no config.yaml") from None
+        problem = f"is no run folder: it holds no config.yaml{_begin_so(path.parent)}"
+        raise ConfigError(f"{path.parent}", problem) from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}", f"cannot be read: {one_line(error)}") from None
     if not isinstance(mapping, dict):

@@ -1,7 +1,9 @@
 """What mkdocs makes beside the pages that are written (`make docs`): pictures from docs/figures,
-the gallery, each paper's figures and verdicts, README's results, and notebooks."""
+the gallery, each paper's figures and verdicts, README's results, and notebooks. It says how far
+it is."""
 
 import json
+import logging
 import re
 import tempfile
 from pathlib import Path
@@ -26,6 +28,8 @@ PAGES = {
 }
 _HEAD = "| verdict | claim | published | ours (90 %) | line | seeds |\n|---|---|---|---|---|---|\n"
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+_LOG = logging.getLogger("mkdocs.hooks")
+_EVERY = 10  # results between two lines
 _KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its pictures' places
 
 
@@ -33,7 +37,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pictures, the notebooks and the pages of files at the top."""
     _KEPT.clear()
     place = Path(tempfile.mkdtemp())
-    for path in kept_files(DOCS):
+    paths = kept_files(DOCS)
+    for number, path in enumerate(paths):
+        if number % _EVERY == 0:
+            _LOG.info("Drawing pictures of results: %d of %d done", number, len(paths))
         kept, drawn = json.loads(path.read_text(encoding="utf-8")), list[str]()
         if "experiment" not in kept:
             continue
@@ -42,6 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(file)))
             drawn += [name] if file.suffix == ".png" else []
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
+    _LOG.info("Converting tour and notebooks to .ipynb, without executing them")
     for path in [DOCS / "tour.md", *(DOCS / "notebooks").glob("*.md")]:
         notebook = jupytext.read(path)
         notebook.metadata["kernelspec"] = _KERNEL
@@ -51,6 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         text = (HOME / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name.lower(), content=text))
+    _LOG.info("Writing pages, the API from its docstrings")
     return files
 
 

@@ -7,10 +7,9 @@ for line in remarks(run): print(line)
 from collections.abc import Mapping, Sequence
 
 from looplab.conf.schema import Config
-from looplab.curricula import SampledLoops
 from looplab.tasks import Task
 from looplab.tasks.trial import divisor_remark
-from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.curriculum_end import behind
 from looplab.training.run_folder.data import changed_data
 from looplab.training.run_folder.files import some_files
 from looplab.training.run_folder.run import Run, RunFolder, other_code
@@ -39,17 +38,13 @@ def remarks(run: Run) -> list[str]:
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
     """The remarks on a run of so many steps that say what its training lacks, and which numbers had
     not reached their end in the curriculum of its last step."""
-    lines, steps = [], config.training.steps
+    lines = []
+    steps = config.training.steps
     if step != steps:
         lines.append(f"training unfinished: {step:,} of {steps:,} steps")
-    curriculum = build_curriculum(config, task)
-    stage = curriculum(max(step - 1, 0))
-    ends = {"dims": config.task.dims, "points": config.task.points}
-    if config.model.family == "looped" and not isinstance(curriculum.loops, SampledLoops):
-        ends["loops"] = trained_loops(config)
-    values = {name: getattr(stage, name) for name in ends}
-    left = [f"{name} {values[name]} of {end}" for name, end in ends.items() if values[name] != end]
-    return [*lines, f"curriculum unfinished: {', '.join(left)}"] if left else lines
+    if left := behind(config, task, step):
+        lines.append(f"curriculum unfinished: {left}")
+    return lines
 
 
 def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:

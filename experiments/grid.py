@@ -39,15 +39,17 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.report import Result
 from looplab.evaluation.tables import Part, Table, document
+from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
-from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.files import write_bytes, write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
 from .claims import Measured, finite
 from .definition import Experiment, Member, PanelSpec, described
 from .engine import measured, remark_lines, result_of, show_result
+from .groups import BEGUN
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
@@ -101,6 +103,12 @@ class Grid:
     def title(self) -> str:
         """What it is over."""
         return f"a grid over {', '.join(map(name_in_words, self.varied)) or 'one run'}"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Each label in words."""
+        words = {label: starmap(in_words, each.items()) for label, each in self.settings.items()}
+        return {label: ", ".join(each) or label for label, each in words.items()}
 
     @property
     def folder(self) -> Path:
@@ -217,13 +225,28 @@ def _train(
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
+    for line in shortened(configs):
+        print(f"  {line}", flush=True)
     has_group = "WANDB_RUN_GROUP" in os.environ  # wandb reads it
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)
+    _begin(grid)
     try:
         return train_all(grid.members, logs, jobs, devices, again=again)
     finally:
         if not has_group:
             del os.environ["WANDB_RUN_GROUP"]
+
+
+def _begin(grid: Grid) -> None:
+    """Write down what the grid is, with its runs as a result.json has them, so that it is found
+    where it is interrupted."""
+    runs = []
+    for member in grid.members:
+        config, path = member.config, run_folder(member.config).path
+        runs.append({"run": str(path), "label": grid.names[member.label], "seed": config.seed})
+    content = {"title": grid.title, "command": grid.command, "members": runs}
+    grid.folder.mkdir(parents=True, exist_ok=True)
+    write_record(grid.folder / f"{BEGUN}.json", BEGUN, content)
 
 
 def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
@@ -280,6 +303,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
                 ],
             )
             jobs = executor.submit_array(tasks)
+            _begin(grid)
     except (RuntimeError, OSError) as error:  # FailedJobError is a RuntimeError
         lines = f"{said.getvalue()}\n{error}".splitlines()
         reason = next(line.strip() for line in reversed(lines) if line.strip())
@@ -324,8 +348,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
         ]
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
-    words = {label: starmap(in_words, grid.settings[label].items()) for label in errors}
-    names = {label: ", ".join(each) or label for label, each in words.items()}
+    names = {label: grid.names[label] for label in errors}
     states = Counter(each["state"] for each in result["members"])
     counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
     parts: list[Part] = [

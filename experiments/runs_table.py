@@ -1,5 +1,5 @@
 """A table of runs, which everything reads that is about many of them; `python run.py action=list`
-prints it. No torch here.
+(listing.py) prints it. No torch here.
 
 table = runs_table("runs")                      # a row a run
 table[table.state == "finished"].sort_values("error")
@@ -8,23 +8,19 @@ runs_table("runs", errors="by_loop")            # a row a run and loop
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.conf.build import config_to_mapping, flatten
-from looplab.conf.command import as_word, described, run_command
+from looplab.conf.command import as_word
 from looplab.conf.imports import imported_code
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import plugins_of, read_mapping
-from looplab.conf.schema import Config, TableSettings
-from looplab.conf.setting import check_settings, setting
-from looplab.evaluation.tables import Part, Table, document
+from looplab.conf.schema import Config
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.sources import OTHER_CODE, changed_code
 from looplab.training.run_folder.status import (
@@ -36,28 +32,20 @@ from looplab.training.run_folder.status import (
     status_of,
 )
 
+from .groups import groups_in
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_HELP = """\
-A table of runs: name, task, model, state, steps, time left, last training loss, error of the last
-query at b loops, time since it was written, and the settings in which it is unlike most of them.
-
-  python run.py action=list
-  python run.py action=list tables.format=csv > runs.csv
-
-Settings, with their defaults:
-{settings}
-runs_table of Python is the same in pandas, to choose from.
-"""
-_HEAD = ("name", "task", "model", "state", "step", "left", "loss", "error", "age", "differs in")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-# In columns of their own, or of no meaning for a run's numbers.
-_NOT_SHOWN = (
-    *("schema_version", "task.name", "model.family", "model.connectivity", "seed", "folder"),
-    *("device", "backend", "plugins", "wandb", "tensorboard", "name", "scale", "recipe"),
-    *("evaluation.", "figures.", "tables.", "training.checkpoint_every", "training.log_every"),
+# Of no meaning for a run's numbers.
+NOT_NAMED = (
+    *("schema_version", "model.family", "folder", "device", "backend", "plugins", "wandb"),
+    *("tensorboard", "name", "scale", "recipe", "evaluation.", "figures.", "tables."),
+    *("training.checkpoint_every", "training.log_every"),
 )
+_NOT_SHOWN = (*NOT_NAMED, "task.name", "model.connectivity", "seed")  # those in own columns, too
+_NO_FACTS = ("settings", "evaluation", "groups")
 _CURVES = {"by_examples": ("k", "model_at_b"), "by_loop": ("loop", "model")}
 Row = dict[str, Any]
 
@@ -78,7 +66,8 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
         Columns: `path`, `name`, `task`, `model` (its family, or way to loop), `seed`, `state`,
         `step`, `steps`, `left` (seconds that it still takes), `loss` (the last that was logged),
         `error` (of the last query at b loops, of a language model bits per byte), `remarks` (what
-        its error must be read with; why it cannot be read), `written` (seconds since 1970), with
+        its error must be read with; why it cannot be read), `written` (seconds since 1970), `group`
+        (the grids and experiments that it is a run of, with ; between them), with
         `errors` also `k` or `loop`, `mean`, `low` and `high` of the model's errors at b loops; then
         the settings in which any of the runs differs from the defaults.
 
@@ -107,7 +96,8 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
     )
     rows: list[Row] = []
     for row in found:
-        facts = {key: value for key, value in row.items() if key not in ("settings", "evaluation")}
+        facts = {key: value for key, value in row.items() if key not in _NO_FACTS}
+        facts["group"] = ";".join(row["groups"])
         own, points = {key: row["settings"].get(key) for key in keys}, [dict[Any, Any]()]
         if by:
             x, name = _CURVES[by]
@@ -118,11 +108,17 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
 
 
 def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
-    """The rows of `runs_table` before they are a table: with all `settings` by dotted key and the
-    newest `evaluation`, both empty where there is none."""
+    """The rows of `runs_table` before they are a table: with the names of their `groups`, all
+    `settings` by dotted key and the newest `evaluation`, empty where there is none."""
     if isinstance(runs, str | Path):
         runs = runs_in(Path(runs))
-    return [_row(Path(path)) for path in runs]
+    paths = [Path(path) for path in runs]
+    groups = {folder: groups_in(folder) for folder in {path.parent for path in paths}}
+    rows = []
+    for path in paths:
+        of_run = [group.name for group in groups[path.parent] if path.name in group.runs]
+        rows.append(_row(path) | {"groups": of_run})
+    return rows
 
 
 def no_runs(folder: object) -> str:
@@ -202,62 +198,6 @@ def unlike_most(rows: Sequence[Row]) -> list[str]:
         for own, value in zip(words, values, strict=True):
             own += [f"{key}={value}"] if value not in ("", usual) else []
     return [" ".join(own) for own in words]
-
-
-@dataclass(frozen=True)
-class ListSettings:
-    """Which folder, and how the table is printed."""
-
-    folder: str = setting("runs", "where the runs are; also those in the folders in it")
-    tables: TableSettings = TableSettings()
-
-    def check(self) -> None:
-        """Raises ConfigError for the first invalid setting."""
-        check_settings("", self)
-
-
-def main(words: Sequence[str]) -> int:
-    """Run `action=list`; returns the exit code."""
-    rest = [word for word in words if word != "action=list"]
-    help_text = _HELP.format(settings=described(ListSettings))
-    return run_command("run.py", ListSettings, rest, lambda: help_text, _listing)
-
-
-def _listing(settings: ListSettings) -> str:
-    """The table as text, the newest first. Raises ConfigError where the folder holds no run."""
-    rows = sorted(rows_of(settings.folder), key=lambda row: -row["written"])
-    if not rows:
-        raise ConfigError("no runs yet", no_runs(settings.folder))
-    if settings.tables.format == "csv":
-        return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
-    notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
-    spare = ("age", "left", "loss", "model", "task", "step")
-    parts: list[Part] = [Table(_HEAD, _cells(rows), spare)]
-    if settings.tables.format == "text":
-        counts = Counter(row["state"] for row in rows).most_common()
-        states = ", ".join(f"{number:,} {state}" for state, number in counts)
-        parts += ["", f"{len(rows):,} run{'s' * (len(rows) > 1)}: {states}"]
-    parts += [f"* {remark}" for remark in notes if remark]
-    return document(parts, settings.tables.format)
-
-
-def _cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The cells of the rows, in the order of _HEAD; the last has the settings in which a row is
-    unlike most of them, or why it cannot be read."""
-    now, cells = time.time(), []
-    for row, own in zip(rows, unlike_most(rows), strict=True):
-        loss, error = ("" if row[x] is None else f"{row[x]:.4g}" for x in ("loss", "error"))
-        cells.append(
-            [
-                *(row[name] for name in _HEAD[:4]),
-                f"{row['step']:,}/{row['steps']:,}" if row["steps"] else f"{row['step']:,}",
-                duration(row["left"]),
-                *(loss, f"{error}*" if error and row["remarks"] else error),
-                duration(max(now - row["written"], 0)),
-                own if row["settings"] else f"! {row['remarks']}",
-            ]
-        )
-    return cells
 
 
 @cache

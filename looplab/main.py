@@ -28,9 +28,9 @@ def main(words: list[str]) -> int:
         print(f"looplab {__version__}")
         return 0
     if "action=list" in words:
-        from looplab.experiments import runs_table  # with NumPy, which takes a while
+        from looplab.experiments import listing  # with NumPy, which takes a while
 
-        return runs_table.main(words)
+        return listing.main(words)
     if words[:1] == ["lm_eval"]:
         return text.lm_eval(words)
     starts = {"generate": text.generate, "core": text.core, "export": export.main}

@@ -11,7 +11,7 @@ from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.export.command import ExportSettings
 from looplab.evaluation.text.command import CoreSettings, GenerateSettings
-from looplab.experiments.runs_table import ListSettings
+from looplab.experiments.listing import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
 from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings

@@ -82,6 +82,19 @@ def test_runs_are_compared_by_one_command(
     assert len(list((tmp_path / "runs").glob("compare-*"))) == 1
 
 
+def test_the_beginning_of_a_folders_name_is_answered_by_the_folders_that_begin_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("heavy-1", "heavy-2", "heavy-3", "heavy-4", "heavy-5", "light-1"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.yaml").touch()
+    assert run.main(["action=evaluate", "run=runs/heavy"]) == 2
+    first = ", ".join(f"runs/heavy-{number}" for number in (1, 2, 3, 4))
+    said = capsys.readouterr().err
+    assert said.endswith(f"; 5 folders begin so: {first}\n")
+    assert said.count("\n") == 1
+
+
 def test_halting_and_shifted_inputs_by_one_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,7 +34,7 @@ from looplab.conf.plugins import failure
 from looplab.conf.schema import Config
 
 from .device import place
-from .progress import BETWEEN_LINES, on_terminal
+from .progress import BETWEEN_LINES, bar_file, on_terminal
 from .run_folder.status import is_locked
 from .signals import Interrupted, deferred_signals
 
@@ -104,7 +104,9 @@ def run_jobs(
     """
     # A job in this process shows its own progress.
     hidden = not on_terminal() or (at_once == 1 and not devices)
-    with tqdm(total=len(jobs), bar_format=_BAR, leave=False, disable=hidden) as bar:
+    with tqdm(
+        total=len(jobs), bar_format=_BAR, leave=False, disable=hidden, file=bar_file()
+    ) as bar:
         queue = _Queue(jobs, at_once, logs, devices, bar)
         queue.work()
     return queue.outcomes
@@ -186,7 +188,9 @@ class _Queue:
         with deferred_signals() as noted, _masked():
             process.start()
             self._running[receiver] = process, index, device
-        self._below[index] = tqdm(bar_format="{desc}", leave=False, disable=self._bar.disable)
+        self._below[index] = tqdm(
+            bar_format="{desc}", leave=False, disable=self._bar.disable, file=bar_file()
+        )
         sender.close()  # so that the end of the process is the end of the pipe
         if noted:  # only now is there somebody who would end the process
             signal.raise_signal(noted[0])

@@ -20,7 +20,8 @@ from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
 from looplab.tasks.trial import divisor_remark
 
-from .progress import Work, on_terminal
+from .curriculum_end import shortened
+from .progress import Work, bar_file, on_terminal
 from .run_folder.metrics import Metrics
 from .run_folder.run import edited_since
 from .step import Totals, Trainer
@@ -57,6 +58,7 @@ def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     config, task = trainer.config, trainer.task
     lines = [
+        *shortened([config]),
         task.data.describe(config.task.points),
         "" if step else edited_since(config, path),
         *divisor_remark(task),
@@ -171,6 +173,7 @@ class Screen:
             dynamic_ncols=True,
             unit="step",
             bar_format=_BAR,
+            file=bar_file(),
         )
         self.start = time.monotonic(), step
 

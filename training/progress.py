@@ -11,7 +11,9 @@ seconds = work(step) * seconds_of_all_steps
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -26,9 +28,37 @@ _PARTS = 500  # of a training, each with the cost of its middle step
 
 
 def on_terminal() -> bool:
-    """Return whether stderr can draw a bar anew: a terminal, or a notebook's output."""
-    in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
-    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
+    """Return whether a bar can be drawn anew: on a terminal, or in a notebook."""
+    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _in_notebook() -> bool:
+    return type(sys.stderr).__module__.startswith("ipykernel")
+
+
+class _Line:
+    """A file for a notebook's bar: one output that is replaced, so that a notebook which nbconvert
+    executes holds its last state alone, and no fragments."""
+
+    _shown: Any = None
+
+    def write(self, text: str) -> None:
+        if not (line := text.strip("\r\n")):
+            return
+        content = {"text/plain": line.strip()}
+        if self._shown is None:
+            display = import_module("IPython.display").display
+            self._shown = display(content, raw=True, display_id=True)
+        else:
+            self._shown.update(content, raw=True)
+
+    def flush(self) -> None:
+        """Nothing: what is written is shown at once."""
+
+
+def bar_file() -> Any:
+    """The file that a bar is drawn in; None: stderr."""
+    return _Line() if _in_notebook() else None
 
 
 class Progress(tqdm):  # type: ignore[type-arg]
@@ -47,6 +77,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
             mininterval=0.1 if on_terminal() else BETWEEN_LINES,
             miniters=1,
             disable=sys.stderr is None,
+            file=bar_file(),
         )
 
 

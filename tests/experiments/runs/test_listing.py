@@ -1,4 +1,4 @@
-"""`action=list`: the rows and states of runs."""
+"""`action=list`: grids, and the rows and states of runs."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ import pytest
 
 from looplab import runs_table
 from looplab.conf.mistakes import ConfigError
+from looplab.experiments.groups import BEGUN
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.files import read_record, write_record
@@ -26,21 +27,57 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
     evaluation = next(folder.glob("*/evaluation.json"))
     by_examples = json.loads(evaluation.read_text(encoding="utf-8"))["by_examples"]
     error = by_examples["model_at_b"]["mean"][-1]
-    metrics = (evaluation.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    loss = json.loads(metrics[-1])["loss"]
-    head, *rows, empty, count, note = listed(folder, capsys)
-    assert head.split()[:5] == ["name", "task", "model", "state", "step"]
+    title, head, *rows, empty, count, note, deletes = listed(folder, capsys)
+    assert title == "runs of no grid"
+    assert head.split() == ["run", "state", "step", "error", "age", "folder"]
     assert (empty, count) == ("", "3 runs: 3 finished")
-    (row,) = (row for row in rows if row.startswith(evaluation.parent.name))
-    cells = row.split()
-    assert cells[1:5] == ["sparse_linear", "looped", "finished", "40/40"]
-    assert cells[5:7] == [f"{loss:.4g}", f"{error:.4g}*"]
+    (row,) = (row for row in rows if row.endswith(f" {evaluation.parent}"))
+    assert row.startswith("sparse linear, 40 steps, seed 0  finished  40/40 ")
+    assert f" {error:.4g}*" in row
     assert note.startswith("* curriculum unfinished")
-    (linear,) = (row for row in rows if row.startswith("linear"))
-    assert linear.endswith("training.steps=50")  # unlike the two others
+    (linear,) = (row for row in rows if "/more/linear" in row)
+    assert linear.startswith("linear, 50 steps, seed 0 ")
+    assert deletes.startswith("rm -r FOLDER deletes a run")
 
 
-def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> None:
+def _begun(folder: Path, members: list[dict[str, object]]) -> None:
+    folder.mkdir()
+    about = {"title": "a grid over b", "command": "python run.py -m loops.b=4,8"}
+    write_record(folder / "begun.json", BEGUN, {**about, "members": members})
+
+
+def test_a_grid_that_was_interrupted_shows_its_runs_and_how_it_goes_on(
+    folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of its runs is finished, the other has no folder; one row a run, also in a pipe."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    begun, alone = (path.parent for path in sorted(folder.glob("sparse*/config.yaml")))
+    for path in (begun, alone):
+        shutil.copytree(path, tmp_path / path.name)
+    members: list[dict[str, object]] = [
+        {"run": str(tmp_path / begun.name), "label": "b = 4", "seed": 0},
+        {"run": str(tmp_path / "absent"), "label": "b = 8", "seed": 0},
+    ]
+    _begun(tmp_path / "grid-12", members)
+    lines = listed(tmp_path, capsys)
+    at = lines.index("grid-12: a grid over b; 1 of 2 runs finished")
+    assert lines[at + 1] == "  goes on by python run.py -m loops.b=4,8"
+    assert lines[at + 3].startswith("b = 4, seed 0  finished  40/40 ")
+    assert lines[at + 3].endswith(begun.name)
+    assert sum(begun.name in line for line in lines) == 1
+    table = runs_table(tmp_path).set_index("name")
+    assert (table.group[begun.name], table.group[alone.name]) == ("grid-12", "")
+
+
+def test_a_grid_of_which_no_run_was_begun_is_listed(tmp_path: Path, capsys: Capture) -> None:
+    members: list[dict[str, object]] = [{"run": "runs/absent", "label": "b = 4", "seed": 0}]
+    _begun(tmp_path / "grid-12", members)
+    assert listed(tmp_path, capsys)[0] == "grid-12: a grid over b; 0 of 1 runs finished"
+
+
+def test_states_of_runs_that_are_not_finished(
+    folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
     metrics = copy / "metrics.jsonl"
@@ -61,6 +98,8 @@ def test_states_of_runs_that_are_not_finished(folder: Path, tmp_path: Path) -> N
     (copy / "config.yaml").write_text(": [", encoding="utf-8")
     (row,) = rows_of([copy])
     assert "config.yaml cannot be read" in row["remarks"]
+    said = listed(tmp_path, capsys)
+    assert said[2].startswith(f"! {copy}")
 
 
 def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
@@ -72,7 +111,7 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     evaluation = read_record(path, "evaluation").content
     assert evaluation is not None
     write_record(path, "evaluation", evaluation | {"remarks": ["curriculum unfinished"]})
-    (row, *_, note) = listed(tmp_path, capsys)[1:]
+    (row, *_, note, _) = listed(tmp_path, capsys)[2:]
     (found,) = rows_of([copy])
     assert f"{found['error']:.4g}* " in row
     assert note == "* curriculum unfinished"

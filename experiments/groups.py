@@ -1,0 +1,41 @@
+"""The grids and experiments in a folder of runs. No torch here.
+
+groups_in(Path("runs"))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from looplab.training.run_folder.files import read_record
+
+BEGUN = "begun"  # .json: what a grid writes before it trains
+
+
+@dataclass(frozen=True)
+class Group:
+    """A grid or experiment. `name` is that of its folder; `runs` has what each run is within it, by
+    the name of its run folder, without models that ship."""
+
+    name: str
+    title: str
+    command: str
+    runs: Mapping[str, str]
+
+
+def groups_in(folder: Path) -> list[Group]:
+    """The grids, also those that were interrupted, and the experiments of the runs in a folder, the
+    newest first."""
+    found = []
+    paths = [*folder.glob("grid-*"), *folder.glob("experiments/*")]
+    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+        begun = read_record(path / f"{BEGUN}.json", BEGUN).content
+        content = begun or read_record(path / "result.json", "experiment").content or {}
+        runs = {
+            Path(member["run"]).name: f"{member['label']}, seed {member['seed']}"
+            for member in content.get("members", ())
+            if not member["run"].startswith("shipped/")
+        }
+        if runs:
+            found.append(Group(path.name, content["title"], content["command"], runs))
+    return found

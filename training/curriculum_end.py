@@ -1,0 +1,49 @@
+"""How far the curriculum of a run comes within its steps: a line before the training, and a remark
+with the numbers after it.
+
+shortened([config])     # ['loops 6 of 12 at the end; curriculum.proportional=true if …']
+"""
+
+import sys
+from collections.abc import Sequence
+
+from looplab.conf.schema import Config
+from looplab.curricula import Schedule
+from looplab.tasks import Task
+
+from .assemble import build_curriculum, build_task
+
+
+def behind(config: Config, task: Task, step: int) -> str:
+    """The numbers that are below their end in the last of so many steps, as 'dims 2 of 5, loops 4
+    of 12'; empty where all have grown."""
+    last = max(step - 1, 0)
+    parts = []
+    for name, schedule in _schedules(config, task).items():
+        if (value := schedule(last)) < schedule.end:
+            parts.append(f"{name} {value} of {schedule.end}")
+    return ", ".join(parts)
+
+
+def shortened(configs: Sequence[Config]) -> list[str]:
+    """A line on trainings whose steps end before their curriculum does: of several how many these
+    are, and what the one lacks that wants most steps. None for those that make no step."""
+    found = list[tuple[int, str]]()
+    for config in configs:
+        task, steps = build_task(config), config.training.steps
+        if steps and (left := behind(config, task, steps)):
+            growths = _schedules(config, task).values()
+            last_change = max(max(each.changes(sys.maxsize), default=0) for each in growths)
+            found.append((last_change + 1, left))
+    if not found:
+        return []
+    enough, left = max(found)
+    runs = f"{len(found)} of {len(configs)} runs: " if len(configs) > 1 else ""
+    remedy = "curriculum.proportional=true if the run was shortened"
+    return [f"{runs}{left} at the end; {remedy}, else training.steps={enough}"]
+
+
+def _schedules(config: Config, task: Task) -> dict[str, Schedule]:
+    """What grows with the step, by name; loops that are sampled do not."""
+    parts = vars(build_curriculum(config, task))
+    return {name: each for name, each in parts.items() if isinstance(each, Schedule)}
