@@ -1,9 +1,9 @@
-"""The grids and experiments in a folder of runs. No torch here.
+"""The grids and experiments beside run folders. No torch here.
 
-groups_in(Path("runs"))
+groups_in([Path("runs")])
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,28 +14,32 @@ BEGUN = "begun"  # .json: what a grid writes before it trains
 
 @dataclass(frozen=True)
 class Group:
-    """A grid or experiment. `name` is that of its folder; `runs` has what each run is within it, by
-    the name of its run folder, without models that ship."""
+    """A grid or experiment. `path` is its folder; `runs` has what each run is within it, by the
+    path of its run folder, without models that ship."""
 
-    name: str
+    path: Path
     title: str
     command: str
     runs: Mapping[str, str]
 
 
-def groups_in(folder: Path) -> list[Group]:
-    """The grids, also those that were interrupted, and the experiments of the runs in a folder, the
-    newest first."""
+def groups_in(folders: Iterable[Path]) -> list[Group]:
+    """The grids, also those that were interrupted, and the experiments of the runs in each of the
+    folders, the newest first."""
+    paths = {
+        path: folder
+        for folder in folders
+        for path in [*folder.glob("grid-*"), *folder.glob("experiments/*")]
+    }
     found = []
-    paths = [*folder.glob("grid-*"), *folder.glob("experiments/*")]
     for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
         begun = read_record(path / f"{BEGUN}.json", BEGUN).content
         content = begun or read_record(path / "result.json", "experiment").content or {}
         runs = {
-            Path(member["run"]).name: f"{member['label']}, seed {member['seed']}"
+            str(paths[path] / Path(member["run"]).name): f"{member['label']}, seed {member['seed']}"
             for member in content.get("members", ())
             if not member["run"].startswith("shipped/")
         }
         if runs:
-            found.append(Group(path.name, content["title"], content["command"], runs))
+            found.append(Group(path, content["title"], content["command"], runs))
     return found

@@ -16,7 +16,7 @@ from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.tables import Part, Table, document
 
 from .groups import groups_in
-from .runs_table import NOT_NAMED, Row, duration, no_runs, rows_of, runs_table
+from .runs_table import NOT_NAMED, Row, duration, folders_of, no_runs, rows_of, runs_table
 
 _HELP = """\
 The runs in a folder, by grid and experiment, the newest first: what differs within the group,
@@ -58,38 +58,37 @@ def _listing(settings: ListSettings) -> str:
     """The groups and their runs as text. Raises ConfigError where the folder holds neither."""
     folder, form = Path(settings.folder), settings.tables.format
     rows = sorted(rows_of(folder), key=lambda row: -row["written"])
-    groups = groups_in(folder)
-    if not rows and not groups:
+    groups = groups_in({folder: None} | folders_of(rows))
+    if not rows and (form == "csv" or not groups):
         raise ConfigError("no runs yet", no_runs(folder))
-    if form == "csv" and rows:
+    if form == "csv":
         return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
     parts = list[Part]()
     for group in groups:
-        own = [row for row in rows if group.name in row["groups"]]
+        own = [row for row in rows if row["path"] in group.runs]
         finished = sum(row["state"] == "finished" for row in own)
-        parts.append(f"{group.name}: {group.title}; {finished} of {len(group.runs)} runs finished")
+        parts.append(f"{group.path}: {group.title}; {finished} of {len(group.runs)} runs finished")
         if finished < len(group.runs):
             parts.append(f"  goes on by {group.command}")
-        parts += [_table(own, [group.runs[row["name"]] for row in own]), ""]
-    if alone := [row for row in rows if not row["groups"]]:
-        # One that cannot be read has no settings.
-        alone.sort(key=lambda row: not row["settings"])
-        labels = labels_of_settings(
-            [row["settings"] for row in alone if row["settings"]], NOT_NAMED
-        )
-        labels += [f"! {row['remarks']}" for row in alone[len(labels) :]]
-        parts += ["runs of no grid", _table(alone, labels), ""]
+        parts += [*_table(own, [group.runs[row["path"]] for row in own]), ""]
+    grouped = {path for group in groups for path in group.runs}
+    alone = [row for row in rows if row["path"] not in grouped]
+    alone.sort(key=lambda row: not row["settings"])  # one that cannot be read has none
+    labels = labels_of_settings([row["settings"] for row in alone if row["settings"]], NOT_NAMED)
+    labels += [f"! {row['remarks']}" for row in alone[len(labels) :]]
+    if alone:
+        parts += ["runs of no grid", *_table(alone, labels), ""]
     states = Counter(row["state"] for row in rows).most_common()
     counts = ", ".join(f"{number:,} {state}" for state, number in states)
-    parts.append(f"{len(rows):,} run{'s' * (len(rows) != 1)}: {counts}")
+    parts.append(f"{len(rows):,} run{'s' * (len(rows) != 1)}: {counts or 'none was begun'}")
     notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
     parts += [f"* {remark}" for remark in notes if remark]
     parts.append("rm -r FOLDER deletes a run; of a grid's folder the result, but none of its runs")
     return document(parts, form)
 
 
-def _table(rows: Sequence[Row], labels: Sequence[str]) -> Table:
-    """The runs of a group, each with its label."""
+def _table(rows: Sequence[Row], labels: Sequence[str]) -> list[Part]:
+    """A table of the runs of a group, each with its label; none where there are no runs."""
     cells = []
     for row, label in zip(rows, labels, strict=True):
         error = "" if row["error"] is None else f"{row['error']:.4g}"
@@ -104,4 +103,4 @@ def _table(rows: Sequence[Row], labels: Sequence[str]) -> Table:
                 row["path"],
             ]
         )
-    return Table(_HEAD, cells, _SPARE)
+    return [Table(_HEAD, cells, _SPARE)] if cells else []

@@ -45,7 +45,6 @@ NOT_NAMED = (
     *("training.checkpoint_every", "training.log_every"),
 )
 _NOT_SHOWN = (*NOT_NAMED, "task.name", "model.connectivity", "seed")  # those in own columns, too
-_NO_FACTS = ("settings", "evaluation", "groups")
 _CURVES = {"by_examples": ("k", "model_at_b"), "by_loop": ("loop", "model")}
 Row = dict[str, Any]
 
@@ -88,6 +87,7 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
     found, defaults = rows_of(runs), _defaults()
     if not found:
         raise ConfigError("no runs yet", no_runs(runs))
+    groups = groups_in(folders_of(found))
     keys = dict.fromkeys(
         key
         for row in found
@@ -96,8 +96,8 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
     )
     rows: list[Row] = []
     for row in found:
-        facts = {key: value for key, value in row.items() if key not in _NO_FACTS}
-        facts["group"] = ";".join(row["groups"])
+        facts = {key: value for key, value in row.items() if key not in ("settings", "evaluation")}
+        facts["group"] = ";".join(group.path.name for group in groups if row["path"] in group.runs)
         own, points = {key: row["settings"].get(key) for key in keys}, [dict[Any, Any]()]
         if by:
             x, name = _CURVES[by]
@@ -108,17 +108,16 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
 
 
 def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
-    """The rows of `runs_table` before they are a table: with the names of their `groups`, all
-    `settings` by dotted key and the newest `evaluation`, empty where there is none."""
+    """The rows of `runs_table` before they are a table: with all `settings` by dotted key and the
+    newest `evaluation`, both empty where there is none."""
     if isinstance(runs, str | Path):
         runs = runs_in(Path(runs))
-    paths = [Path(path) for path in runs]
-    groups = {folder: groups_in(folder) for folder in {path.parent for path in paths}}
-    rows = []
-    for path in paths:
-        of_run = [group.name for group in groups[path.parent] if path.name in group.runs]
-        rows.append(_row(path) | {"groups": of_run})
-    return rows
+    return [_row(Path(path)) for path in runs]
+
+
+def folders_of(rows: Sequence[Row]) -> dict[Path, None]:
+    """The folders that the runs of rows are in."""
+    return dict.fromkeys(Path(row["path"]).parent for row in rows)
 
 
 def no_runs(folder: object) -> str:

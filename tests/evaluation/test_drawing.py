@@ -122,8 +122,7 @@ def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:
     after = times_of(tiny_run.path, "figures/*.png")
     assert after == {path: time for path, time in before.items() if path.suffix == ".png"}
     content = json.loads((tiny_run.path / "evaluation.json").read_text())
-    drawn_with = {"format": ["svg"], "width": None, "title": True, "y_scale": "log"}
-    assert content["figures"] == drawn_with
+    assert content["figures"] == {"format": ["svg"], "width": None, "title": True}
     assert {Path(name).suffix for name in content["files"]} == {".svg", ".csv", ".npz"}
 
 

@@ -52,27 +52,33 @@ def test_a_grid_that_was_interrupted_shows_its_runs_and_how_it_goes_on(
     """One of its runs is finished, the other has no folder; one row a run, also in a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)
     begun, alone = (path.parent for path in sorted(folder.glob("sparse*/config.yaml")))
+    runs = tmp_path / "runs"
     for path in (begun, alone):
-        shutil.copytree(path, tmp_path / path.name)
+        shutil.copytree(path, runs / path.name)
     members: list[dict[str, object]] = [
-        {"run": str(tmp_path / begun.name), "label": "b = 4", "seed": 0},
-        {"run": str(tmp_path / "absent"), "label": "b = 8", "seed": 0},
+        {"run": str(runs / begun.name), "label": "b = 4", "seed": 0},
+        {"run": str(runs / "absent"), "label": "b = 8", "seed": 0},
     ]
-    _begun(tmp_path / "grid-12", members)
-    lines = listed(tmp_path, capsys)
-    at = lines.index("grid-12: a grid over b; 1 of 2 runs finished")
+    _begun(runs / "grid-12", members)
+    lines = listed(runs, capsys)
+    at = lines.index(f"{runs / 'grid-12'}: a grid over b; 1 of 2 runs finished")
     assert lines[at + 1] == "  goes on by python run.py -m loops.b=4,8"
     assert lines[at + 3].startswith("b = 4, seed 0  finished  40/40 ")
     assert lines[at + 3].endswith(begun.name)
     assert sum(begun.name in line for line in lines) == 1
-    table = runs_table(tmp_path).set_index("name")
+    assert listed(tmp_path, capsys)[at] == lines[at]  # the runs are in a folder in it
+    table = runs_table(runs).set_index("name")
     assert (table.group[begun.name], table.group[alone.name]) == ("grid-12", "")
 
 
 def test_a_grid_of_which_no_run_was_begun_is_listed(tmp_path: Path, capsys: Capture) -> None:
     members: list[dict[str, object]] = [{"run": "runs/absent", "label": "b = 4", "seed": 0}]
     _begun(tmp_path / "grid-12", members)
-    assert listed(tmp_path, capsys)[0] == "grid-12: a grid over b; 0 of 1 runs finished"
+    title, command, empty, count, _ = listed(tmp_path, capsys)
+    assert title == f"{tmp_path / 'grid-12'}: a grid over b; 0 of 1 runs finished"
+    assert command.startswith("  goes on by ")
+    assert (empty, count) == ("", "0 runs: none was begun")
+    assert main(["action=list", f"folder={tmp_path}", "tables.format=csv"]) == 2
 
 
 def test_states_of_runs_that_are_not_finished(
