@@ -163,7 +163,7 @@ def draw(
         _name_curves(figure, grid)
     else:
         for axes in grid:
-            axes.legend(loc="best", fontsize="x-small")
+            axes.legend(loc="best", fontsize=_SMALLEST)
     _finish(figure)
     return figure
 

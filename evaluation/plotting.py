@@ -1,7 +1,7 @@
 """One picture of a run, an evaluation, a comparison or a grid, on axes of one's own.
 
 plot("shipped/linear", "error_by_loop")
-plot("runs/grid-1a2b3c4d", labels={"b = 4": "four loops"})
+plot("runs/grid-1a2b3c4d", labels={"gated injection": "gated (ours)"})
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from .panel import Panel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What the folder of a grid or an experiment, and that of a comparison, holds: file and kind.
-_RESULTS = {"result.json": "experiment", "comparison.json": "comparison"}
+# What the folder of a grid or an experiment, of a comparison, and of a grid that was interrupted
+# holds: file and kind.
+_RESULTS = {"result.json": "experiment", "comparison.json": "comparison", "begun.json": "begun"}
 
 
 def plot(
@@ -56,7 +57,7 @@ def plot(
         For a picture that there is not, a name that no curve has, and what is no result.
     RunError
         For a run that was not evaluated: `evaluate(run)` first; and for a grid without a finished
-        run.
+        run, or whose command was interrupted.
 
     Examples
     --------
@@ -67,14 +68,15 @@ def plot(
     """
     if ax is not None and not hasattr(ax, "set_xlabel"):  # as a row of subplots
         raise ConfigError("ax", f"must be matplotlib's axes, got {ax!r}")
-    if not isinstance(labels, Mapping | None):
+    labels = {} if labels is None else labels
+    if not isinstance(labels, Mapping) or {*map(type, [*labels, *labels.values()])} - {str}:
         raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
     check_choice("what", what, [*panels])
-    if problems := unknown_names([panels[what]], labels or {}):
+    if problems := unknown_names([panels[what]], labels):
         raise ConfigError("labels", problems[0])
-    panel = panels[what].renamed(labels or {})
+    panel = panels[what].renamed(labels)
     if ax is not None:
         panel.draw(ax)
         ax.legend(fontsize="small")
@@ -111,8 +113,8 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
 
 def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
     """The panels of an evaluation, a comparison, a grid or an experiment."""
-    if "panels" in result:
-        panels = [Panel.read(panel) for panel in result["panels"]]
+    if "panels" in result or "members" in result:
+        panels = [Panel.read(panel) for panel in result.get("panels", ())]
     elif {"runs", "curves"} <= result.keys():
         panels = comparison_panels(result)
     elif {"by_examples", "by_loop"} <= result.keys():
@@ -120,5 +122,5 @@ def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
     else:
         raise ConfigError("run", "must be a result of evaluate, compare or train_grid, got a dict")
     if not panels:
-        raise RunError("this result has no pictures: none of its runs is finished")
+        raise RunError("no pictures yet: no run is finished, or the command was interrupted")
     return panels

@@ -12,6 +12,7 @@ from looplab.evaluation import compare, evaluate
 from looplab.evaluation.plotting import plot
 from looplab.evaluation.report import Result
 from looplab.training import Run
+from looplab.training.run_folder.files import write_record
 
 
 def test_a_wrong_setting(tiny_run: Run) -> None:
@@ -69,6 +70,7 @@ def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> N
         "what cannot be 'error'; did you mean 'error_by_examples'": {"what": "error"},
         "ax must be matplotlib's axes, got ": {"ax": [axes, axes]},
         "labels must be a dict of new names by old ones, got 'ours'": {"labels": "ours"},
+        "labels must be a dict of new names by old ones, got {1: 'ours'}": {"labels": {1: "ours"}},
         "labels names 'looped', which no curve is called; did you mean 'looped, 4 loops'": {
             "labels": {"looped": "ours"}
         },
@@ -76,6 +78,9 @@ def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> N
     for said, given in wrong.items():
         with pytest.raises(ConfigError, match=re.escape(said)):
             plot(**{"run": result, **given})
-    with pytest.raises(RunError, match="none of its runs is finished"):
+    with pytest.raises(RunError, match="no run is finished"):
         plot({"panels": []})
+    write_record(tiny_run.path.parent / "begun.json", "begun", {"members": []})
+    with pytest.raises(RunError, match="or the command was interrupted"):
+        plot(tiny_run.path.parent)
     pyplot.close("all")

@@ -258,9 +258,11 @@ def test_panels_whose_curves_look_alike_have_a_legend_each(
             panels.append(replace(panel(), name=name, picture="both", curves=curves))
         return panels
 
-    save_panels(tmp_path, both("T = 1", "b = 1"))
+    save_panels(tmp_path, both("T = 1", "b = 1"), FigureSettings(width="column"))
     legends = [axes.get_legend() for axes in saved["both"].axes]
-    assert [each and each.get_texts()[0].get_text() for each in legends] == ["T = 1", "b = 1"]
+    texts = [each.get_texts()[0] for each in legends if each]
+    assert [each.get_text() for each in texts] == ["T = 1", "b = 1"]
+    assert [each.get_fontsize() for each in texts] == [7, 7]
     save_panels(tmp_path, both("T = 1", "T = 1"))
     assert [axes.get_legend() for axes in saved["both"].axes] == [None, None]
     assert len(saved["both"].legends) == 1
