@@ -123,11 +123,8 @@ def save_panels(
 def unknown_names(panels: Iterable[Panel], names: Iterable[str]) -> list[str]:
     """What is wrong with each of the `names` that stands in no legend of the panels."""
     known = {name for panel in panels for name in panel.legend()}
-    return [
-        f"names {name!r}, which no curve is called{nearest(name, known)}"
-        for name in names
-        if name not in known
-    ]
+    unknown = [name for name in names if name not in known]
+    return [f"names {name!r}, which no curve is called{nearest(name, known)}" for name in unknown]
 
 
 def draw(
@@ -170,20 +167,18 @@ def draw(
 
 def _from_zero(panel: Panel) -> Panel:
     """The panel with a linear axis from 0 in the place of a logarithmic one of y."""
-    if "y" not in panel.log:
-        return panel
-    return replace(panel, log=panel.log.replace("y", ""), limits=(0, panel.limits[1]))
+    limits = (0, panel.limits[1]) if "y" in panel.log else panel.limits
+    return replace(panel, log=panel.log.replace("y", ""), limits=limits)
 
 
 def _share_a_legend(panels: Sequence[Panel], styles: Sequence[Sequence[Any]]) -> bool:
     """Whether one legend serves all panels of a picture: no style stands for two labels."""
-    labels: dict[Any, str] = {}
-    for panel, of_panel in zip(panels, styles, strict=True):
-        for curve, style in zip(panel.curves, of_panel, strict=True):
-            look = (style["color"], style["linestyle"])
-            if labels.setdefault(look, curve.label) != curve.label:
-                return False
-    return True
+    looks = {
+        (style["color"], style["linestyle"], curve.label)
+        for panel, of_panel in zip(panels, styles, strict=True)
+        for curve, style in zip(panel.curves, of_panel, strict=True)
+    }
+    return len({look[:2] for look in looks}) == len(looks)
 
 
 def _shared_styles(panels: Sequence[Panel]) -> list[list[dict[str, Any]]]:

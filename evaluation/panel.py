@@ -98,13 +98,11 @@ class Panel:
 
     def renamed(self, names: Mapping[str, str]) -> Panel:
         """The panel with new names in its legend, by the old ones; others stay."""
-
-        def new(name: str) -> str:
-            return names.get(name, name)
-
-        curves = [replace(curve, label=new(curve.label)) for curve in self.curves]
-        levels = {new(name): height for name, height in self.levels.items()}
-        marks = {new(name): places for name, places in self.marks.items()}
+        curves = [
+            replace(curve, label=names.get(curve.label, curve.label)) for curve in self.curves
+        ]
+        levels = {names.get(name, name): height for name, height in self.levels.items()}
+        marks = {names.get(name, name): places for name, places in self.marks.items()}
         return replace(self, curves=curves, levels=levels, marks=marks)
 
     def frame(self) -> DataFrame:

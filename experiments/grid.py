@@ -104,11 +104,9 @@ class Grid:
         """What it is over."""
         return f"a grid over {', '.join(map(name_in_words, self.varied)) or 'one run'}"
 
-    @property
-    def names(self) -> dict[str, str]:
-        """Each label in words."""
-        words = {label: starmap(in_words, each.items()) for label, each in self.settings.items()}
-        return {label: ", ".join(each) or label for label, each in words.items()}
+    def in_words(self, label: str) -> str:
+        """A label in words."""
+        return ", ".join(starmap(in_words, self.settings[label].items())) or label
 
     @property
     def folder(self) -> Path:
@@ -242,8 +240,8 @@ def _begin(grid: Grid) -> None:
     where it is interrupted."""
     runs = []
     for member in grid.members:
-        config, path = member.config, run_folder(member.config).path
-        runs.append({"run": str(path), "label": grid.names[member.label], "seed": config.seed})
+        path, label = str(run_folder(member.config).path), grid.in_words(member.label)
+        runs.append({"run": path, "label": label, "seed": member.config.seed})
     content = {"title": grid.title, "command": grid.command, "members": runs}
     grid.folder.mkdir(parents=True, exist_ok=True)
     write_record(grid.folder / f"{BEGUN}.json", BEGUN, content)
@@ -348,7 +346,7 @@ def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
         ]
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
-    names = {label: grid.names[label] for label in errors}
+    names = {label: grid.in_words(label) for label in errors}
     states = Counter(each["state"] for each in result["members"])
     counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
     parts: list[Part] = [

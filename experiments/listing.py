@@ -91,14 +91,15 @@ def _table(rows: Sequence[Row], labels: Sequence[str]) -> list[Part]:
     """A table of the runs of a group, each with its label; none where there are no runs."""
     cells = []
     for row, label in zip(rows, labels, strict=True):
-        error = "" if row["error"] is None else f"{row['error']:.4g}"
-        left = row["left"]
+        error = "" if row["error"] is None else f"{row['error']:.4g}{'*' * bool(row['remarks'])}"
+        left = "" if row["left"] is None else f", {duration(row['left'])} left"
+        steps = f"/{row['steps']:,}" if row["steps"] else ""
         cells.append(
             [
                 label if label[0] == "!" else shorten(label, _MOST, placeholder=" …"),
-                row["state"] if left is None else f"{row['state']}, {duration(left)} left",
-                f"{row['step']:,}/{row['steps']:,}" if row["steps"] else f"{row['step']:,}",
-                f"{error}*" if error and row["remarks"] else error,
+                f"{row['state']}{left}",
+                f"{row['step']:,}{steps}",
+                error,
                 duration(max(time.time() - row["written"], 0)),
                 row["path"],
             ]
