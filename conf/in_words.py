@@ -32,7 +32,7 @@ _FUNCTIONS = {
     "linear": "Linear functions of {inputs}",
     "noisy_linear": "Noisy linear functions of {inputs}",
     "conditioned_linear": "Linear functions of {inputs} of different scales",
-    "sparse_linear": "Sparse functions of {inputs}, {counting} of which count{s}",
+    "sparse_linear": "Sparse functions of {inputs}",
     "relu_network": "ReLU networks of {inputs}",
     "decision_tree": "Decision trees of {inputs}",
     "halfspaces": "Halfspaces of {inputs}",
@@ -64,15 +64,16 @@ def in_words(key: str, value: Any) -> str:
     return (form or f"{{value}} {name}").format(value=text)
 
 
-def task_in_words(name: str, dims: int, variance: float) -> str:
+def task_in_words(name: str, dims: int, variance: float = 0) -> str:
     """What a task's functions are, as the title of a picture. `variance` is that of y: of sparse
-    functions, whose weights are standard normal, the number of inputs that count."""
+    functions, whose weights are standard normal, the number of inputs that count; 0: it differs."""
     if name not in _FUNCTIONS:  # of a user's own, or of a text or tables
         words = name.replace("_", " ").capitalize()
         return f"{words}, d = {dims}" if dims else words
-    inputs = f"{dims} input{'s' * (dims > 1)}"
-    verb_ending = "s" if variance == 1 else ""
-    return _FUNCTIONS[name].format(inputs=inputs, counting=f"{variance:g}", s=verb_ending)
+    title = _FUNCTIONS[name].format(inputs=f"{dims} input{'s' * (dims > 1)}")
+    if name == "sparse_linear" and variance:
+        title += f", {variance:g} of which count{'s' * (variance == 1)}"
+    return title
 
 
 def name_in_words(key: str) -> str:

@@ -37,7 +37,7 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
             parts.setdefault(named, []).append(run)
         for named, part in parts.items():
             name = "-".join(filter(None, (spec.kind, file_name(named))))
-            title = _title(part[0], spec.split)
+            title = _title(part, spec.split)
             if spec.kind == "by_examples":
                 found.append(_by_examples(part, name, title))
             elif spec.kind == "shifts":  # a panel for each kind that all runs were read on
@@ -50,11 +50,12 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
     return found
 
 
-def _title(run: Measured, split: str) -> str:
+def _title(runs: Sequence[Measured], split: str) -> str:
     """The functions of a panel's runs, and their value of the setting that it is split by."""
-    config = run.config
+    config = runs[0].config
     dims = 0 if config.task.is_text else config.task.dims
-    title = task_in_words(config.task.name, dims, build_task(config).divisor)
+    variances = {build_task(run.config).divisor for run in runs}
+    title = task_in_words(config.task.name, dims, variances.pop() if len(variances) == 1 else 0)
     if split in ("", "task.sparsity"):  # which the words have
         return title
     return f"{title}, {in_words(split, setting_of(config, split))}"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from looplab.conf.schema import Config
 from looplab.experiments.claims import Measured
 from looplab.experiments.definition import PanelSpec, load, members_of
 from looplab.experiments.standard_panels import panels
@@ -23,3 +24,19 @@ def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:
     low, high = np.array(looped.low, float), np.array(looped.high, float)
     assert (low < both.mean((0, 1))).all()
     assert (high > both.mean((0, 1))).all()
+
+
+def test_a_title_counts_the_inputs_that_count_where_all_runs_have_as_many() -> None:
+    found = []
+    for sparsity in (1, 2, 2):
+        config = Config.of("task=sparse_linear", "task.dims=4", f"task.sparsity={sparsity}")
+        label = f"sparsity = {sparsity}"
+        found.append(Measured(label, config, 4, {"model": np.ones((8, 4))}))
+    titles = {
+        "Sparse functions of 4 inputs": found,
+        "Sparse functions of 4 inputs, 1 of which counts": found[:1],
+        "Sparse functions of 4 inputs, 2 of which count": found[1:],
+    }
+    for title, runs in titles.items():
+        (panel,) = panels([PanelSpec("by_examples")], runs)
+        assert panel.title == title
