@@ -131,11 +131,11 @@ def _panels(
     # The least b of each value of difficulty, [values, T], with intervals.
     bands = [band([array], settings, lambda means: _least(means[0], loops)) for array in arrays]
     least_b = Interval(*(np.array(part) for part in zip(*bands, strict=True)))
-    least = [
-        Curve.of(f"T = {T}", "loops", Interval(*(part[:, place] for part in least_b)), number=T)
-        for place, T in enumerate(windows)
-        if np.isfinite(least_b.mean[:, place]).any()  # else training never comes so far
-    ]
+    least = []
+    for place, T in enumerate(windows):
+        own = Interval(*(part[:, place] for part in least_b))
+        if np.isfinite(own.mean).any():  # else training never comes so far
+            least.append(Curve.of(f"T = {T}", "loops", own, number=T))
     error = by_loop_name(SQUARED_ERROR)
     axes = ("loops b in training", error)
     hardest = band([arrays[-1]], settings)  # [T, b]
