@@ -24,7 +24,7 @@ them beside the solvers that they have to beat, and draws what they learned.
   python run.py action=report                               one page of all that was measured
   python -m probing run=shipped/linear                      what each loop holds
 
---help says all; docs/tour.md takes two minutes.
+--help says all; docs/tour.md takes one to three minutes.
 """
 _TEXT = """\
 Train a transformer to learn a function class in context, evaluate it, draw its errors.

@@ -3,7 +3,7 @@
 in_words("loops.b", 20)                     # 'b = 20'
 in_words("model.injection", "multiply")     # 'multiplied injection'
 in_words("training.recompute", "true")      # 'with recompute'
-task_in_words("linear", 20, 20)             # 'Linear functions of 20 inputs'
+task_in_words("linear", 20)                 # 'Linear functions of 20 inputs'
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,14 @@ _FORMS = {
 }  # fmt: skip
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
 _MOST = 4  # words that tell runs apart, before those are left out that tell no more of them apart
-# Titles of the functions of a task.
-_FUNCTIONS = {
-    "linear": "Linear functions of {inputs}",
-    "noisy_linear": "Noisy linear functions of {inputs}",
-    "conditioned_linear": "Linear functions of {inputs} of different scales",
-    "sparse_linear": "Sparse functions of {inputs}",
-    "relu_network": "ReLU networks of {inputs}",
-    "decision_tree": "Decision trees of {inputs}",
-    "halfspaces": "Halfspaces of {inputs}",
+FUNCTIONS = {  # of a task, for titles
+    "linear": "Linear functions",
+    "noisy_linear": "Noisy linear functions",
+    "conditioned_linear": "Ill-conditioned linear functions",
+    "sparse_linear": "Sparse functions",
+    "relu_network": "ReLU networks",
+    "decision_tree": "Decision trees",
+    "halfspaces": "Halfspaces",
 }
 _NOTHING = ("none", "null", "None", "")
 
@@ -64,21 +63,26 @@ def in_words(key: str, value: Any) -> str:
     return (form or f"{{value}} {name}").format(value=text)
 
 
-def task_in_words(name: str, dims: int, variance: float = 0) -> str:
-    """What a task's functions are, as the title of a picture. `variance` is that of y: of sparse
-    functions, whose weights are standard normal, the number of inputs that count; 0: it differs."""
-    if name not in _FUNCTIONS:  # of a user's own, or of a text or tables
+def task_in_words(name: str, dims: int, sparsity: float = 0) -> str:
+    """What a task's functions are, as the title of a picture. `sparsity` is the number of inputs of
+    sparse functions that count; 0: it differs."""
+    if name not in FUNCTIONS:  # of a user's own, or of a text or tables
         words = name.replace("_", " ").capitalize()
         return f"{words}, d = {dims}" if dims else words
-    title = _FUNCTIONS[name].format(inputs=f"{dims} input{'s' * (dims > 1)}")
-    if name == "sparse_linear" and variance:
-        title += f", {variance:g} of which count{'s' * (variance == 1)}"
+    title = f"{FUNCTIONS[name]} of {dims} input{'s' * (dims > 1)}"
+    if name == "sparse_linear" and sparsity:
+        title += f", {sparsity:g} of which count{'s' * (sparsity == 1)}"
     return title
 
 
 def name_in_words(key: str) -> str:
     """The name of a setting, for an axis: 'learning rate'."""
     return key.rpartition(".")[2].replace("_", " ")
+
+
+def _typed(key: str) -> str:
+    """A key as it is typed: a task's own settings stand a section deeper in files."""
+    return key.replace("task.settings.", "task.")
 
 
 def labels_of(configs: Sequence[Config], ignored: tuple[str, ...]) -> list[str]:
@@ -98,10 +102,10 @@ def labels_of_settings(
         flats = [settings[place] for place in places]
         keys = [
             key
-            for key in flats[0]
-            if len({repr(each.get(key)) for each in flats}) > 1
+            for key in dict.fromkeys(key for each in flats for key in each)
+            if len({repr(each[key]) for each in flats if key in each}) > 1
             and not key.startswith(ignored)
-            and not isinstance(flats[0][key], list | dict)
+            and not any(isinstance(each.get(key), list | dict) for each in flats)
         ]
         keys = [key for key in keys if not key.startswith("curriculum.")] or keys
         if len(keys) > _MOST:
@@ -114,7 +118,9 @@ def labels_of_settings(
                 chosen += [key] * (after > before)
             keys = chosen
         for place, flat in zip(places, flats, strict=True):
-            labels[place] = ", ".join(in_words(key, flat.get(key)) for key in keys)
+            labels[place] = ", ".join(
+                in_words(_typed(key), flat[key]) for key in keys if key in flat
+            )
     prefixed = len({*families}) > 1 or not any(labels)
     return [
         ", ".join(filter(None, (family * prefixed, label)))

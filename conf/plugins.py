@@ -23,6 +23,8 @@ PREFIX = "plugin:"
 COPIES = "plugins"  # the folder of a run that holds copies of its plugins
 _PROJECT = "looplab."
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
+# How it was registered, by setting and name.
+_ADD: dict[tuple[str, str], Callable[[Any], None]] = {}
 _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loaded, by module
 _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
@@ -131,15 +133,32 @@ def _load_again(path: Path) -> None:
     for name in before:
         del sys.modules[name]
     code = _LOADED.pop(module, {})
-    folder = _FOLDERS.pop(module, "")
-    if folder in sys.path:  # files beside the new one may have the same names
-        sys.path.remove(folder)
+    folder = _leave_folder(module)  # files beside the new one may have the same names
+    registered = {key: {**own} for key, own in _NAMES.items()}
     try:
         _load(path)
     except ConfigError:
+        _leave_folder(module)
+        if folder:
+            sys.path.append(folder)
+            _FOLDERS[module] = folder
         sys.modules.update(before)
+        for key, own in registered.items():
+            for name, thing in own.items():
+                if _NAMES[key][name] is not thing:  # by the part of the file that did run
+                    _NAMES[key][name] = thing
+                    _ADD[key, name](thing)
         _LOADED[module] = code
         raise
+
+
+def _leave_folder(module: str) -> str:
+    """Take the folder that a plugin's module added to sys.path from it, and return it; empty where
+    it added none."""
+    folder = _FOLDERS.pop(module, "")
+    if folder in sys.path:
+        sys.path.remove(folder)
+    return folder
 
 
 def failure(error: BaseException) -> str:
@@ -217,6 +236,7 @@ def registering(
             if is_there and other.__module__.startswith(PREFIX):
                 raise Slip(thing, f"must have another name: {name} is that of {place_of(other)}")
             _NAMES[key][name] = thing
+            _ADD[key, name] = add
             if is_users(thing):
                 module_name = getattr(thing, "func", thing).__module__
                 _LOADED[module_name] = _code_of(module_name)

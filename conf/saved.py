@@ -100,7 +100,7 @@ def _begin_so(folder: Path) -> str:
     if folder.exists() or not found:
         return ""
     names = ", ".join(str(config.parent) for config in found[:_MOST_NAMED])
-    return f"; {len(found)} folders begin so: {names}"
+    return f"; folders that begin so: {names}{', …' * (len(found) > _MOST_NAMED)}"
 
 
 def read_mapping(folder: Path) -> Mapping[str, Any]:

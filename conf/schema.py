@@ -341,7 +341,7 @@ class FigureSettings:
     )
     title: bool = setting(True, "whether pictures have a title; remarks on a run are always shown")
     y_scale: Literal["log", "linear"] = setting(
-        "log", "of errors; linear is from 0, as in the papers"
+        "log", "of errors and other sizes; linear is from 0, as in the papers"
     )
     labels: tuple[str, ...] = setting(
         (), "new names in legends, as [least squares: OLS]; in quotes where one has a comma"

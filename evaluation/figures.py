@@ -90,6 +90,7 @@ def published_curve(entry: Mapping[str, Any]) -> Curve:
 def title(result: Mapping[str, Any]) -> str:
     """What the functions of an evaluation, or of a comparison, are."""
     dims = 0 if result["error"] == NATS else result["dims"]
+    # Of sparse functions, whose weights are standard normal, the variance of y is the sparsity.
     return task_in_words(result["task"], dims, result["divisor"])
 
 

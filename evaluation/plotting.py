@@ -69,7 +69,8 @@ def plot(
     if ax is not None and not hasattr(ax, "set_xlabel"):  # as a row of subplots
         raise ConfigError("ax", f"must be matplotlib's axes, got {ax!r}")
     labels = {} if labels is None else labels
-    if not isinstance(labels, Mapping) or {*map(type, [*labels, *labels.values()])} - {str}:
+    is_dict = isinstance(labels, Mapping)
+    if not is_dict or not all(isinstance(each, str) for pair in labels.items() for each in pair):
         raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
@@ -93,7 +94,7 @@ def plot(
 def _panels_of(shown: object, what: str) -> list[Panel]:
     """The panels of a run, a folder or a result, that which is drawn without a name first. Of a run
     they are those of its training where the picture `what` is one of these."""
-    if isinstance(shown, str | PathLike):
+    if isinstance(shown, str | PathLike) and Path(shown).is_dir():
         for name, kind in _RESULTS.items():
             record = read_record(Path(shown, name), kind)
             if record.problem:
@@ -122,5 +123,5 @@ def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
     else:
         raise ConfigError("run", "must be a result of evaluate, compare or train_grid, got a dict")
     if not panels:
-        raise RunError("no pictures yet: no run is finished, or the command was interrupted")
+        raise RunError("no pictures yet: no run is finished, or its command has not ended")
     return panels

@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from looplab.conf.in_words import FUNCTIONS
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
@@ -28,11 +29,6 @@ from .evidence import of_runs
 from .measuring import band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
-_TITLES = {
-    "linear": "Linear functions",
-    "sparse_linear": "Sparse functions",
-    "decision_tree": "Decision trees",
-}
 _AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
 _ALLOWED = 1.25  # times the least error of a task: what counts as as good
 
@@ -122,7 +118,7 @@ def _panels(
     name: str, found: Mapping[str, Any], arrays: Sequence[Floats], settings: EvaluationConfig
 ) -> list[Panel]:
     """Errors by b at the largest T, and the least b by difficulty for each T."""
-    what, file, title = _HARDER[name], name.replace("_", "-"), _TITLES[name]
+    what, file, title = _HARDER[name], name.replace("_", "-"), FUNCTIONS[name]
     values, windows, loops = found["values"], found["windows"], found["loops"]
     by_b = []
     for place, (value, array) in enumerate(zip(values, arrays, strict=True)):

@@ -39,6 +39,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.panel import Panel, file_name
 from looplab.evaluation.report import Result
 from looplab.evaluation.tables import Part, Table, document
+from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
@@ -223,7 +224,7 @@ def _train(
     times = "one at a time" if at_once == 1 else f"{at_once} at a time"
     output = f", their output: {logs}" if at_once > 1 else ""
     print(f"{len(configs)} runs, {times}; their result: {grid.folder}{output}", flush=True)
-    for line in shortened(configs):
+    for line in shortened([(config, build_task(config)) for config in configs]):
         print(f"  {line}", flush=True)
     has_group = "WANDB_RUN_GROUP" in os.environ  # wandb reads it
     os.environ.setdefault("WANDB_RUN_GROUP", grid.folder.name)

@@ -68,14 +68,15 @@ def _listing(settings: ListSettings) -> str:
         own = [row for row in rows if row["path"] in group.runs]
         finished = sum(row["state"] == "finished" for row in own)
         parts.append(f"{group.path}: {group.title}; {finished} of {len(group.runs)} runs finished")
-        if finished < len(group.runs):
+        is_running = any(row["state"] == "running" for row in own)
+        if finished < len(group.runs) and not is_running:
             parts.append(f"  goes on by {group.command}")
         parts += [*_table(own, [group.runs[row["path"]] for row in own]), ""]
     grouped = {path for group in groups for path in group.runs}
     alone = [row for row in rows if row["path"] not in grouped]
     alone.sort(key=lambda row: not row["settings"])  # one that cannot be read has none
     labels = labels_of_settings([row["settings"] for row in alone if row["settings"]], NOT_NAMED)
-    labels += [f"! {row['remarks']}" for row in alone[len(labels) :]]
+    labels += [""] * (len(alone) - len(labels))
     if alone:
         parts += ["runs of no grid", *_table(alone, labels), ""]
     states = Counter(row["state"] for row in rows).most_common()
@@ -94,9 +95,10 @@ def _table(rows: Sequence[Row], labels: Sequence[str]) -> list[Part]:
         error = "" if row["error"] is None else f"{row['error']:.4g}{'*' * bool(row['remarks'])}"
         left = "" if row["left"] is None else f", {duration(row['left'])} left"
         steps = f"/{row['steps']:,}" if row["steps"] else ""
+        problem = f"! {row['remarks']}"  # of one that cannot be read
         cells.append(
             [
-                label if label[0] == "!" else shorten(label, _MOST, placeholder=" …"),
+                shorten(label, _MOST, placeholder=" …") if row["settings"] else problem,
                 f"{row['state']}{left}",
                 f"{row['step']:,}{steps}",
                 error,

@@ -18,6 +18,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
+from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.jobs import processes_for
 from looplab.training.run_folder.run import run_folder
@@ -73,7 +74,7 @@ def plan_of(config: Config) -> str:
             *outside,
             f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
             f"{training.steps * training.batch_size * points:,} {unit}",
-            *shortened([config]),
+            *shortened([(config, build_task(config))]),
             f"{time.flops:.3g} FLOPs of training: products and attention of every loop"
             + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
             f"here at least {duration(time.flops / rate)}: {rate:.2g} FLOPs a second of large "
@@ -135,7 +136,8 @@ def plan(settings: ExperimentSettings) -> str:
 def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) -> str:
     """The plan of a grid's runs, as `_plan` has it."""
     parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
-    parts += shortened([member.config for member in members])
+    configs = [member.config for member in members]
+    parts += shortened([(config, build_task(config)) for config in configs])
     return document(parts, members[0].config.tables.format)
 
 

@@ -54,8 +54,8 @@ def _title(runs: Sequence[Measured], split: str) -> str:
     """The functions of a panel's runs, and their value of the setting that it is split by."""
     config = runs[0].config
     dims = 0 if config.task.is_text else config.task.dims
-    variances = {build_task(run.config).divisor for run in runs}
-    title = task_in_words(config.task.name, dims, variances.pop() if len(variances) == 1 else 0)
+    sparsities = {run.config.task.settings.get("sparsity", 0) for run in runs}
+    title = task_in_words(config.task.name, dims, sparsities.pop() if len(sparsities) == 1 else 0)
     if split in ("", "task.sparsity"):  # which the words have
         return title
     return f"{title}, {in_words(split, setting_of(config, split))}"

@@ -91,7 +91,7 @@ def test_the_beginning_of_a_folders_name_is_answered_by_the_folders_that_begin_s
     assert run.main(["action=evaluate", "run=runs/heavy"]) == 2
     first = ", ".join(f"runs/heavy-{number}" for number in (1, 2, 3, 4))
     said = capsys.readouterr().err
-    assert said.endswith(f"; 5 folders begin so: {first}\n")
+    assert said.endswith(f"; folders that begin so: {first}, …\n")
     assert said.count("\n") == 1
 
 

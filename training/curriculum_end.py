@@ -1,7 +1,7 @@
 """How far the curriculum of a run comes within its steps: a line before the training, and a remark
 with the numbers after it.
 
-shortened([config])     # ['loops 6 of 12 at the end; curriculum.proportional=true if …']
+shortened([(config, task)])     # ['loops 6 of 12 at the end; curriculum.proportional=true if …']
 """
 
 import sys
@@ -11,7 +11,7 @@ from looplab.conf.schema import Config
 from looplab.curricula import Schedule
 from looplab.tasks import Task
 
-from .assemble import build_curriculum, build_task
+from .assemble import build_curriculum
 
 
 def behind(config: Config, task: Task, step: int) -> str:
@@ -25,12 +25,12 @@ def behind(config: Config, task: Task, step: int) -> str:
     return ", ".join(parts)
 
 
-def shortened(configs: Sequence[Config]) -> list[str]:
+def shortened(runs: Sequence[tuple[Config, Task]]) -> list[str]:
     """A line on trainings whose steps end before their curriculum does: of several how many these
     are, and what the one lacks that wants most steps. None for those that make no step."""
     found = list[tuple[int, str]]()
-    for config in configs:
-        task, steps = build_task(config), config.training.steps
+    for config, task in runs:
+        steps = config.training.steps
         if steps and (left := behind(config, task, steps)):
             growths = _schedules(config, task).values()
             last_change = max(max(each.changes(sys.maxsize), default=0) for each in growths)
@@ -38,9 +38,9 @@ def shortened(configs: Sequence[Config]) -> list[str]:
     if not found:
         return []
     enough, left = max(found)
-    runs = f"{len(found)} of {len(configs)} runs: " if len(configs) > 1 else ""
+    share = f"{len(found)} of {len(runs)} runs: " if len(runs) > 1 else ""
     remedy = "curriculum.proportional=true if the run was shortened"
-    return [f"{runs}{left} at the end; {remedy}, else training.steps={enough}"]
+    return [f"{share}{left} at the end; {remedy}, else training.steps={enough}"]
 
 
 def _schedules(config: Config, task: Task) -> dict[str, Schedule]:

@@ -58,7 +58,7 @@ def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
     config, task = trainer.config, trainer.task
     lines = [
-        *shortened([config]),
+        *shortened([(config, task)]),
         task.data.describe(config.task.points),
         "" if step else edited_since(config, path),
         *divisor_remark(task),

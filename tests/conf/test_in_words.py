@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.in_words import in_words, labels_of
+from looplab.conf.in_words import in_words, labels_of, labels_of_settings
 from looplab.conf.schema import Config
 
 
@@ -32,3 +32,19 @@ def test_labels_say_in_what_runs_differ() -> None:
     assert labels_of(configs[:1] * 2, ()) == ["looped", "looped"]
     far = [configs[0], Config.of("task=linear", "recipe=paper")]
     assert len({*labels_of(far, ("recipe",))}) == 2
+
+
+def test_labels_have_a_setting_that_the_first_run_lacks() -> None:
+    """As a user's task has one beside runs of other tasks."""
+    linear = {"model.family": "looped", "task.name": "linear"}
+    waves = {"model.family": "looped", "task.name": "waves"}
+    settings = [
+        linear,
+        waves | {"task.settings.frequency": 1},
+        waves | {"task.settings.frequency": 2},
+    ]
+    assert labels_of_settings(settings, ()) == [
+        "linear",
+        "waves, frequency = 1",
+        "waves, frequency = 2",
+    ]

@@ -81,6 +81,6 @@ def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> N
     with pytest.raises(RunError, match="no run is finished"):
         plot({"panels": []})
     write_record(tiny_run.path.parent / "begun.json", "begun", {"members": []})
-    with pytest.raises(RunError, match="or the command was interrupted"):
+    with pytest.raises(RunError, match="or its command has not ended"):
         plot(tiny_run.path.parent)
     pyplot.close("all")

@@ -8,6 +8,7 @@ from looplab import main as run
 from looplab.conf.schema import Config
 from looplab.evaluation.remarks import remarks
 from looplab.training import train
+from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from tests.conftest import tiny_config
 
@@ -16,7 +17,7 @@ _WORDS = ("task=linear", "loops.b=20")
 
 def _line(*words: str) -> str:
     config = Config.of(*_WORDS, *words)
-    return "".join(shortened([config]))
+    return "".join(shortened([(config, build_task(config))]))
 
 
 def test_a_short_run_is_told_the_steps_that_are_enough() -> None:
@@ -33,7 +34,7 @@ def test_the_first_lines_of_a_training_say_what_its_remarks_say(
 ) -> None:
     config = tiny_config(tmp_path)
     trained = train(config)
-    (said,) = shortened([config])
+    (said,) = shortened([(config, build_task(config))])
     assert capsys.readouterr().out.splitlines()[1] == f"  {said}"
     left, _, _ = said.partition(" at the end; ")
     assert remarks(trained)[0] == f"curriculum unfinished: {left}"

@@ -12,6 +12,7 @@ from looplab.evaluation import load_run
 from looplab.experiments.runs_table import rows_of
 from looplab.main import main
 from looplab.training import train
+from looplab.training.assemble import build_task
 from looplab.training.run_folder.run import run_folder
 from tests.training import tiny
 
@@ -128,6 +129,19 @@ def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture
     copy.unlink()
     with pytest.raises(ConfigError, match="does not exist"):
         load_run(run)
+
+
+def test_an_edit_that_fails_leaves_what_was_loaded(file: Path) -> None:
+    """Whatever the file has registered before it fails."""
+    words = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
+    config = Config.of(*words)
+    edited = CODE.replace("float(self.dims)", "100.0 * self.dims")
+    file.write_text(f"{edited}\nraise RuntimeError\n", "utf-8")
+    with pytest.raises(ConfigError, match="which fails: RuntimeError"):
+        Config.of(*words)
+    assert build_task(config).divisor == 2.0
+    file.write_text(edited, "utf-8")
+    assert build_task(Config.of(*words)).divisor == 200.0
 
 
 def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
