@@ -17,7 +17,9 @@ python -m tests.golden.claims                   # judges anew; the claims whose 
 
 import gzip
 import hashlib
+import io
 import json
+import lzma
 import math
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,10 +38,11 @@ from looplab.training.run_folder.run import versions
 
 HERE = Path(__file__).parent
 VERDICTS, EVIDENCE, ERRORS = (
-    HERE / name for name in ("claims.json", "claims_evidence.json.gz", "claims_errors.npz")
+    HERE / name for name in ("claims.json", "claims_evidence.json.gz", "claims_errors.npz.xz")
 )
 _NUMBERS = ("mean", "low", "high")
-# Of every run these are kept in 16 bits, all of their columns, of so many prompts.
+# Of every run these are kept in 16 bits, all of their columns, of so many prompts; on shifted
+# inputs the first alone.
 _WIDE = ("model_at_b", "by_loop", "held_out")
 _PROMPTS = 320
 _Arrays = dict[str, NDArray[Any]]
@@ -153,7 +156,7 @@ def freeze(words: list[str]) -> None:
                 content[key].pop(name, None)
         print(f"{experiment.name}: {len(runs)} runs", flush=True)
     EVIDENCE.write_bytes(gzip.compress(json.dumps(evidence).encode(), mtime=0))
-    np.savez_compressed(ERRORS, **_still_read(evidence, arrays))  # type: ignore[arg-type]
+    _write_errors(_still_read(evidence, arrays))
     content["verdicts"] = {verdict["claim"]: verdict for verdict in verdicts()}
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -170,8 +173,21 @@ def _still_read(evidence: dict[str, Any], arrays: _Arrays) -> _Arrays:
 
 def _frozen() -> tuple[dict[str, Any], dict[str, Any], _Arrays]:
     """What the three files hold: the evidence by experiment, the verdicts' file, the arrays."""
-    with np.load(ERRORS) as arrays:
-        return json.loads(gzip.decompress(EVIDENCE.read_bytes())), _content(), dict(arrays)
+    return json.loads(gzip.decompress(EVIDENCE.read_bytes())), _content(), _read_errors()
+
+
+def _read_errors() -> _Arrays:
+    """The kept arrays by key."""
+    with np.load(io.BytesIO(lzma.decompress(ERRORS.read_bytes()))) as arrays:
+        return dict(arrays)
+
+
+def _write_errors(arrays: _Arrays) -> None:
+    """Keep these arrays; xz, told of numbers of two bytes, takes a fifth less than a zip."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    numbers = {"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}
+    ERRORS.write_bytes(lzma.compress(buffer.getvalue(), filters=[numbers]))
 
 
 def _content() -> dict[str, Any]:
@@ -179,20 +195,25 @@ def _content() -> dict[str, Any]:
 
 
 def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evidence]]:
-    """Each experiment, its claims and what they are judged from; `wide`: all columns of the first
-    prompts in place of the read ones of all."""
+    """Each experiment by name, its claims and what they are judged from; `wide`: all columns of the
+    first prompts in place of the read ones of all."""
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
-    with np.load(ERRORS) as arrays:
-        for experiment, parts in evidence.items():
-            members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
-            yield experiment, parts["claims"], Evidence(members, parts["results"])
+    arrays = _read_errors()
+    for experiment, parts in sorted(evidence.items()):
+        members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
+        yield experiment, parts["claims"], Evidence(members, parts["results"])
 
 
 def verdicts() -> Iterator[dict[str, Any]]:
-    """The verdicts of today's code from the frozen evidence. A claim that reads columns which are
-    not kept of all prompts is judged from the first ones."""
+    """The verdicts of today's code from the frozen evidence; of a claim of several experiments that
+    of the first. A claim that reads columns which are not kept of all prompts is judged from the
+    first ones."""
+    judged = set[str]()
     for experiment, names, found in frozen_evidence():
         for name in names:
+            if name in judged:
+                continue
+            judged.add(name)
             verdict = _verdict(name, found)
             if verdict["verdict"] == "not measured":
                 wide = {each: first for each, _, first in frozen_evidence(wide=True)}
@@ -207,7 +228,7 @@ def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
     judged = judge(find_claim(name), evidence, scale="small", command="")
     verdict = {"claim": name, **{key: judged[key] for key in ("verdict", *_NUMBERS, "seeds")}}
     if judged["verdict"] == "not measured":
-        verdict["reason"] = judged["note"]
+        verdict["reason"] = judged["note"].partition("; left out")[0]
     return verdict
 
 
@@ -276,7 +297,7 @@ def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
     wide = {
         name: _put(array[:_PROMPTS].astype(np.float16), arrays)
         for name, array in run.arrays.items()
-        if name.rpartition("/")[2] in _WIDE and name not in whole
+        if (name in _WIDE or name.endswith("/model_at_b")) and name not in whole
     }
     return {
         "label": run.label,

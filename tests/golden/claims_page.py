@@ -115,11 +115,11 @@ def _changed(found: dict[str, Row]) -> str:
 
 
 def _short(claims: list[Row]) -> str:
-    """'Of 118 claims of four papers 71 hold at this size, 12 fail and 35 are open'"""
+    """'Of 118 claims of four papers 71 hold at this size, 12 fail and 35 are undecided'"""
     counts = Counter(row["verdict"] for row in claims)
     is_open = len(claims) - counts["holds"] - counts["fails"]
     decided = f"{counts['holds']} hold at this size, {counts['fails']} fail"
-    return f"Of {len(claims)} claims of four papers {decided} and {is_open} are open"
+    return f"Of {len(claims)} claims of four papers {decided} and {is_open} are undecided"
 
 
 def _between(text: str, made: str) -> str:
