@@ -36,8 +36,8 @@ def test_labels_say_in_what_runs_differ() -> None:
 
 def test_labels_have_a_setting_that_the_first_run_lacks() -> None:
     """As a user's task has one beside runs of other tasks."""
-    linear = {"model.family": "looped", "task.name": "linear"}
-    waves = {"model.family": "looped", "task.name": "waves"}
+    linear: dict[str, Any] = {"model.family": "looped", "task.name": "linear"}
+    waves: dict[str, Any] = {"model.family": "looped", "task.name": "waves"}
     settings = [
         linear,
         waves | {"task.settings.frequency": 1},
