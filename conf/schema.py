@@ -216,6 +216,9 @@ class TrainingConfig:
     """The optimiser and the loop around it."""
 
     steps: int = setting(500_000, "updates of the weights; 0: the model as initialised", at_least=0)
+    start_from: str = setting(
+        "", "a run whose weights training begins with, as shipped/NAME; empty: random ones"
+    )
     batch_size: int = setting(64, "prompts in a step", at_least=1)
     optimizer: Literal["adam", "adamw", "muon"] = setting(
         "adamw", "muon: Muon for the matrices of blocks, AdamW for the rest"

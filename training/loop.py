@@ -35,6 +35,7 @@ from .run_folder.metrics import Metrics
 from .run_folder.run import Run, check_there, edited_since_loaded, run_folder
 from .run_folder.status import STOPPED_EARLY, status_of
 from .signals import Diverged, Interrupted, deferred_signals
+from .start import begin_with
 from .step import Totals, Trainer
 from .validation import evaluation_prompts, validate
 
@@ -158,7 +159,10 @@ class Session:
         self.placement = place(config.device, config.precision, config.backend)
         check_trackers(config)
         task.data.check(config.task.points)
-        model = self.placement.prepare(build_model(config, task))
+        model = build_model(config, task)
+        if config.training.start_from:
+            begin_with(model, config.training.start_from)
+        model = self.placement.prepare(model)
         self.trainer = Trainer(config, task, curriculum, model, processes=processes)
         self.step = 0
         self.clock = Clock()

@@ -1,0 +1,274 @@
+"""A prior of tables with two classes: what a model learns from that is to read real ones.
+
+task = make_task("tables_prior", dims=20)
+prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41)
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from looplab.conf.mistakes import ConfigError, check_choice
+
+from .random_source import RandomSource
+from .table_rows import standardised
+from .task import Classification, Prompts, register_task
+
+_HIDDEN = 8  # units of a network rule
+_LEVELS = 3  # cuts of a tree rule, so that it has up to 2³ leaves
+_CENTRES = 8  # of a centres rule
+_MOST_VALUES = 8  # of a discrete or categorical column
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What tables of one prompt each are drawn from.
+
+    `present` [B, d] and `relevant` [B, d] are 1 or 0; `loadings` [B, d, factors]; `kinds` [B, d]
+    and `rule` [B] count in the settings of these names; `shapes` and `offsets` [B, d] are uniform,
+    `codes` [B, d, _MOST_VALUES] normal; `from_shown` [B] says whether classes follow the columns as
+    they are shown; `weights` has the random numbers of the rules; `quantile`, `noise`, `flips` and
+    `missing` [B] are the prompt's own sizes.
+    """
+
+    present: Tensor
+    relevant: Tensor
+    loadings: Tensor
+    kinds: Tensor
+    shapes: Tensor
+    offsets: Tensor
+    codes: Tensor
+    rule: Tensor
+    from_shown: Tensor
+    weights: dict[str, Tensor]
+    quantile: Tensor
+    noise: Tensor
+    flips: Tensor
+    missing: Tensor
+
+
+@register_task("tables_prior")
+@dataclass(frozen=True)
+class TablesPrior(Classification):
+    """Prompts of random tables, one table each (as in TabPFN, arXiv 2207.01848; the prior is
+    simpler).
+
+    A table has f columns, f uniform in 1..dims; the other dimensions are 0. Latent columns are
+    normal and share up to `factors` factors. Each is shown as one of `kinds`. The class is that of
+    a score, by one of `rules`, over a random share of the columns: 1 above a random quantile
+    between `balance` and 1 - `balance`. The score has noise of up to `noise_std` times its
+    standard deviation, labels are flipped at a random share of up to `flips`, and cells are missing
+    at one of up to `missing`. Half of the tables have no noise, two thirds no flips, three quarters
+    no missing cells. A rule that stands twice in `rules` is twice as likely.
+
+    Inputs are standardised by the prompt's context and clipped at ±`clip`; a missing cell is 0.
+    """
+
+    factors: int = 2
+    noise_std: float = 1.0
+    flips: float = 0.3
+    balance: float = 0.1
+    missing: float = 0.3
+    kinds: tuple[str, ...] = ("plain", "skewed", "heavy", "discrete", "categorical")
+    rules: tuple[str, ...] = ("linear", "linear", "network", "tree", "centres", "factor")
+
+    clip = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, known in (("kinds", _KINDS), ("rules", _RULES)):
+            for value in getattr(self, name):
+                check_choice(name, value, tuple(known))
+
+    def parameters(self, random: RandomSource, dims: int) -> _Table:
+        d, factors = self.dims, self.factors
+
+        def one() -> Tensor:
+            return random.uniform(1)[:, 0]
+
+        features = 1 + (one() * dims).long()
+        present = (torch.arange(d, device=features.device) < features[:, None]).float()
+        # A share of the columns is relevant, and at least one of those present.
+        keys = random.uniform(d) + (1 - present)
+        count = 1 + (one() * features).long()
+        relevant = (keys.argsort(1).argsort(1) < count[:, None]).float()
+        shared = (one() * (self.factors + 1)).long()
+        used = (torch.arange(self.factors, device=features.device) < shared[:, None]).float()
+        weights = {
+            "linear": random.normal(d),
+            "hidden": random.normal(_HIDDEN, d),
+            "bias": random.normal(_HIDDEN),
+            "gain": 0.3 + 2.7 * one(),
+            "out": random.normal(_HIDDEN),
+            "cut_column": random.uniform(_LEVELS, d),
+            "cut_at": random.normal(_LEVELS),
+            "levels": 1 + (one() * _LEVELS).long(),
+            "leaves": random.normal(2**_LEVELS),
+            "centres": random.normal(_CENTRES, d),
+            "centres_used": 2 + (one() * (_CENTRES - 1)).long(),
+            "factor": random.normal(factors),
+        }
+        return _Table(
+            present=present,
+            relevant=relevant,
+            loadings=random.normal(d, factors) * used[:, None, :] * (2 * one())[:, None, None],
+            kinds=(random.uniform(d) * len(self.kinds)).long(),
+            shapes=random.uniform(d),
+            offsets=random.uniform(d),
+            codes=random.normal(d, _MOST_VALUES),
+            rule=(one() * len(self.rules)).long(),
+            from_shown=one() < 0.5,
+            weights=weights,
+            quantile=self.balance + (1 - 2 * self.balance) * one(),
+            noise=self.noise_std * (2 * one() - 1).clamp_min(0),
+            flips=self.flips * (3 * one() - 2).clamp_min(0),
+            missing=self.missing * (4 * one() - 3).clamp_min(0),
+        )
+
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
+        table: _Table = parameters
+        d, factors = self.dims, table.loadings.shape[2]
+        s = random.normal(points, factors)
+        variance = 1 + table.loadings.square().sum(2)[:, None]
+        z = (random.normal(points, d) + s @ table.loadings.mT) / variance.sqrt()
+        shown = self._shown(z, table)
+        basis = torch.where(table.from_shown[:, None, None], standardised(shown).clamp(-4, 4), z)
+        score = self._score(basis, s, table)
+        score = score / score.std(1, keepdim=True).clamp_min(1e-6)
+        score = score + table.noise[:, None] * random.normal(points)
+        classes = _above_quantile(score, table.quantile)
+        flipped = random.uniform(points) < table.flips[:, None]
+        xs = standardised(shown).clamp(-self.clip, self.clip)
+        absent = random.uniform(points, d) < table.missing[:, None, None]
+        xs = xs.masked_fill(absent, 0.0) * table.present[:, None]
+        return Prompts(xs, torch.where(classes ^ flipped, 1.0, -1.0).float())
+
+    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
+        """Raises ConfigError: a table has no classes at other inputs."""
+        raise ConfigError(
+            "evaluation.shifts", "must be empty: a table has no function to ask at other inputs"
+        )
+
+    def _shown(self, z: Tensor, table: _Table) -> Tensor:
+        """The columns as they are shown, [B, n, d]."""
+        shown = torch.zeros_like(z)
+        for index, kind in enumerate(self.kinds):
+            shown = torch.where(table.kinds[:, None] == index, _KINDS[kind](z, table), shown)
+        return shown
+
+    def _score(self, xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+        """What the class is a cut of, [B, n], from columns [B, n, d] and factors."""
+        score = torch.zeros_like(xs[:, :, 0])
+        for index, rule in enumerate(self.rules):
+            score = torch.where(
+                table.rule[:, None] == index, _RULES[rule](xs, factors, table), score
+            )
+        return score
+
+
+def _above_quantile(score: Tensor, quantile: Tensor) -> Tensor:
+    """Whether scores [B, n] lie above their quantile [B]; where none does, whether they reach
+    it."""
+    points = score.shape[1]
+    index = (quantile * points).long().clamp(max=points - 1)
+    cut = score.sort(1).values.gather(1, index[:, None])
+    above = score > cut
+    return torch.where(above.any(1, keepdim=True), above, score >= cut)
+
+
+def _plain(z: Tensor, table: _Table) -> Tensor:
+    return z
+
+
+def _skewed(z: Tensor, table: _Table) -> Tensor:
+    """±exp(a z), a from .3 to 1.5."""
+    sign = torch.where(table.offsets < 0.5, -1.0, 1.0)[:, None]
+    return sign * torch.exp((0.3 + 1.2 * table.shapes)[:, None] * z)
+
+
+def _heavy(z: Tensor, table: _Table) -> Tensor:
+    """z |z|^2t, t uniform."""
+    return z * z.abs().pow(2 * table.shapes[:, None])
+
+
+def _number_of_value(z: Tensor, table: _Table) -> Tensor:
+    """Which of its column's 2 to _MOST_VALUES values a row has, [B, n, d]: low or high ones are
+    likelier, by the column's offset."""
+    count = 2 + (table.shapes * (_MOST_VALUES - 1)).long()[:, None]
+    shift = (2 * table.offsets - 1)[:, None]
+    uniform = 0.5 * (1 + torch.erf((z + shift) / math.sqrt(2)))
+    return torch.minimum((uniform * count).long(), count - 1)
+
+
+def _discrete(z: Tensor, table: _Table) -> Tensor:
+    return _number_of_value(z, table).float()
+
+
+def _categorical(z: Tensor, table: _Table) -> Tensor:
+    """Values in no order: each has a random code."""
+    index = _number_of_value(z, table)
+    return table.codes.mT.gather(1, index)
+
+
+def _linear(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+    weights = table.weights["linear"] * table.relevant
+    return (xs @ weights[:, :, None])[:, :, 0]
+
+
+def _network(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+    """Σ_h a_h tanh(g w_h·x + b_h), w_h of length about 1."""
+    scale = table.weights["gain"] / table.relevant.sum(1).sqrt()
+    hidden = table.weights["hidden"] * (table.relevant * scale[:, None])[:, None]
+    units = torch.tanh(xs @ hidden.mT + table.weights["bias"][:, None])
+    return (units @ table.weights["out"][:, :, None])[:, :, 0]
+
+
+def _tree(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+    """A value for each leaf of a tree of up to _LEVELS cuts, each of one relevant column, the same
+    in all branches."""
+    keys = table.weights["cut_column"] * table.relevant[:, None]
+    column = keys.argmax(2)  # [B, levels]
+    cut = xs.gather(2, column[:, None, :].expand(-1, xs.shape[1], -1))
+    bits = cut > table.weights["cut_at"][:, None]
+    levels = torch.arange(_LEVELS, device=xs.device)
+    bits = bits & (levels < table.weights["levels"][:, None])[:, None]
+    leaf = (bits.long() << levels).sum(2)
+    return table.weights["leaves"].gather(1, leaf)
+
+
+def _centres(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+    """How much nearer the nearest of the even centres is than the nearest of the odd ones, in
+    squared distance."""
+    relevant = table.relevant[:, None]
+    centres = table.weights["centres"] * relevant
+    # |x - c|² without |x|², which is the same for all centres.
+    distance = centres.square().sum(2)[:, None] - 2 * xs @ centres.mT
+    number = torch.arange(_CENTRES, device=xs.device)
+    unused = number >= table.weights["centres_used"][:, None]
+    distance = distance.masked_fill(unused[:, None], math.inf)
+    return distance[:, :, 1::2].amin(2) - distance[:, :, ::2].amin(2)
+
+
+def _factor(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
+    """Of the factors that columns share: each column is a noisy reading of them."""
+    return (factors @ table.weights["factor"][:, :, None])[:, :, 0]
+
+
+_KINDS: dict[str, Callable[[Tensor, _Table], Tensor]] = {
+    "plain": _plain,
+    "skewed": _skewed,
+    "heavy": _heavy,
+    "discrete": _discrete,
+    "categorical": _categorical,
+}
+_RULES: dict[str, Callable[[Tensor, Tensor, _Table], Tensor]] = {
+    "linear": _linear,
+    "network": _network,
+    "tree": _tree,
+    "centres": _centres,
+    "factor": _factor,
+}
