@@ -35,6 +35,7 @@ FUNCTIONS = {  # of a task, for titles
     "relu_network": "ReLU networks",
     "decision_tree": "Decision trees",
     "halfspaces": "Halfspaces",
+    "tables_prior": "Random tables",
 }
 _NOTHING = ("none", "null", "None", "")
 

@@ -28,7 +28,8 @@ TableFormat = Literal["text", "csv", "markdown", "latex"]
 Baseline = Literal[
     "bayes", "least_squares", "ridge", "averaging", "nearest_neighbours", "lasso",
     "greedy_tree_2", "greedy_tree_4", "greedy_tree_2_signs", "greedy_tree_4_signs",
-    "boosted_trees", "boosted_trees_signs", "network", "majority", "ngram_1", "ngram_3", "ngram_5",
+    "boosted_trees", "boosted_trees_signs", "network", "majority", "logistic",
+    "ngram_1", "ngram_3", "ngram_5",
 ]  # fmt: skip
 
 

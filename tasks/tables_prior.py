@@ -77,6 +77,7 @@ class TablesPrior(Classification):
     rules: tuple[str, ...] = ("linear", "linear", "network", "tree", "centres", "factor")
 
     clip = 4.0
+    baselines = ("logistic", "majority", "nearest_neighbours")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,15 +137,15 @@ class TablesPrior(Classification):
         variance = 1 + table.loadings.square().sum(2)[:, None]
         z = (random.normal(points, d) + s @ table.loadings.mT) / variance.sqrt()
         shown = self._shown(z, table)
-        basis = torch.where(table.from_shown[:, None, None], standardised(shown).clamp(-4, 4), z)
+        seen = standardised(shown).clamp(-self.clip, self.clip)
+        basis = torch.where(table.from_shown[:, None, None], seen, z)
         score = self._score(basis, s, table)
         score = score / score.std(1, keepdim=True).clamp_min(1e-6)
         score = score + table.noise[:, None] * random.normal(points)
         classes = _above_quantile(score, table.quantile)
         flipped = random.uniform(points) < table.flips[:, None]
-        xs = standardised(shown).clamp(-self.clip, self.clip)
         absent = random.uniform(points, d) < table.missing[:, None, None]
-        xs = xs.masked_fill(absent, 0.0) * table.present[:, None]
+        xs = seen.masked_fill(absent, 0.0) * table.present[:, None]
         return Prompts(xs, torch.where(classes ^ flipped, 1.0, -1.0).float())
 
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:

@@ -23,6 +23,7 @@ from ..bootstrap import Floats
 from .bayes import sparse_posterior
 from .lasso import lasso
 from .linear import averaging, least_squares, majority, nearest_neighbours, ridge
+from .logistic import logistic
 from .network import network
 from .ngram import ngram
 from .trees import boosted_trees, greedy_tree
@@ -48,13 +49,15 @@ _SOLVERS: dict[str, dict[str, Solver]] = {
     "boosted_trees_signs": {"boosted trees, of signs": partial(boosted_trees, signs=True)},
     "network": {"2-layer network, Adam": network},
     "majority": {"majority": majority},
+    "logistic": {"logistic regression": logistic},
 }
 _TEXT_SOLVERS: dict[str, dict[str, Solver]] = {
     f"ngram_{order}": {f"{order}-gram": partial(ngram, order=order)} for order in (1, 3, 5)
 }
 TRIED = 16  # prompts that a user's solver is tried on
 _OWN = {*_SOLVERS, *_TEXT_SOLVERS, "bayes"}
-SLOW = ("boosted_trees", "boosted_trees_signs", "network")  # minutes to an hour for 1280 prompts
+# A minute to an hour for 1280 prompts.
+SLOW = ("boosted_trees", "boosted_trees_signs", "network", "logistic")
 
 
 def solvers(name: str, task: Task) -> dict[str, Solver]:
