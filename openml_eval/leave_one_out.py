@@ -38,7 +38,7 @@ from .scoring import (
     solver_answers,
     split_contexts,
 )
-from .settings import RunSettings
+from .settings import SHIPPED_CLASSIFIER, RunSettings
 from .tables import Table, check_tables, read_table
 
 KIND = "openml"
@@ -221,7 +221,7 @@ def _estimator(settings: RunSettings, config: Config) -> Any:
     from .estimators import SHIPPED, LoopedClassifier  # scikit-learn, which takes a while
 
     name = settings.run or ""
-    path = SHIPPED / name if name == "classifier" else Path(name)
+    path = SHIPPED / name if name == SHIPPED_CLASSIFIER else Path(name)
     return LoopedClassifier(path, n_orders=settings.n_orders, device=config.device)
 
 

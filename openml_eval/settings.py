@@ -12,6 +12,7 @@ from typing import Literal
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.saved import read_mapping
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import settings_from_words
@@ -20,6 +21,7 @@ from .catalogue import IDS, TABLES
 
 DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openml cache
 _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
+SHIPPED_CLASSIFIER = "classifier"
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
 
@@ -111,6 +113,8 @@ class RunSettings:
             for name in ("model", "seeds", "protocol"):
                 if getattr(self, name) != getattr(type(self), name):
                     raise ConfigError(name, "has no meaning with run=, which is scored as it is")
+            if self.run != SHIPPED_CLASSIFIER:
+                read_mapping(Path(self.run))
         elif self.n_orders > 1:
             raise ConfigError("n_orders", "is for run=")
         elif len(self.tables) < 2:
