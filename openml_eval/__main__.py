@@ -24,6 +24,7 @@ and those of scikit-learn's solvers on the same contexts.
   python -m openml_eval model=looped held_out=720
   python -m openml_eval held_out=720,wind seeds=0,1,2 training.steps=2000
   python -m openml_eval protocol=reference scale=paper    # as published; wants a GPU
+  python -m openml_eval run=runs/NAME draws=20            # score a run as it is: no training
   python -m openml_eval action=fetch                      # get the tables first; it has a --help
 
 Settings, with their defaults:

@@ -25,8 +25,9 @@ _QUERY_CHUNK = 256
 @dataclass(frozen=True)
 class Scaling:
     """Maps columns to mean 0 and variance 1 on the rows it is fitted to, and back. A column that is
-    constant on them becomes 0 on all rows. `unit`, `mean` and `std` have one value per column;
-    `mean` and `std` are those of the values over `unit`, the largest, so that none overflows."""
+    constant on them becomes 0 on all rows, a missing value (NaN) the mean, 0. `unit`, `mean` and
+    `std` have one value per column; `mean` and `std` are those of the values over `unit`, the
+    largest, so that none overflows."""
 
     unit: Floats
     mean: Floats
@@ -34,29 +35,33 @@ class Scaling:
 
     @classmethod
     def of(cls, values: Floats) -> Scaling:
-        """The scaling that standardises values [rows, ...]."""
+        """The scaling that standardises values [rows, ...], by those that are not missing."""
+        missing = np.isnan(values)
+        values = np.where(missing, 0.0, values)
+        present = ~missing | missing.all(0)  # a column without any value is a constant
         largest = np.abs(values).max(0)
         unit = np.where(largest > 0, largest, 1.0)
         scaled = values / unit
         # A constant is exactly 1, -1 or 0 here, so its standard deviation is exactly 0.
-        return cls(unit, scaled.mean(0), scaled.std(0))
+        return cls(unit, scaled.mean(0, where=present), scaled.std(0, where=present))
 
     def apply(self, values: Floats) -> Floats:
         """Standardised values, of the same shape."""
         centred = values / self.unit - self.mean
-        return np.where(self.std > 0, centred / np.where(self.std > 0, self.std, 1.0), 0.0)
+        is_mean = np.isnan(values) | (self.std == 0)
+        return np.where(is_mean, 0.0, centred / np.where(self.std > 0, self.std, 1.0))
 
     def undo(self, values: Floats) -> Floats:
         """The inverse of `apply`."""
         return (values * self.std + self.mean) * self.unit
 
 
-def model_inputs(xs: Floats, dims: int, left: bool) -> Floats:
-    """Standardised rows [rows, features] as model inputs [rows, dims]: padded with zeros after the
-    features, as in a curriculum's first dimensions, or (`left`) before them, as in Yang et al.'s
-    OpenML protocol."""
+def model_inputs(xs: Floats, dims: int, left: bool, clip: float) -> Floats:
+    """Standardised rows [rows, features] as model inputs [rows, dims]: within ± clip, and padded
+    with zeros after the features, as in a curriculum's first dimensions, or (`left`) before them,
+    as in Yang et al.'s OpenML protocol."""
     padding = dims - xs.shape[1]
-    return np.pad(xs, ((0, 0), (padding, 0) if left else (0, padding)))
+    return np.pad(xs.clip(-clip, clip), ((0, 0), (padding, 0) if left else (0, padding)))
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from looplab.conf.mistakes import ConfigError, RunError
@@ -28,6 +28,7 @@ from looplab.training.device import place_exactly, torch_defaults
 
 from .context import Floats, Scaling, answered, context_rows, model_inputs
 
+_MOST_CLASSES = 10
 SHIPPED = Path(__file__).parent / "checkpoints"
 _KINDS = {0: "a regressor", 2: "a classifier of two classes"}
 
@@ -99,16 +100,44 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         size = min(checkpoint.config.task.points, spec.n_positions) - 1  # as in training
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
-        self._left_padded = task.left_padded
+        self._left_padded, self._clip = task.left_padded, task.clip
         # The features as given, then in random orders; other dimensions keep their places.
         first = spec.dims - X.shape[1] if task.left_padded else 0
         features = np.arange(first, first + X.shape[1])
         self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
         for order in self._orders[1:]:
             order[features] = random.permutation(features)
-        xs = model_inputs(self._scaling.apply(X), spec.dims, task.left_padded)
+        xs = self._inputs(X, spec.dims)
         self._model = checkpoint.model.to(device, torch.float64)
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
+
+    def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+        """X, and y where it is given, as scikit-learn's `validate_data` has them: X in float64, NaN
+        where a value is missing. Texts and categories become codes, by the categories of `fit`."""
+        is_objects = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2
+        is_fit = checks.get("reset", True)
+        if is_fit:
+            self._categories = dict[Any, Any]()
+        if is_objects or hasattr(X, "iloc"):
+            import pandas
+
+            from .columns import as_numbers, categories_of
+
+            frame = pandas.DataFrame(X)
+            if is_fit:
+                self._categories = categories_of(frame)
+            X = as_numbers(frame, self._categories)
+        all_checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **checks}
+        return validate_data(self, X, y, **all_checks)
+
+    def _inputs(self, rows: Floats, dims: int) -> Floats:
+        """The model's inputs [n, dims] of rows [n, features]."""
+        return model_inputs(self._scaling.apply(rows), dims, self._left_padded, self._clip)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the class or value of rows.
@@ -124,7 +153,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For other features than those of `fit`, and values that are not finite.
+            For other features than those of `fit`, and infinite values.
         """
         return self._outputs(self._answers(X)[0])
 
@@ -155,8 +184,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         Everything is on one device and in float64: other rows change an answer only by rounding.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        xs = model_inputs(self._scaling.apply(rows), self._model.spec.dims, self._left_padded)
+        rows = self._validated(X, reset=False)
+        xs = self._inputs(rows, self._model.spec.dims)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
         window, answers = self.n_loops_ if staged else 1, []
         for order in self._orders:
@@ -170,13 +199,21 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
 
 
 class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
-    """In-context classification of two classes by a trained model.
+    """In-context classification of two to ten classes by a trained model of two.
 
     `fit` scales the features (mean 0, variance 1; padded with zeros to the model's dimensions) and
     stores the training set as the model's context; nothing is trained. For a training set longer
-    than a context, probabilities are averaged over `n_contexts` contexts of random rows. They are
-    also averaged over the labels as given and swapped: exchanging the two classes exchanges their
-    probabilities.
+    than a context, probabilities are averaged over `n_contexts` contexts of random rows.
+
+    A context has the label of one class against the rest, and there is one for each class, at the
+    cost of one: exchanging classes exchanges their probabilities. Those of two classes are the mean
+    over both contexts; those of more are divided by their sum, so that a model that is calibrated
+    for two need not be for ten.
+
+    A missing value (NaN, None, NA) is the mean of its column. Texts and categories, as columns of a
+    DataFrame or in an array of objects, become codes in their own order or sorted, which the model
+    reads as numbers; a category that `fit` has not seen is missing. Dates are not read, nor more
+    features than the model has dimensions, nor infinite values.
 
     Parameters
     ----------
@@ -226,8 +263,9 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         Parameters
         ----------
         X : array of shape [n, features]
+            Or a DataFrame with texts and categories; NaN, None and NA are missing.
         y : array of shape [n]
-            The labels, of two classes.
+            The labels, of two to ten classes.
 
         Returns
         -------
@@ -236,19 +274,25 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For an invalid checkpoint or parameter, too many features, or more than two classes.
+            For an invalid checkpoint or parameter, too many features, infinite values, and one or
+            more than ten classes.
         """
-        rows, y = validate_data(self, X, y, dtype=np.float64)
+        rows, y = self._validated(X, y)
         check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            only = "Only binary classification is supported."
-            raise ValueError(f"{only} The type of the target is {kind}.")
         self.classes_, labels = np.unique(y, return_inverse=True)
+        classes = len(self.classes_)
+        if classes == 1:
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y has one class, {only!r}, and at least two are needed")
+        if classes > _MOST_CLASSES:
+            raise ValueError(f"y has {classes} classes, and at most {_MOST_CLASSES} are told apart")
         checkpoint, task = self._load(rows.shape[1])
-        self._set_contexts(checkpoint, task, rows, np.array(task.labels)[labels], labels)
-        xs, ys = self._contexts.xs, self._contexts.ys
-        self._contexts = Prompts(torch.cat((xs, xs)), torch.cat((ys, sum(task.labels) - ys)))
+        # All contexts with class 0 against the rest, then all with class 1, …
+        self._set_contexts(checkpoint, task, rows, labels.astype(np.float64), labels)
+        xs, own = self._contexts.xs, self._contexts.ys
+        other, one = task.labels
+        ys = [torch.where(own == label, one, other).to(xs) for label in range(classes)]
+        self._contexts = Prompts(xs.repeat(classes, 1, 1), torch.cat(ys))
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -260,35 +304,29 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 
         Returns
         -------
-        array of shape [m, 2]
+        array of shape [m, classes]
             In the order of `classes_`.
         """
         return self._probabilities(self._answers(X)[0])
 
     def _probabilities(self, answers: Floats) -> Floats:
-        """Probabilities [m, classes] from those of label 1 in all contexts, [2 · contexts, m]:
-        label 1 is class 1 in the first half of the contexts, class 0 in the second."""
-        if len(self.classes_) == 1:
-            return np.ones((answers.shape[1], 1))
-        original, swapped = np.split(answers, 2)
-        ones = (original + (1 - swapped)).mean(0) / 2
-        return np.stack((1 - ones, ones), axis=1)
+        """Probabilities [m, classes] from each class's own against the rest in all contexts,
+        [classes · contexts, m]."""
+        alone = answers.reshape(len(self.classes_), -1, answers.shape[1]).mean(1).T
+        if len(self.classes_) == 2:  # the mean of what both contexts say of each
+            return (alone + 1 - alone[:, ::-1]) / 2
+        return alone / alone.sum(1, keepdims=True)
 
     def _outputs(self, answers: Floats) -> NDArray[Any]:
         return self.classes_[self._probabilities(answers).argmax(1)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
-    As `LoopedClassifier`, with y scaled to mean 0 and its variance in training, and predictions
-    averaged over the contexts and scaled back. `checkpoint` None: the regressor that comes with the
-    project, trained on noisy linear functions.
+    As `LoopedClassifier` in features, missing values and categories, with y scaled to mean 0 and
+    its variance in training, and predictions averaged over the contexts and scaled back.
+    `checkpoint` None: the regressor that comes with the project, trained on noisy linear functions.
 
     Examples
     --------
@@ -317,9 +355,9 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For an invalid checkpoint or parameter, or too many features.
+            For an invalid checkpoint or parameter, too many features, or infinite values.
         """
-        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        rows, y = self._validated(X, y, y_numeric=True)
         targets: Floats = np.asarray(y, dtype=np.float64)
         checkpoint, task = self._load(rows.shape[1])
         self._target_std = task.divisor**0.5

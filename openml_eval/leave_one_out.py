@@ -16,6 +16,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import clustered_bootstrap
 from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import Arrays, Cache, shown
+from looplab.evaluation.load import load_run
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.training import Run, train
@@ -37,7 +38,7 @@ from .scoring import (
     solver_answers,
     split_contexts,
 )
-from .settings import RunSettings
+from .settings import SHIPPED_CLASSIFIER, RunSettings
 from .tables import Table, check_tables, read_table
 
 KIND = "openml"
@@ -50,9 +51,10 @@ Scored = tuple[dict[str, Any], Counts]
 def leave_one_out(
     settings: RunSettings, configs: Mapping[str, Config]
 ) -> tuple[Path, dict[str, Any]]:
-    """Train and score the runs of a command; `configs` are the models' by family, to which tables
-    and seeds are added. Writes openml.json and figures/ into a folder openml-<hash>; returns this
-    folder and the content of openml.json, in which `failed` has a line on each run that failed.
+    """Train and score the runs of a command, or only score its `run`; `configs` are the models' by
+    family, to which tables and seeds are added. Writes openml.json and figures/ into a folder
+    openml-<hash>; returns this folder and the content of openml.json, in which `failed` has a line
+    on each run that failed.
 
     What is finished is found again. Raises ConfigError and RunError before anything is written, for
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
@@ -64,7 +66,7 @@ def leave_one_out(
     done = [(job, outcome.result) for job, outcome in results if outcome.result]
     result = {
         "settings": {key: value for key, value in asdict(settings).items() if key != "jobs"},
-        "evaluation_seeds": settings.draws,
+        "evaluation_seeds": settings.draw_count,
         "k": first.task.points - 1,
         "scale": first.scale,
         "resamples": first.evaluation.resamples,
@@ -90,8 +92,8 @@ def stored(settings: RunSettings, configs: Mapping[str, Config]) -> dict[str, An
 
 @dataclass(frozen=True)
 class Scoring:
-    """Train a run, unless it is finished, and ask it about all rows of the table that it has not
-    seen; or ask the `solvers`, from the same contexts. What is found is kept."""
+    """Train a run, unless it is finished or given, and ask it about all rows of the table that it
+    has not seen; or ask the `solvers`, from the same contexts. What is found is kept."""
 
     table: Table
     settings: RunSettings
@@ -99,60 +101,81 @@ class Scoring:
     solvers: bool = False
 
     @property
+    def model(self) -> str:
+        """The column of its numbers: a family, or the name of a given run."""
+        return Path(self.settings.run or self.config.model.family).resolve().name
+
+    @property
     def name(self) -> str:
         """Table, and model and seed or solvers, for messages."""
-        run = f"{self.config.model.family}, seed {self.config.seed}"
+        run = self.model if self.settings.run else f"{self.model}, seed {self.config.seed}"
         return f"{self.table.label}, {', '.join(SOLVERS) if self.solvers else run}"
 
     def __call__(self) -> Scored:
-        """Raises as `train`."""
+        """Raises as `train`, or as `load_run`."""
+        cache = Path(self.config.folder, "openml-cache")
         if self.solvers:
-            folder = Path(self.config.folder, "openml-cache")
-            folder.mkdir(parents=True, exist_ok=True)
-            return {}, self._scores(folder, {"solvers": SOLVERS})
-        run = train(self.config)
+            return {}, self._scores(cache, {"solvers": SOLVERS})
+        estimator = None
+        if self.settings.run:
+            estimator = _estimator(self.settings, self.config)
+            run = load_run(estimator.checkpoint)
+        else:
+            run = train(self.config)
+            cache = run.path / "cache"
         place_exactly(self.config.device).prepare(run.model).eval()
         about = {
             "path": str(run.path),
-            "seed": self.config.seed,
+            "seed": run.config.seed,
             "step": run.step,
             "seconds": RunFolder(run.path).status().get("seconds"),  # of training
             "remarks": remarks(run),
         }
         content = {"weights": weights_digest(run.model), "loops": trained_loops(run.config)}
-        return about, self._scores(run.path / "cache", content, run)
+        if estimator is not None:
+            content["n_orders"] = self.settings.n_orders
+        return about, self._scores(cache, content, run, estimator)
 
-    def _scores(self, cache: Path, content: Mapping[str, object], run: Run | None = None) -> Counts:
-        """The scores of a run, or of the solvers, from the cache, or computed draw by draw;
-        `content` is what they depend on beside table and contexts."""
+    def _scores(
+        self,
+        cache: Path,
+        content: Mapping[str, object],
+        run: Run | None = None,
+        estimator: Any = None,
+    ) -> Counts:
+        """The scores of a run, of its `estimator`, or of the solvers, from the cache, or computed
+        draw by draw; `content` is what they depend on beside table and contexts."""
+        cache.mkdir(parents=True, exist_ok=True)
         table, settings, points = self.table, self.settings, self.config.task.points
         full_content = {
             **content,
             "table": table.sha256,
-            "scored": [settings.protocol, points, settings.contexts, settings.draws],
+            "scored": [settings.protocol, points, settings.contexts, settings.draw_count],
             "sources": sources_of(*EVALUATED, "openml_eval"),
         }
 
         def compute(draws: slice) -> Arrays:
             draw = draws.start
             split = split_contexts(len(table.ys), points - 1, settings.contexts, draw)
-            if run is None:
-                scores = solver_answers(table, *split)
+            if run is None or estimator is not None:
+                scores = solver_answers(table, *split, estimator)
             elif settings.protocol == "corrected":
                 scores = model_answers(run, table, *split)
             else:
                 scores = reference_answers(run, table, points, FIRST_SEED + draw)
             return {"scores": scores[None]}
 
-        return Cache(cache).rows("tables", full_content, settings.draws, 1, compute)["scores"]
+        return Cache(cache).rows("tables", full_content, settings.draw_count, 1, compute)["scores"]
 
     def progress(self) -> str:
         """Step, loss and time left of its training."""
-        steps = self.config.training.steps
-        return "" if self.solvers else how_far(run_folder(self.config).path, steps)
+        if self.solvers or self.settings.run:
+            return ""
+        return how_far(run_folder(self.config).path, self.config.training.steps)
 
     def describe(self, result: Scored) -> str:
-        """The accuracies: of a run with labels as they are and swapped, or of each solver."""
+        """The accuracies: of a trained run with labels as they are and swapped, of a given one, or
+        of each solver."""
         totals = result[1].reshape(-1, result[1].shape[-1]).sum(0)
         return f"accuracy {', '.join(f'{right / totals[-1]:.3f}' for right in totals[:-1])}"
 
@@ -172,21 +195,44 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
     }
     held_out = _held_out(settings, tables)
     for table in held_out:
-        for config in configs.values():
+        for config in [first] if settings.run else configs.values():
             all_settings = {**config.task.settings, **own, "held_out": table.name}
             for seed in settings.seeds or (config.seed,):
                 task = replace(config.task, settings=all_settings)
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
-    build_task(jobs[0].config).data.check(first.task.points)
+    if settings.run:
+        runs = [*_checked_run(settings, first), str(settings.n_orders)]
+    else:
+        build_task(jobs[0].config).data.check(first.task.points)
+        runs = [run_folder(job.config).path.name for job in jobs]
     content = {
-        "runs": [run_folder(job.config).path.name for job in jobs],
+        "runs": runs,
         "tables": [each.sha256 for each in tables],
-        "scored": [settings.protocol, settings.contexts, settings.draws],
+        "scored": [settings.protocol, settings.contexts, settings.draw_count],
         "resamples": [first.evaluation.resamples, first.evaluation.seed],
     }
     if settings.protocol == "corrected":
         jobs += [Scoring(table, settings, first, solvers=True) for table in held_out]
     return jobs, Path(first.folder, f"openml-{key_of(content, 8)}")
+
+
+def _estimator(settings: RunSettings, config: Config) -> Any:
+    """The classifier of a given run."""
+    from .estimators import SHIPPED, LoopedClassifier  # scikit-learn, which takes a while
+
+    name = settings.run or ""
+    path = SHIPPED / name if name == SHIPPED_CLASSIFIER else Path(name)
+    return LoopedClassifier(path, n_orders=settings.n_orders, device=config.device)
+
+
+def _checked_run(settings: RunSettings, config: Config) -> list[str]:
+    """What tells a given run from others: path and weights. ConfigError for one that is no
+    classifier of two classes, or cannot be read."""
+    try:
+        loaded, _ = _estimator(settings, config)._load(1)
+    except ConfigError as error:
+        raise ConfigError("run", f"cannot be scored: {error.problem}") from None
+    return [str(loaded.path), weights_digest(loaded.model)]
 
 
 def _held_out(settings: RunSettings, tables: Sequence[Table]) -> Sequence[Table]:
@@ -211,7 +257,7 @@ def table_entry(
     found = dict[str, list[Scored]]()
     for job, scored in done:
         if job.table is table:
-            found.setdefault("" if job.solvers else job.config.model.family, []).append(scored)
+            found.setdefault("" if job.solvers else job.model, []).append(scored)
     solved = [scores for _, scores in found.pop("", [])]
     paper, share = printed(table.source.openml_id), max(table.counts) / len(table.ys)
     models = {}
@@ -242,7 +288,10 @@ def table_entry(
 def _accuracies(scores: Counts, settings: EvaluationConfig) -> dict[str, dict[str, float]]:
     """One family's accuracies on a table, from scores [training seeds, draws, …, 3]: with labels
     `as_is`, `swapped`, and `accuracy`, the mean of both; by the reference's protocol that of labels
-    as they are, with the standard deviation over draws."""
+    as they are, with the standard deviation over draws. Of a given run `accuracy` alone, from
+    scores [1, draws, groups, 2]."""
+    if scores.shape[-1] == 2:
+        return _intervals(("accuracy",), scores, settings)
     if scores.ndim == 4:
         mean = scores[..., :2].mean(-1, keepdims=True)
         both = np.concatenate([mean, scores], axis=-1)

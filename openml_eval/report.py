@@ -81,11 +81,14 @@ def _caption(result: Result) -> str:
             f"{draws} draws of contexts."
         )
     else:
+        averaged = "the mean over labels as they are and swapped"
+        if result["settings"].get("run"):
+            averaged = f"by LoopedClassifier with n_orders={result['settings']['n_orders']}"
         solvers = "; ".join(f"{name}: {what}" for name, what in result["solvers"].items())
         text = (
             f"Accuracy on all rows of the held-out table, each from {k} other rows, for {draws} "
-            "draws of contexts: the mean over labels as they are and swapped, with its 90 % "
-            "interval over contexts and their rows and over training seeds. The solvers beside it "
+            f"draws of contexts: {averaged}, with its 90 % interval over contexts and their rows "
+            "and over training seeds. The solvers beside it "
             f"are fitted to the same contexts: {solvers}."
         )
     source = f"paper: {_TABLE_2['source']}; it tests on 5 % of a table, labels as they are"

@@ -7,6 +7,7 @@ right = model_answers(run, table, groups, contexts)                             
 
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ FIRST_SEED = 4242  # of the reference's draws of contexts
 # Descriptions of scikit-learn's classifiers that stand beside a model, by short name.
 SOLVERS = {
     "logistic": "logistic regression, C = 1",
+    "logistic-CV": "logistic regression, C of .01 to 100 by five folds of the context",
     "k-NN": "5 nearest neighbours",
     "forest": "random forest of 100 trees",
     "boosting": "gradient boosting, 100 trees of depth 3, rate 0.1",
@@ -60,7 +62,7 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
     def inputs(rows: Rows) -> Tensor:
         """Rows [groups, n], standardised by their contexts: [2 · groups, n, dims]."""
         scaled: list[Floats] = [
-            model_inputs(scaling.apply(table.xs[own]), run.model.spec.dims, run.task.left_padded)
+            _inputs(run, scaling.apply(table.xs[own]))
             for scaling, own in zip(scalings, rows, strict=True)
         ]
         return torch.from_numpy(np.stack(scaled)).float().repeat(2, 1, 1).to(device)
@@ -78,29 +80,49 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
     return np.column_stack([*right, sizes]).astype(np.float64)
 
 
-def solver_answers(table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
+def _inputs(run: Run, xs: Floats) -> Floats:
+    """The inputs [n, dims] of a run's model from standardised rows."""
+    return model_inputs(xs, run.model.spec.dims, run.task.left_padded, run.task.clip)
+
+
+def solver_answers(
+    table: Table, groups: Sequence[Rows], contexts: Rows, estimator: Any = None
+) -> Counts:
     """The right answers of every solver in each group, and of how many, [groups, solvers + 1], from
-    the same contexts, standardised as for a model."""
+    the same contexts, standardised as for a model; or those of one `estimator`, [groups, 2]."""
     # Imported here, as scoring a model does not need them.
     from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
     from sklearn.neighbors import KNeighborsClassifier
 
+    logistic = LogisticRegression(max_iter=1000)
+    majority = DummyClassifier(strategy="most_frequent")  # a tie gives class 0
     models = [
-        LogisticRegression(max_iter=1000),
+        logistic,
+        logistic,  # its C is chosen in each context
         KNeighborsClassifier(min(5, contexts.shape[1])),
         RandomForestClassifier(n_estimators=100, random_state=0),
         GradientBoostingClassifier(random_state=0),
-        DummyClassifier(strategy="most_frequent"),  # a tie gives class 0
+        majority,
     ]
+    if estimator is not None:
+        models = [estimator]
     right = np.empty((len(groups), len(models) + 1))
     for index, (rows, context) in enumerate(zip(groups, contexts, strict=True)):
         scaling, classes = Scaling.of(table.xs[context]), table.ys[context]
         known, asked = scaling.apply(table.xs[context]), scaling.apply(table.xs[rows])
+        rarest = np.bincount(classes).min()
+        if estimator is None and rarest > 2:
+            grid = {"C": 10.0 ** np.arange(-2, 3)}
+            folds = min(5, rarest)
+            models[1] = GridSearchCV(logistic, grid, cv=folds, scoring="neg_log_loss")
+        elif estimator is None:
+            models[1] = logistic
         for number, model in enumerate(models):
             # Of a context of one class all say that class; some of them refuse it.
-            model = models[-1] if len(set(classes)) == 1 else model
+            model = majority if len(set(classes)) == 1 else model
             answers = model.fit(known, classes).predict(asked)
             right[index, number] = (answers == table.ys[rows]).sum()
         right[index, -1] = len(rows)
@@ -115,14 +137,14 @@ def reference_answers(run: Run, table: Table, points: int, seed: int) -> Counts:
 
     Raises RunError for a split too small for one prompt.
     """
-    dims, device = run.model.spec.dims, next(run.model.parameters()).device
+    device = next(run.model.parameters()).device
     _, split = reference_split(len(table.ys))
     if len(split) < points:
         problem = f"5 % of {len(table.ys)} rows are {len(split)}, and a prompt takes {points}"
         raise RunError(f"{table.name}: {problem}; protocol=corrected asks about all rows")
     # Column by column, so that a large table is not in memory twice.
     scaled = np.stack([Scaling.of(column).apply(column[split]) for column in table.xs.T], axis=1)
-    xs = torch.from_numpy(model_inputs(scaled, dims, run.task.left_padded)).float()
+    xs = torch.from_numpy(_inputs(run, scaled)).float()
     classes = torch.from_numpy(table.ys[split])
     labels = torch.tensor(run.task.labels, dtype=torch.float32)
     random, count = np.random.default_rng(seed), len(split)

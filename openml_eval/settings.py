@@ -12,6 +12,7 @@ from typing import Literal
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError, nearest
+from looplab.conf.saved import read_mapping
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import settings_from_words
@@ -20,6 +21,7 @@ from .catalogue import IDS, TABLES
 
 DATASETS = Path("org", "openml", "www", "datasets")  # of openml.org in an openml cache
 _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
+SHIPPED_CLASSIFIER = "classifier"
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
 
@@ -81,16 +83,23 @@ class RunSettings:
     protocol: Protocol = setting("corrected", "or reference: the published one, with its flaws")
     data_dir: str = setting("openml_data", "where the tables are stored")
     contexts: int = setting(64, "contexts that rows are answered from", at_least=1)
+    draws: int | None = setting(
+        None, "of these contexts; null: 2, by the reference's protocol 5", at_least=1
+    )
+    run: str | None = setting(
+        None, "a run folder, or classifier, which ships: to be scored without any training"
+    )
+    n_orders: int = setting(1, "with run=: orders of the columns, averaged over", at_least=1)
     jobs: int | None = setting(
         None, "processes at once; null: one a core, one on a GPU", at_least=1
     )
 
     @property
-    def draws(self) -> int:
+    def draw_count(self) -> int:
         """The number of draws of contexts. Two are enough if all rows are queries: with as many
         rows as the ten tables have, an accuracy varies more with the rows than with the contexts.
         """
-        return 5 if self.protocol == "reference" else 2
+        return self.draws or (5 if self.protocol == "reference" else 2)
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
@@ -100,7 +109,15 @@ class RunSettings:
                 raise ConfigError(name, "must hold at least one")
             _check_once(name, values or ())
         check_settings("", self)
-        if len(self.tables) < 2:
+        if self.run is not None:
+            for name in ("model", "seeds", "protocol"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise ConfigError(name, "has no meaning with run=, which is scored as it is")
+            if self.run != SHIPPED_CLASSIFIER:
+                read_mapping(Path(self.run))
+        elif self.n_orders > 1:
+            raise ConfigError("n_orders", "is for run=")
+        elif len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")
 
 

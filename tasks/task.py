@@ -120,6 +120,7 @@ class Task(ABC):
     classes: ClassVar[int] = 0
     is_text: ClassVar[bool] = False  # prompts are tokens of a text instead of pairs
     left_padded: ClassVar[bool] = False  # inputs with fewer features are in the last dimensions
+    clip: ClassVar[float] = math.inf  # inputs lie within ± this; a table's are cut there
     baselines: ClassVar[tuple[str, ...]] = ("least_squares", "averaging", "nearest_neighbours")
 
     def __post_init__(self) -> None:

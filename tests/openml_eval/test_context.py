@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from looplab.openml_eval.context import Scaling, context_rows
+from looplab.openml_eval.context import Scaling, context_rows, model_inputs
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -36,3 +36,18 @@ def test_columns_are_standardised_and_back() -> None:
     assert (scaled[:, 3] == 0).all()
     assert (scaling.apply(values + 5)[:, 3] == 0).all()
     np.testing.assert_allclose(scaling.undo(scaled), values, rtol=1e-12)
+
+
+def test_missing_values_are_left_out_of_the_scaling_and_are_its_mean() -> None:
+    values = RandomState(0).normal(size=(50, 3)) + 4
+    values[::3, 0], values[:, 1] = np.nan, np.nan
+    scaled = Scaling.of(values).apply(values)
+    present = values[~np.isnan(values[:, 0]), 0]
+    expected = np.where(np.isnan(values[:, 0]), 0, (values[:, 0] - present.mean()) / present.std())
+    np.testing.assert_allclose(scaled[:, 0], expected)
+    assert (scaled[:, 1] == 0).all()
+
+
+def test_inputs_are_cut_where_a_task_cuts_them() -> None:
+    inputs = model_inputs(np.array([[-5.0, 3.0]]), dims=3, left=True, clip=4.0)
+    np.testing.assert_array_equal(inputs, [[0, -4, 3]])

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from looplab.conf.mistakes import RunError
@@ -25,7 +26,7 @@ from looplab.tasks import Prompts, make_task
 from looplab.tasks.tables import reference_split
 from looplab.training import Run
 from looplab.training.assemble import trained_loops
-from tests.openml_eval.data import halves
+from tests.openml_eval.data import Floats, halves
 from tests.openml_eval.runs import make_model
 
 DIMS, SIZE = 5, 10
@@ -98,9 +99,27 @@ def test_answers_are_those_of_separate_prompts(
     assert (right[:, 0] != right[:, 1]).any()
 
 
+def cross_validated(xs: Floats, ys: Rows) -> LogisticRegression:
+    """With the C of least log loss in five folds, or as many as the rarer class has rows."""
+    folds = min(5, np.bincount(ys).min())
+    models = [LogisticRegression(C=C) for C in (0.01, 0.1, 1, 10, 100)]
+    scores = [cross_val_score(each, xs, ys, cv=folds, scoring="neg_log_loss") for each in models]
+    return models[int(np.mean(scores, axis=1).argmax())]
+
+
+def test_the_rarest_of_classes_bounds_the_folds() -> None:
+    """With two rows of a class C is 1; with a class alone, all say that one."""
+    table = make_table()
+    for ones in (2, 0):
+        table.ys[:] = np.arange(70) < ones
+        right = solver_answers(table, [np.arange(20, 30)], np.arange(10)[None])
+        assert right[0, 0] == right[0, 1] > 5
+
+
 def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
     plain = {
         "logistic": LogisticRegression(max_iter=1000),
+        "logistic-CV": None,
         "k-NN": KNeighborsClassifier(5),
         "forest": RandomForestClassifier(100, random_state=0),
         "boosting": GradientBoostingClassifier(random_state=0),
@@ -112,8 +131,10 @@ def test_solvers_are_scikit_learns_on_standardised_contexts() -> None:
         for index, g in enumerate((1, 2)):
             context, group = contexts[g], groups[g]
             mean, std = table.xs[context].mean(0), table.xs[context].std(0)
-            model.fit((table.xs[context] - mean) / std, table.ys[context])
-            answers = model.predict((table.xs[group] - mean) / std)
+            known = (table.xs[context] - mean) / std
+            solver = cross_validated(known, table.ys[context]) if model is None else model
+            solver.fit(known, table.ys[context])
+            answers = solver.predict((table.xs[group] - mean) / std)
             assert right[index, number] == (answers == table.ys[group]).sum(), model
 
 

@@ -1,8 +1,10 @@
 """What the estimators predict, against plain prompts and against what must not change it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -98,14 +100,72 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     np.testing.assert_allclose(fitted.predict(NEW), expected, rtol=1e-9)
 
 
-def test_one_value_or_class_is_what_is_predicted(runs: Path) -> None:
+def test_one_value_is_what_is_predicted(runs: Path) -> None:
     X = table(30, 4)[0]
     constant = LoopedRegressor(runs / "regressor").fit(X, np.full(30, 0.1))
     np.testing.assert_allclose(constant.predict(NEW), 0.1)
-    alone = LoopedClassifier(runs / "classifier").fit(X, ["yes"] * 30)
-    assert list(alone.predict(NEW)) == ["yes"] * len(NEW)
-    np.testing.assert_array_equal(alone.predict_proba(NEW), np.ones((len(NEW), 1)))
-    assert [list(stage) for stage in alone.staged_predict(NEW)] == [["yes"] * len(NEW)] * B
+
+
+def test_of_many_classes_each_is_asked_against_the_rest(runs: Path) -> None:
+    """A permutation of their names is one of the probabilities, which sum to 1."""
+    X, y = table(POINTS - 1, 4)
+    classes = y.argsort().argsort() % 4
+    fitted = LoopedClassifier(runs / "classifier").fit(X, classes)
+    probabilities = fitted.predict_proba(NEW)
+    order, model = order_of(fitted, X, left=True), load_model(runs / "classifier").model
+    alone = []
+    for number in range(4):
+        ys = np.where(classes[order] == number, 1.0, -1.0)
+        logits = asked_alone(model, standard(X, X)[order], ys, standard(NEW, X), B, left=True)
+        alone.append(1 / (1 + np.exp(logits[:, 0] - logits[:, 1])))
+    np.testing.assert_allclose(probabilities, np.transpose(alone) / np.sum(alone, 0)[:, None])
+    names = np.array(["c", "a", "d", "b"])
+    renamed = LoopedClassifier(runs / "classifier").fit(X, names[classes]).predict_proba(NEW)
+    np.testing.assert_allclose(renamed[:, [2, 0, 3, 1]], probabilities)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, pandas.NA])
+def test_a_missing_value_is_the_mean_of_the_others(missing: Any, runs: Path) -> None:
+    """And a column of missing values is one of zeros, whatever a query has there."""
+    X, y = table(POINTS - 1, 4)
+    known = X.astype(object)
+    known[:3, 1], known[:, 3] = missing, missing
+    asked, means = NEW.astype(object), NEW.copy()
+    asked[::2, 1], means[::2, 1] = missing, X[3:, 1].mean()
+    fitted = LoopedRegressor(runs / "regressor").fit(known, y)
+    assert ((fitted._contexts.xs[0] == 0).sum(0)[:4] == torch.tensor([0, 3, 0, len(X)])).all()
+    expected = fitted.predict(means)
+    np.testing.assert_allclose(fitted.predict(asked), expected, rtol=1e-9)
+    np.testing.assert_allclose(fitted.predict(pandas.DataFrame(asked)), expected, rtol=1e-9)
+
+
+def test_texts_and_categories_are_their_codes(runs: Path) -> None:
+    """In the categories' own order, of texts sorted; one that `fit` has not seen is missing."""
+    X, labels = halves(40, 4)
+    codes = np.random.default_rng(0).integers(3, size=(40, 2)).astype(float)
+    frame = pandas.DataFrame(
+        {
+            "number": X[:, 0],
+            "text": np.array(["a", "b", "c"], dtype=object)[codes[:, 0].astype(int)],
+            "size": pandas.Categorical.from_codes(
+                codes[:, 1].astype(int), ["small", "mid", "large"]
+            ),
+            "yes": X[:, 1] > 3,
+        }
+    )
+    plain = np.column_stack((X[:, 0], codes, X[:, 1] > 3))
+    estimator = LoopedClassifier(runs / "classifier", n_orders=2)
+    expected = estimator.fit(plain, labels).predict_proba(plain)
+    fitted = estimator.fit(frame, labels)
+    np.testing.assert_allclose(fitted.predict_proba(frame), expected)
+    few = frame[3:9].astype({"size": object})  # not all categories, and no order of their own
+    np.testing.assert_allclose(fitted.predict_proba(few), expected[3:9])
+    unseen, absent = (frame.assign(text=value) for value in ("z", None))
+    np.testing.assert_allclose(fitted.predict_proba(unseen), fitted.predict_proba(absent))
+    objects = frame.drop(columns="size").to_numpy()
+    expected = estimator.fit(plain[:, [0, 1, 3]], labels).predict_proba(plain[:, [0, 1, 3]])
+    np.testing.assert_allclose(estimator.fit(objects, labels).predict_proba(objects), expected)
 
 
 def test_there_is_a_prediction_after_each_loop(runs: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from looplab.openml_eval.estimators import LoopedClassifier
@@ -29,6 +30,27 @@ def message(estimator: Any, X: Any = None, y: Any = None) -> str:
 )
 def test_a_parameter(params: dict[str, Any], says: str, runs: Path) -> None:
     assert message(LoopedClassifier(runs / "classifier", **params)).startswith(says)
+
+
+ROWS, LABELS = halves(12, 4)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "says"),
+    [
+        (ROWS, ["only"] * 12, "y has one class, 'only', and at least two are needed"),
+        (ROWS, [*range(11), 0], "y has 11 classes, and at most 10 are told apart"),
+        (np.ones((12, 1000)), LABELS, "X has 1000 features, and the model of"),
+        (np.full((12, 4), np.inf), LABELS, "Input X contains infinity"),
+    ],
+)
+def test_a_table(X: Any, y: Any, says: str, runs: Path) -> None:
+    assert message(LoopedClassifier(runs / "classifier"), X, y).startswith(says)
+
+
+def test_two_rows_of_each_class_are_enough(runs: Path) -> None:
+    fitted = LoopedClassifier(runs / "classifier").fit(ROWS[:4], [0, 0, 1, 1])
+    assert fitted.predict_proba(ROWS).shape == (12, 2)
 
 
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, runs: Path) -> None:

@@ -11,6 +11,9 @@ import torch
 from looplab import training
 from looplab.conf.mistakes import RunError
 from looplab.openml_eval.__main__ import main
+from looplab.openml_eval.estimators import LoopedClassifier
+from looplab.openml_eval.scoring import split_contexts
+from looplab.openml_eval.tables import read_table
 from looplab.tasks import make_task
 from tests.openml_eval.leave_out import ROWS, words, write_tables
 
@@ -37,12 +40,32 @@ def test_one_failure_is_named_and_the_rest_goes_on(
         return trained(config)
 
     monkeypatch.setattr("looplab.openml_eval.leave_one_out.train", train)
-    assert main(words(data, tmp_path, "model=looped", "jobs=1")) == 1
+    assert main(words(data, tmp_path, "model=looped", "jobs=1", "draws=1")) == 1
     said = capsys.readouterr().out
     assert "failed: 8 second, looped, seed 0: the disk is full" in said
     result = result_of(tmp_path)
     assert [bool(entry["models"]) for entry in result["tables"]] == [True, False, True]
     assert "looped beats the larger class on" in said
+
+
+def test_a_run_is_scored_as_it_is(
+    data: Path, tmp_path: Path, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its estimator, whose answers are counted; nothing is trained."""
+    run = f"run={runs / 'classifier'}"
+    given = words(data, tmp_path, run, "held_out=third", "draws=1", "n_orders=2", "jobs=1")
+    assert main(given) == 0
+    assert [path.name[:7] for path in tmp_path.iterdir()] in (["openml-"] * 2,)
+    (entry,) = result_of(tmp_path)["tables"]
+    (found,) = entry["models"].values()
+    table, right = read_table(data, "third"), 0
+    for rows, context in zip(*split_contexts(70, 8, 3, seed=0), strict=True):
+        model = LoopedClassifier(runs / "classifier", n_orders=2)
+        model.fit(table.xs[context], table.ys[context])
+        right += (model.predict(table.xs[rows]) == table.ys[rows]).sum()
+    assert found["accuracy"]["mean"] == pytest.approx(right / 70)
+    assert found["accuracy"]["low"] < found["accuracy"]["mean"] < found["accuracy"]["high"]
+    assert "by LoopedClassifier with n_orders=2" in capsys.readouterr().out
 
 
 def test_the_references_protocol_stands_beside_table_2(
