@@ -75,6 +75,7 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("task=halfspaces", "model.injection=none", "model.lanes=2", "loops.grad_loops=all"),
         *("loops.b=4", "loops.T=4", "curriculum.loops.start=null", "model.block=llama"),
     ),
+    "random tables": ("task=tables_prior", "model.tokens=pairs", *_LOOPS),
     "penalty, norm at the read-out": (
         *("task=linear", "model.injection=none", "model.norm=at_readout"),
         *("model.residual_scaling=factored", "model.residual_factor=0.7"),
