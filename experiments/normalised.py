@@ -1,5 +1,5 @@
-"""Linear functions whose prompts the model reads as they are, over their own scale, or whitened, on
-every shifted input: what the prompt's own units repair, and what they cost in distribution."""
+"""Shifted inputs in the prompt's own units: what these repair, and what they cost in
+distribution."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
