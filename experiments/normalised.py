@@ -1,10 +1,11 @@
 """Shifted inputs in the prompt's own units: what these repair, and what they cost in
 distribution."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,19 +23,18 @@ from .claims import SUITE, Estimate, Evidence
 from .evidence import measured_groups
 from .measuring import SeedGroup, band, band_of, estimate, grouped, ratio
 
+Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
-_KINDS = {"none": "", "scale": ", scaled", "whiten": ", whitened"}
+_KINDS: dict[Kind, str] = {"none": "", "scale": ", scaled", "whiten": ", whitened"}
 _SOLVERS = ("least_squares", "ridge")
-_DRAWN = (TRAINING, "skewed_covariance", "half_subspace", "scaled_x_3")  # by examples
+_DRAWN = {  # by examples
+    TRAINING: "inputs as in training",
+    "skewed_covariance": "skewed covariance",
+    "half_subspace": "d/2-dimensional subspace",
+    "scaled_x_3": "x · 3",
+}
+_LIMITS = (0.02, 20.0)  # of ratios, whose intervals of few seeds reach further
 _TIMES_RIDGE = 2.0  # an error that is still of ridge's size
-
-
-class _Found(NamedTuple):
-    """Errors over the variance of y on their own inputs, by input and then by how prompts are read
-    [seeds, prompts, k] or by solver [1, prompts, k]; and the solvers' labels."""
-
-    errors: Mapping[str, Mapping[str, Floats]]
-    labels: Mapping[str, str]
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -46,24 +46,23 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     mean errors over k from 1 on: `over_training`, to the inputs of training, and `over_ridge`.
     Errors are over the variance of y on the same inputs.
     """
-    groups, by_dims = [], dict[int, list[tuple[SeedGroup, _Found]]]()
+    groups, pictures = [], dict[str, Panel]()
     for group in grouped(runs):
-        found = _errors(group, settings)
-        by_dims.setdefault(group.task.dims, []).append((group, found))
+        errors, labels = _errors(group, settings)
+        training = errors.pop(TRAINING)
+        cost = {}
+        for kind in _KINDS:
+            both = _paired(training[kind], training["none"])
+            cost[kind] = band([both], settings, _ratio).to_json()
         about = {"label": group.label, "family": group.family, "dims": group.task.dims}
-        as_is = found.errors[TRAINING]["none"]
-        cost = {
-            kind: [ratio(found.errors[TRAINING][kind][..., k], as_is[..., k], settings)
-                   for k in range(as_is.shape[-1])]
-            for kind in _KINDS if kind != "none"
-        }  # fmt: skip
-        shifts = {name: _of_shift(name, found, settings) for name in shift_names(settings)}
-        groups.append({**about, "cost": cost, "shifts": shifts})
-    panels = []
-    for dims, same in sorted(by_dims.items()):
-        own = [each for each in groups if each["dims"] == dims]
-        panels += _panels(dims, same, own, settings)
-    return {"groups": groups, "panels": panels}
+        ratios = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
+        groups.append({**about, "cost": cost, "shifts": ratios})
+        for panel in _panels(group, {TRAINING: training, **errors}, labels, ratios, settings):
+            known = pictures.get(panel.name)
+            curves = [*known.curves, *panel.curves] if known else panel.curves
+            own = {curve.name: curve for curve in curves}  # solvers once
+            pictures[panel.name] = replace(panel, curves=[*own.values()])
+    return {"groups": groups, "panels": [*pictures.values()]}
 
 
 def kind_of_shift(name: str) -> str:
@@ -73,112 +72,96 @@ def kind_of_shift(name: str) -> str:
     return "covariance" if isinstance(SHIFTS[name], Covariance) else "neither"
 
 
-def _errors(group: SeedGroup, settings: EvaluationConfig) -> _Found:
-    run, names = group.runs[0], shift_names(settings)
-    measure = Measure(run, resolved(run, settings))
+def _errors(
+    group: SeedGroup, settings: EvaluationConfig
+) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:
+    """By inputs, and then by how prompts are read [seeds, prompts, k] or by solver [1, prompts, k],
+    errors over the variance of y on these inputs; and the solvers' labels."""
+    measure = Measure(group.runs[0], resolved(group.runs[0], settings))
     inputs: dict[str, Shifted | None] = {TRAINING: None}
-    inputs |= {name: measure.shifted(name) for name in names}
-    ys = measure.prompts.ys.double()
-    in_training = ys.square().mean().item() / run.task.divisor
-    units = {name: shifted.zero if shifted else in_training for name, shifted in inputs.items()}
-    errors: dict[str, dict[str, Floats]] = {name: {} for name in inputs}
-    for kind in _KINDS:
-        asked = EvaluationConfig(**{**vars(settings), "normalise": kind})
-        of_seeds = [measured(each, asked)[1] for each in group.runs]
-        for name, unit in units.items():
-            key = "model_at_b" if name == TRAINING else f"{name}/model_at_b"
-            seeds = np.stack([arrays[key] for arrays in of_seeds])
-            errors[name][kind] = seeds.astype(np.float64) / unit
-    labels = dict[str, str]()
-    for solver in _SOLVERS:
-        for name, shifted in inputs.items():
+    inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
+    in_training = measure.prompts.ys.double().square().mean().item() / group.task.divisor
+    evaluated = {
+        kind: [measured(run, replace(settings, normalise=kind))[1] for run in group.runs]
+        for kind in _KINDS
+    }
+    errors: dict[str, dict[str, Floats]] = {}
+    labels: dict[str, str] = {}
+    for name, shifted in inputs.items():
+        own, prefix = dict[str, Floats](), f"{name}/" if shifted else ""
+        for kind, arrays in evaluated.items():
+            own[kind] = np.stack([each[f"{prefix}model_at_b"] for each in arrays])
+        for solver in _SOLVERS:
             label, values = measure.baseline(solver, shifted)
             labels.setdefault(solver, label)
-            errors[name][solver] = values[None] / units[name]
-    return _Found(errors, labels)
+            own[solver] = values[None]
+        unit = shifted.zero if shifted else in_training
+        errors[name] = {of: values / np.float64(unit) for of, values in own.items()}
+    return errors, labels
 
 
-def _of_shift(name: str, found: _Found, settings: EvaluationConfig) -> dict[str, Any]:
-    own, training = found.errors[name], found.errors[TRAINING]
-    ridge = own["ridge"][..., 1:].mean(-1)
+def _of_shift(
+    name: str,
+    own: Mapping[str, Floats],
+    training: Mapping[str, Floats],
+    settings: EvaluationConfig,
+) -> dict[str, Any]:
     over_training, over_ridge = dict[str, Estimate](), dict[str, Estimate]()
     for kind in _KINDS:
         count = own[kind].shape[-1]  # an orthogonal query has at most d examples before it
         # Without examples there is no scale.
-        shifted, plain = own[kind][..., 1:].mean(-1), training[kind][..., 1:count].mean(-1)
-        both = np.stack([shifted, plain], axis=-1)
-        over_training[kind] = estimate([both], settings, _first_over_second, log=True)
+        shifted, plain, ridge = (
+            errors[..., 1:count].mean(-1) for errors in (own[kind], training[kind], own["ridge"])
+        )
+        over_training[kind] = estimate([_paired(shifted, plain)], settings, _ratio, log=True)
         over_ridge[kind] = ratio(shifted, ridge, settings, trained=[True, False])
-    return {
-        "kind": kind_of_shift(name),
-        "over_training": over_training,
-        "over_ridge": over_ridge,
-    }
+    ratios = {"over_training": over_training, "over_ridge": over_ridge}
+    return {"kind": kind_of_shift(name), **ratios}
 
 
-def _first_over_second(means: Sequence[Floats]) -> Floats:
+def _paired(above: Floats, below: Floats) -> Floats:
+    """Two errors of the same runs, of which `_ratio` takes the ratio of the means."""
+    return np.stack((above, below), axis=-1)
+
+
+def _ratio(means: Sequence[Floats]) -> Floats:
     return np.asarray(means[0][..., 0] / means[0][..., 1])
 
 
 def _panels(
-    dims: int,
-    same: Sequence[tuple[SeedGroup, _Found]],
-    groups: Sequence[Mapping[str, Any]],
+    group: SeedGroup,
+    errors: Mapping[str, Mapping[str, Floats]],
+    labels: Mapping[str, str],
+    ratios: Mapping[str, Any],
     settings: EvaluationConfig,
-) -> list[Panel]:
-    """The panels of the models of one d: errors by examples, the cost in distribution, and all
-    shifts."""
-    panels = []
-    shifts = shift_names(settings)
-    for name in (each for each in _DRAWN if each in same[0][1].errors):
-        curves = []
-        for group, found in same:
-            for kind in ("none", "whiten"):
-                label = f"{group.family}{_KINDS[kind]}"
-                values = band([found.errors[name][kind]], settings)
-                curves.append(Curve.of(label, label, values))
-        solvers = same[0][1]
-        for solver in _SOLVERS:
-            values = band([solvers.errors[name][solver]], settings)
-            label = solvers.labels[solver]
-            curves.append(Curve.of(label, solver, values, name=solver, solver=True))
-        what = "inputs as in training" if name == TRAINING else SHIFTS[name].label
-        axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
-        ks = range(len(curves[0].mean))
-        panels.append(
-            Panel(
-                f"normalised-{dims}-{name}", f"{what}, d = {dims}", *axes, ks, curves, log="y",
-                levels={ZERO: 1.0}, picture=f"normalised-by-examples-{dims}",
-            )
-        )  # fmt: skip
-    costs, ratios = [], []
-    for (group, _), own in zip(same, groups, strict=True):
-        for kind in ("scale", "whiten"):
-            label = f"{group.family}{_KINDS[kind]}"
-            costs.append(Curve.of(label, label, band_of(own["cost"][kind])))
-        for kind in ("none", "whiten"):
-            label = f"{group.family}{_KINDS[kind]}"
-            over_training = [own["shifts"][name]["over_training"][kind] for name in shifts]
-            ratios.append(Curve.of(label, label, band_of(over_training), points=True))
-    count = len(costs[0].mean)
-    as_is = "error over that of prompts as they are"
-    panels.append(
-        Panel(
-            f"normalised-cost-{dims}", f"inputs as in training, d = {dims}",
-            examples_name(as_is), as_is, range(count), costs, levels={"no cost": 1.0},
-            picture="normalised-cost",
+) -> Iterator[Panel]:
+    """A group's curves in the panels of its d: errors by examples, and all shifts."""
+    family, dims = group.family, group.task.dims
+    read = {kind: f"{family}{_KINDS[kind]}" for kind in ("none", "whiten")}
+    axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
+    for name, title in _DRAWN.items():
+        if name in errors:
+            bands = {of: band([values], settings) for of, values in errors[name].items()}
+            curves = [Curve.of(label, family, bands[kind]) for kind, label in read.items()]
+            for solver, label in labels.items():
+                curves.append(Curve.of(label, solver, bands[solver], name=solver, solver=True))
+            yield Panel(
+                f"normalised-{dims}-{name}", f"{title}, d = {dims}", *axes,
+                range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
+                picture=f"normalised-by-examples-{dims}",
+            )  # fmt: skip
+    curves = [
+        Curve.of(
+            label, family, band_of([each["over_training"][kind] for each in ratios.values()]),
+            points=True,
         )
+        for kind, label in read.items()
+    ]  # fmt: skip
+    yield Panel(
+        f"normalised-shifts-{dims}", f"all shifts, d = {dims}", "", "error over that in training",
+        range(len(ratios)), curves, log="y", limits=_LIMITS, levels={"as in training": 1.0},
+        x_names=[SHIFTS[name].label for name in ratios], picture="normalised-shifts",
     )  # fmt: skip
-    over = "error over that in training, each over its own variance of y"
-    labels = [SHIFTS[name].label for name in shifts]
-    panels.append(
-        Panel(
-            f"normalised-shifts-{dims}", f"all shifts, d = {dims}", "shifted inputs", over,
-            range(len(shifts)), ratios, log="y", levels={"as in training": 1.0}, x_names=labels,
-            picture="normalised-shifts",
-        )
-    )  # fmt: skip
-    return panels
 
 
 def _whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate:

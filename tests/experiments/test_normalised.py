@@ -40,8 +40,8 @@ def test_scales_are_undone_and_claims_read_the_ratio_to_ridge(tmp_path: Path) ->
             assert found["scale"].mean == pytest.approx(1, rel=1e-4)
             assert found["whiten"].mean == pytest.approx(1, rel=1e-4)
         assert abs(group["shifts"]["scaled_x_3"]["over_training"]["none"].mean - 1) > 1e-3
-        assert group["cost"]["scale"][0].mean == pytest.approx(1, rel=1e-4)
-        assert len(group["cost"]["whiten"]) == 7
+        assert group["cost"]["scale"]["mean"][0] == pytest.approx(1, rel=1e-4)
+        assert len(group["cost"]["whiten"]["mean"]) == 7
     check_panels(result["panels"])
     plain = _plain(result)
     members = [Measured("", run.config, 500_000, {}) for run in runs]
