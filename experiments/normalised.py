@@ -25,7 +25,7 @@ from .measuring import SeedGroup, band, band_of, estimate, grouped, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
-_KINDS: dict[Kind, str] = {"none": "", "scale": ", scaled", "whiten": ", whitened"}
+_READ: dict[Kind, str] = {"none": "as they are", "scale": "scaled", "whiten": "whitened"}
 _SOLVERS = ("least_squares", "ridge")
 _DRAWN = {  # by examples
     TRAINING: "inputs as in training",
@@ -51,7 +51,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors, labels = _errors(group, settings)
         training = errors.pop(TRAINING)
         cost = {}
-        for kind in _KINDS:
+        for kind in _READ:
             both = _paired(training[kind], training["none"])
             cost[kind] = band([both], settings, _ratio).to_json()
         about = {"label": group.label, "family": group.family, "dims": group.task.dims}
@@ -83,7 +83,7 @@ def _errors(
     in_training = measure.prompts.ys.double().square().mean().item() / group.task.divisor
     evaluated = {
         kind: [measured(run, replace(settings, normalise=kind))[1] for run in group.runs]
-        for kind in _KINDS
+        for kind in _READ
     }
     errors: dict[str, dict[str, Floats]] = {}
     labels: dict[str, str] = {}
@@ -107,7 +107,7 @@ def _of_shift(
     settings: EvaluationConfig,
 ) -> dict[str, Any]:
     over_training, over_ridge = dict[str, Estimate](), dict[str, Estimate]()
-    for kind in _KINDS:
+    for kind in _READ:
         count = own[kind].shape[-1]  # an orthogonal query has at most d examples before it
         # Without examples there is no scale.
         shifted, plain, ridge = (
@@ -137,7 +137,7 @@ def _panels(
 ) -> Iterator[Panel]:
     """A group's curves in the panels of its d: errors by examples, and all shifts."""
     family, dims = group.family, group.task.dims
-    read = {kind: f"{family}{_KINDS[kind]}" for kind in ("none", "whiten")}
+    read: dict[Kind, str] = {"none": family, "whiten": f"{family}, whitened"}
     axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
     for name, title in _DRAWN.items():
         if name in errors:
@@ -150,18 +150,15 @@ def _panels(
                 range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
                 picture=f"normalised-by-examples-{dims}",
             )  # fmt: skip
-    curves = [
-        Curve.of(
-            label, family, band_of([each["over_training"][kind] for each in ratios.values()]),
-            points=True,
-        )
-        for kind, label in read.items()
-    ]  # fmt: skip
-    yield Panel(
-        f"normalised-shifts-{dims}", f"all shifts, d = {dims}", "", "error over that in training",
-        range(len(ratios)), curves, log="y", limits=_LIMITS, levels={"as in training": 1.0},
-        x_names=[SHIFTS[name].label for name in ratios], picture="normalised-shifts",
-    )  # fmt: skip
+    for kind in read:
+        over_training = band_of([each["over_training"][kind] for each in ratios.values()])
+        yield Panel(
+            f"normalised-shifts-{dims}-{kind}", f"d = {dims}, prompts {_READ[kind]}", "",
+            "error over that in training", range(len(ratios)),
+            [Curve.of(family, family, over_training, points=True)], log="y", limits=_LIMITS,
+            levels={"as in training": 1.0}, x_names=[SHIFTS[name].label for name in ratios],
+            picture=f"normalised-shifts-{dims}",
+        )  # fmt: skip
 
 
 def _whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate:
