@@ -33,7 +33,7 @@ _EXAMPLES = {  # by action: the key of its subject, and how it is given
 }
 _COMPARED = (
     "prompts", "seed", "batch_size", "resamples", "loops", "halt_on", "tolerance", "halt_by",
-    "max_loops", "baselines",
+    "max_loops", "baselines", "normalise",
 )  # fmt: skip
 _USED = {  # by action: the settings that it uses, groups whole, and why it uses no others
     "evaluate": (

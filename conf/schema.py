@@ -331,6 +331,18 @@ class EvaluationConfig:
     every: int | None = setting(
         None, "training: steps between errors on these prompts in its log; null: none", at_least=1
     )
+    normalise: Literal["none", "scale", "whiten"] = setting(
+        "none",
+        "whether the model reads x and y over the scale of the examples before each query, x also "
+        "whitened by them",
+    )
+
+    def plain(self) -> dict[str, object]:
+        """The settings by which results are found. An earlier version did not normalise."""
+        plain = dict(vars(self))
+        if self.normalise == "none":
+            del plain["normalise"]
+        return plain
 
 
 @dataclass(frozen=True)

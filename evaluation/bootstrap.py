@@ -40,6 +40,14 @@ def numbers(values: Sequence[float | None]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
+def over(band: Band, unit: float) -> Band:
+    """The means and intervals in another unit."""
+    mean, low, high = (
+        plain(numbers(values) / unit) for values in (band["mean"], band["low"], band["high"])
+    )
+    return {"mean": mean, "low": low, "high": high}
+
+
 def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interval:
     """Mean over the first axis of errors [prompts, ...], with the 5th and 95th percentile of the
     means of `resamples` resamples of the prompts.

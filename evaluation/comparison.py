@@ -100,6 +100,8 @@ def compare(
         "runs": entries,
         "curves": _curves(members, entries, [arrays for _, arrays in found], settings),
     }
+    if settings.normalise != "none":
+        result["normalise"] = settings.normalise
     labels = run_labels(result)
     result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
     key = key_of([[name, each["key"]] for name, each in entries.items()], 8)

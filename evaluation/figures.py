@@ -16,13 +16,18 @@ from .panel import Curve, Panel
 from .results import (
     ERROR_RATE,
     NATS,
+    ON_THESE_INPUTS,
+    SQUARED_ERROR,
     ZERO,
     Evaluation,
     by_loop_name,
     examples_name,
+    in_own_unit,
     levels_of,
+    normalised_words,
     of_loops,
     unit,
+    unit_of_shifts,
 )
 
 FORMAT = 4  # of evaluation.json; an older one is computed again
@@ -62,7 +67,12 @@ def models(result: Evaluation, part: Mapping[str, Any]) -> list[Curve]:
     if result["loops"] != result["b"]:
         loops["model"] = result["loops"]
     return [
-        Curve.of(model_label(result["family"], each), result["style"], part[name], name=name)
+        Curve.of(
+            f"{model_label(result['family'], each)}{normalised_words(result)}",
+            result["style"],
+            part[name],
+            name=name,
+        )
         for name, each in loops.items()
     ]
 
@@ -91,7 +101,8 @@ def title(result: Mapping[str, Any]) -> str:
     """What the functions of an evaluation, or of a comparison, are."""
     dims = 0 if result["error"] == NATS else result["dims"]
     # Of sparse functions, whose weights are standard normal, the variance of y is the sparsity.
-    return task_in_words(result["task"], dims, result["divisor"])
+    words = task_in_words(result["task"], dims, result["divisor"])
+    return f"{words}{normalised_words(result)}"
 
 
 def evaluation_panels(result: Evaluation) -> list[Panel]:
@@ -164,25 +175,37 @@ def _early_exit(result: Evaluation) -> Panel:
 
 
 def _shifts(result: Evaluation) -> list[Panel]:
-    """The errors on all shifted inputs by loop, and those on each by number of examples."""
-    if not result["shifts"]:
+    """The errors on all shifted inputs by loop, and those on each by number of examples: over the
+    variance of y in training, and over that on these inputs."""
+    shifts = result["shifts"]
+    if not shifts:
         return []
-    error, name = result["error"], unit(result["family"])
+    panels = _shifts_in(result, unit_of_shifts(result["error"]), "", shifts)
+    if result["error"] == SQUARED_ERROR:
+        panels += _shifts_in(result, ON_THESE_INPUTS, "_own_unit", in_own_unit(result))
+    return panels
+
+
+def _shifts_in(
+    result: Evaluation, name: str, suffix: str, shifts: Mapping[str, Mapping[str, Any]]
+) -> list[Panel]:
+    """These panels of errors in the unit that `name` says; their names end in `suffix`."""
+    error, loop = result["error"], unit(result["family"])
     drawn = [_of_loops("inputs as in training", result, "trained")]
     panels = []
-    for key, shift in result["shifts"].items():
+    for key, shift in shifts.items():
         drawn.append(Curve.of(shift["label"], "shift", shift["by_loop"], name=key))
         of_model, of_zero = models(result, shift), {ZERO: shift["zero"]}
         highs = [high for curve in of_model for high in curve.high if high is not None]
         panel = _errors(
-            f"shift_{key}", shift["label"], error, (examples_name(error), error), shift["k"],
+            f"shift_{key}{suffix}", shift["label"], error, (examples_name(error), name), shift["k"],
             [*of_model, *solvers(shift["labels"], shift)], of_zero,
         )  # fmt: skip
         limits = (None, 3 * max(shift["zero"], *highs))
-        panels.append(replace(panel, limits=limits, picture="shifts"))
+        panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
     by_loop = _errors(
-        "shifts_by_loop", f"The last query's error on shifted inputs, by {name}", error,
-        (name, error), _loops(drawn), drawn,
+        f"shifts_by_loop{suffix}", f"The last query's error on shifted inputs, by {loop}", error,
+        (loop, name), _loops(drawn), drawn,
     )  # fmt: skip
     return [by_loop, *panels]
 

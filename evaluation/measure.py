@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from torch import Generator
@@ -23,6 +23,7 @@ from .baselines import SLOW, Solver, answers, optimal, solvers, try_solver
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
+from .normalise import check_normalise, normalised_errors
 
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
@@ -34,6 +35,7 @@ class Measure:
 
     def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
         self.run, self.settings, self.task = run, settings, run.task
+        check_normalise(settings.normalise, run.task)
         self._cache, self._device = Cache(run.path / "cache"), device
         points = run.config.task.points
         self.prompts = evaluation_prompts(self.task, settings.prompts, points, settings.seed)
@@ -59,10 +61,14 @@ class Measure:
         given, asked = self._inputs(shifted)
         prompts = digest(given.xs, given.ys, asked.xs, asked.ys)
         content = {"prompts": prompts, "reading": asdict(reading)}
+        read = model_errors
+        if settings.normalise != "none":
+            content["normalise"] = settings.normalise
+            read = partial(normalised_errors, kind=settings.normalise)
 
         def compute(rows: slice) -> Arrays:
             queries = None if asked is given else asked[rows]
-            return model_errors(self.device_model, self.task, given[rows], reading, queries)
+            return read(self.device_model, self.task, given[rows], reading, queries=queries)
 
         arrays = self.rows(name, content, len(given), compute)
         arrays["model"] = arrays["halted" if halting else f"at_{settings.loops}"]

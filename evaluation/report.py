@@ -10,7 +10,15 @@ from looplab.conf.schema import TableFormat
 from .bootstrap import Band, numbers
 from .figures import curves, models, published_curve, run_labels, solvers
 from .panel import Curve
-from .results import NATS, Evaluation, of_loops, unit
+from .results import (
+    NATS,
+    SQUARED_ERROR,
+    Evaluation,
+    in_own_unit,
+    normalised_words,
+    of_loops,
+    unit,
+)
 from .tables import Part, Table, document
 
 
@@ -41,7 +49,7 @@ def report(result: Evaluation, form: TableFormat = "text") -> str:
         language_tables(result["language"], result["b"]) if "language" in result else [],
         [_halting(result)] if result["loops"] == "auto" else [],
         [_loops(result)] if len(result["by_loop"]["loop"]) > 1 else [],
-        [_shifts(result)] if result["shifts"] else [],
+        _shifts(result) if result["shifts"] else [],
         _published(result),
     ]
     parts = [part for section in sections if section for part in ("", *section)]
@@ -79,6 +87,7 @@ def _compared(result: Mapping[str, Any]) -> tuple[Table, str]:
     if is_text:
         compared, average = "bits per byte", NATS
         title = f"bits per byte of the held-out text; {NATS}"
+    title += normalised_words(result)
     rows = []
     for index, (run, entry) in enumerate(runs.items()):
         by_loop, less = entry["by_loop"], entry["minus_first"]
@@ -128,14 +137,23 @@ def _loops(result: Evaluation) -> str:
     )
 
 
-def _shifts(result: Evaluation) -> Table:
-    """Errors of the model and of a solver on shifted inputs, at a few k."""
+def _shifts(result: Evaluation) -> list[Part]:
+    """Errors of the model and of a solver on shifted inputs, at a few k: over the variance of y in
+    training, and over that on these inputs."""
+    tables: list[Part] = [_shift_table(result, "shifted inputs, k", result["shifts"])]
+    if result["error"] == SQUARED_ERROR:
+        head = "over the variance of y on these inputs, k"
+        tables += ["", _shift_table(result, head, in_own_unit(result))]
+    return tables
+
+
+def _shift_table(result: Evaluation, head: str, shifts: Mapping[str, Mapping[str, Any]]) -> Table:
     ks, rows = handful(result), []
-    for shift in result["shifts"].values():
+    for shift in shifts.values():
         for curve in (*models(result, shift), *solvers(shift["labels"], shift)):
             cells = [_text(curve.mean[k]) if k < len(shift["k"]) else "" for k in ks]
             rows.append([f"{shift['label']}: {curve.label}", *cells, _text(shift["zero"])])
-    return Table(["shifted inputs, k", *map(str, ks), "zero"], rows)
+    return Table([head, *map(str, ks), "zero"], rows)
 
 
 def _published(result: Evaluation) -> list[Part]:

@@ -22,6 +22,10 @@ from .style import kind_of
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
 SQUARED_ERROR = "squared error over the variance of y"
+# On shifted inputs, where y may have another variance.
+IN_TRAINING = f"{SQUARED_ERROR} in training"
+ON_THESE_INPUTS = f"{SQUARED_ERROR} on these inputs"
+_NORMALISED = {"scale": ", prompts scaled", "whiten": ", prompts whitened"}
 ZERO = "predicting zero"  # the level of a model that knows nothing
 TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
@@ -39,6 +43,25 @@ def levels_of(error: str) -> dict[str, float]:
     """The error of a model that knows nothing, by what the errors are, as levels of a panel."""
     known = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
     return known.get(error, {ZERO: 1.0})
+
+
+def unit_of_shifts(error: str) -> str:
+    """The name of errors on shifted inputs, by what the errors are."""
+    return IN_TRAINING if error == SQUARED_ERROR else error
+
+
+def normalised_words(result: Mapping[str, Any]) -> str:
+    """', prompts scaled': how the model of an evaluation or a comparison reads prompts; empty for
+    as they are."""
+    return _NORMALISED.get(result.get("normalise", "none"), "")
+
+
+def in_own_unit(result: Evaluation) -> dict[str, dict[str, Any]]:
+    """The `shifts` with errors over the variance of y on their inputs."""
+    return {
+        name: shift | shift["over_own_variance"] | {"zero": 1.0}
+        for name, shift in result["shifts"].items()
+    }
 
 
 def examples_name(error: str) -> str:
@@ -79,12 +102,13 @@ def summary(
 
     Each curve is a `Band`. `by_examples` is that of the task's inputs, with the `labels` of its
     solvers; `shifts` has one for each shifted input, with a `label`, the error of predicting `zero`
-    and the errors `by_loop`. `above_optimal` has the model's errors less those of the solver
-    `over`, paired by prompt. `by_loop` has the last query's error of the `model` by `loop`, its
-    `state_change` and `prediction_change`, and the first loop that is `near_least`. `halting` has
-    for either change the mean number of `loops` and the `error` by `tolerance`. `published` are the
-    printed curves beside it, `published_loops` where those of this model are. `b` of a standard
-    model is its layers; `style` is the kind of its curves (`style.kind_of`).
+    and the errors `by_loop`; squared errors also `over_own_variance`, that of y on these inputs.
+    `above_optimal` has the model's errors less those of the solver `over`, paired by prompt.
+    `by_loop` has the last query's error of the `model` by `loop`, its `state_change` and
+    `prediction_change`, and the first loop that is `near_least`. `halting` has for either change
+    the mean number of `loops` and the `error` by `tolerance`. `published` are the printed curves
+    beside it, `published_loops` where those of this model are. `b` of a standard model is its
+    layers; `style` is the kind of its curves (`style.kind_of`).
     """
     config, intervals, by_loop = run.config, intervals_by(settings), arrays["by_loop"]
     printed = published(config)
@@ -120,6 +144,8 @@ def summary(
         ],
         "published_loops": sorted({entry["loops"] for entry in printed if "loops" in entry}),
     }
+    if settings.normalise != "none":
+        result["normalise"] = settings.normalise
     if best in arrays:
         above = {name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")}
         result["above_optimal"] = {"over": best, **above}

@@ -122,6 +122,8 @@ class Measured:
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     path: str = ""
     remarks: Sequence[str] = ()
+    # The error of predicting zero on each shifted input.
+    zero: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,8 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
     labels = {shift: each["labels"] for shift, each in {"": result, **result["shifts"]}.items()}
     path, lines = str(run.path), tuple(remarks(run))
-    return Measured(member.label, member.config, run.step, arrays, labels, path, lines)
+    zero = {shift: each["zero"] for shift, each in result["shifts"].items()}
+    return Measured(member.label, member.config, run.step, arrays, labels, path, lines, zero)
 
 
 def _measured(

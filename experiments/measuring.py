@@ -11,7 +11,7 @@ def measure(runs, settings):
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
@@ -106,7 +106,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
                 [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
                 for run in runs
             ],
-            "settings": asdict(settings),
+            "settings": settings.plain(),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
             "sources": sources_of(*EVALUATED, "probing", "experiments", things=[module]),

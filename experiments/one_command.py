@@ -55,7 +55,8 @@ def carry_out(command: Command) -> None:
 def check_evaluation_of(config: Config) -> None:
     """Raises ConfigError for what the evaluation after a training will not find. Where nothing but
     the task's own is asked for, nothing is imported."""
-    if config.task.settings.get("eval") or config.evaluation.baselines or config.plugins:
+    asked = config.evaluation.baselines or config.evaluation.normalise != "none"
+    if config.task.settings.get("eval") or asked or config.plugins:
         from looplab.evaluation.text.measure import check_evaluation
 
         check_evaluation(build_task(config), config.evaluation, config.task.points)

@@ -10,7 +10,14 @@ from looplab.conf.in_words import in_words, name_in_words, task_in_words
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
 from looplab.evaluation.figures import loop_axis, without_far
 from looplab.evaluation.panel import Curve, Panel, file_name
-from looplab.evaluation.results import by_loop_name, error_name, examples_name, levels_of
+from looplab.evaluation.results import (
+    ZERO,
+    by_loop_name,
+    error_name,
+    examples_name,
+    levels_of,
+    unit_of_shifts,
+)
 from looplab.evaluation.style import STYLES
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import build_task, trained_loops
@@ -73,7 +80,10 @@ def _by_examples(runs: Sequence[Measured], name: str, title: str, shift: str = "
     error = error_name(build_task(runs[0].config))
     ks = range(len(curves[0].mean))
     levels = levels_of(error)
-    panel = Panel(name, title, examples_name(error), error, ks, curves, log="y", levels=levels)
+    if shift and ZERO in levels:
+        levels = {ZERO: runs[0].zero[shift]}
+    axes = (examples_name(error), unit_of_shifts(error) if shift else error)
+    panel = Panel(name, title, *axes, ks, curves, log="y", levels=levels)
     return without_far(panel, runs[0].config.evaluation.baselines is not None)
 
 

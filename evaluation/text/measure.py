@@ -27,6 +27,7 @@ from ..baselines import TRIED, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
+from ..normalise import check_normalise
 from .scores import (
     bits_per_byte,
     blocks,
@@ -149,7 +150,9 @@ def last_stage(run: Run) -> Stage:
 
 def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:
     """Raises ConfigError for a solver that the task has not, or that cannot be one, and for a text
-    of `task.eval` that is shorter than `points` tokens, or a file there that cannot be read."""
+    of `task.eval` that is shorter than `points` tokens, or a file there that cannot be read; and as
+    `check_normalise`."""
+    check_normalise(settings.normalise, task)
     for name in baseline_names(task, settings):
         for solve in named_solvers(name, task).values():
             try_solver(solve, task, evaluation_prompts(task, TRIED, points, settings.seed))

@@ -1,0 +1,186 @@
+"""Shifted inputs in the prompt's own units: what these repair, and what they cost in
+distribution."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
+
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluate_run import measured, resolved
+from looplab.evaluation.measure import Measure, shift_names
+from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
+from looplab.tasks import SHIFTS, Shifted
+from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
+from looplab.training.run_folder.run import Run
+
+from .claims import SUITE, Estimate, Evidence
+from .evidence import measured_groups
+from .measuring import SeedGroup, band, band_of, estimate, grouped, ratio
+
+Kind = Literal["none", "scale", "whiten"]
+TRAINING = "training"  # the inputs of training, beside the shifts
+_READ: dict[Kind, str] = {"none": "as they are", "scale": "scaled", "whiten": "whitened"}
+_SOLVERS = ("least_squares", "ridge")
+_DRAWN = {  # by examples
+    TRAINING: "inputs as in training",
+    "skewed_covariance": "skewed covariance",
+    "half_subspace": "d/2-dimensional subspace",
+    "scaled_x_3": "x · 3",
+}
+_LIMITS = (0.02, 20.0)  # of ratios, whose intervals of few seeds reach further
+_TIMES_RIDGE = 2.0  # an error that is still of ridge's size
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    """Errors at b on `settings.prompts` prompts of training and of each of `settings.shifts`.
+
+    Each of the `groups`, one for each model and d, has for each way to read prompts (`none`,
+    `scale`, `whiten`) its `cost` in distribution, the error by k over that of prompts as they are.
+    By shift it has what the shift changes (`scale`, `covariance`, `neither`), and two ratios of
+    mean errors over k from 1 on: `over_training`, to the inputs of training, and `over_ridge`.
+    Errors are over the variance of y on the same inputs.
+    """
+    groups, pictures = [], dict[str, Panel]()
+    for group in grouped(runs):
+        errors, labels = _errors(group, settings)
+        training = errors.pop(TRAINING)
+        cost = {}
+        for kind in _READ:
+            both = _paired(training[kind], training["none"])
+            cost[kind] = band([both], settings, _ratio).to_json()
+        about = {"label": group.label, "family": group.family, "dims": group.task.dims}
+        ratios = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
+        groups.append({**about, "cost": cost, "shifts": ratios})
+        for panel in _panels(group, {TRAINING: training, **errors}, labels, ratios, settings):
+            known = pictures.get(panel.name)
+            curves = [*known.curves, *panel.curves] if known else panel.curves
+            own = {curve.name: curve for curve in curves}  # solvers once
+            pictures[panel.name] = replace(panel, curves=[*own.values()])
+    return {"groups": groups, "panels": [*pictures.values()]}
+
+
+def kind_of_shift(name: str) -> str:
+    """What a shift changes: the `scale` of x or y, the `covariance` of x, or `neither`."""
+    if isinstance(SHIFTS[name], ScaledInputs | ScaledFunction):
+        return "scale"
+    return "covariance" if isinstance(SHIFTS[name], Covariance) else "neither"
+
+
+def _errors(
+    group: SeedGroup, settings: EvaluationConfig
+) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:
+    """By inputs, and then by how prompts are read [seeds, prompts, k] or by solver [1, prompts, k],
+    errors over the variance of y on these inputs; and the solvers' labels."""
+    measure = Measure(group.runs[0], resolved(group.runs[0], settings))
+    inputs: dict[str, Shifted | None] = {TRAINING: None}
+    inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
+    in_training = measure.prompts.ys.double().square().mean().item() / group.task.divisor
+    evaluated = {
+        kind: [measured(run, replace(settings, normalise=kind))[1] for run in group.runs]
+        for kind in _READ
+    }
+    errors: dict[str, dict[str, Floats]] = {}
+    labels: dict[str, str] = {}
+    for name, shifted in inputs.items():
+        own, prefix = dict[str, Floats](), f"{name}/" if shifted else ""
+        for kind, arrays in evaluated.items():
+            own[kind] = np.stack([each[f"{prefix}model_at_b"] for each in arrays])
+        for solver in _SOLVERS:
+            label, values = measure.baseline(solver, shifted)
+            labels.setdefault(solver, label)
+            own[solver] = values[None]
+        unit = shifted.zero if shifted else in_training
+        errors[name] = {of: values / np.float64(unit) for of, values in own.items()}
+    return errors, labels
+
+
+def _of_shift(
+    name: str,
+    own: Mapping[str, Floats],
+    training: Mapping[str, Floats],
+    settings: EvaluationConfig,
+) -> dict[str, Any]:
+    over_training, over_ridge = dict[str, Estimate](), dict[str, Estimate]()
+    for kind in _READ:
+        count = own[kind].shape[-1]  # an orthogonal query has at most d examples before it
+        # Without examples there is no scale.
+        shifted, plain, ridge = (
+            errors[..., 1:count].mean(-1) for errors in (own[kind], training[kind], own["ridge"])
+        )
+        over_training[kind] = estimate([_paired(shifted, plain)], settings, _ratio, log=True)
+        over_ridge[kind] = ratio(shifted, ridge, settings, trained=[True, False])
+    ratios = {"over_training": over_training, "over_ridge": over_ridge}
+    return {"kind": kind_of_shift(name), **ratios}
+
+
+def _paired(above: Floats, below: Floats) -> Floats:
+    """Two errors of the same runs, of which `_ratio` takes the ratio of the means."""
+    return np.stack((above, below), axis=-1)
+
+
+def _ratio(means: Sequence[Floats]) -> Floats:
+    return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+
+def _panels(
+    group: SeedGroup,
+    errors: Mapping[str, Mapping[str, Floats]],
+    labels: Mapping[str, str],
+    ratios: Mapping[str, Any],
+    settings: EvaluationConfig,
+) -> Iterator[Panel]:
+    """A group's curves in the panels of its d: errors by examples, and all shifts."""
+    family, dims = group.family, group.task.dims
+    read: dict[Kind, str] = {"none": family, "whiten": f"{family}, whitened"}
+    axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
+    for name, title in _DRAWN.items():
+        if name in errors:
+            bands = {of: band([values], settings) for of, values in errors[name].items()}
+            curves = [Curve.of(label, family, bands[kind]) for kind, label in read.items()]
+            for solver, label in labels.items():
+                curves.append(Curve.of(label, solver, bands[solver], name=solver, solver=True))
+            yield Panel(
+                f"normalised-{dims}-{name}", f"{title}, d = {dims}", *axes,
+                range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
+                picture=f"normalised-by-examples-{dims}",
+            )  # fmt: skip
+    for kind in read:
+        over_training = band_of([each["over_training"][kind] for each in ratios.values()])
+        yield Panel(
+            f"normalised-shifts-{dims}-{kind}", f"d = {dims}, prompts {_READ[kind]}", "",
+            "error over that in training", range(len(ratios)),
+            [Curve.of(family, family, over_training, points=True)], log="y", limits=_LIMITS,
+            levels={"as in training": 1.0}, x_names=[SHIFTS[name].label for name in ratios],
+            picture=f"normalised-shifts-{dims}",
+        )  # fmt: skip
+
+
+def _whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate:
+    """The largest over d."""
+    found = measured_groups(evidence, "normalised", family=family)
+    evidence.where(family=family)
+    ratios = [Estimate.read(each["shifts"][shift]["over_ridge"]["whiten"]) for each in found]
+    return max(ratios, key=attrgetter("high"))
+
+
+_INPUTS = {
+    "skewed_covariance": "inputs of skewed covariance",
+    "half_subspace": "inputs from half of the dimensions",
+}
+for _family in ("looped", "standard"):
+    for _shift, _words in _INPUTS.items():
+        SUITE.claim(
+            f"normalised_{_family}_{_shift}",
+            f"On {_words} a {_family} model that reads whitened prompts errs at most twice as much "
+            "as ridge regression.",
+            figure="after section 6 of arXiv 2311.12424",
+            quantity="mean error over one and more examples, whitened over ridge, the largest over "
+            "d",
+            below=_TIMES_RIDGE,
+        )(partial(_whitened_over_ridge, family=_family, shift=_shift))
