@@ -114,7 +114,7 @@ class Grid:
         """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
         same for the same runs in another order."""
         configs = [member.config for member in self.members]
-        parts = [[run_folder(each).path.name, asdict(each.evaluation)] for each in configs]
+        parts = [[run_folder(each).path.name, each.evaluation.plain()] for each in configs]
         key, name = key_of(sorted(parts, key=str), 8), configs[0].name
         return Path(configs[0].folder) / (f"grid-{name}-{key}" if name else f"grid-{key}")
 

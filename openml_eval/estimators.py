@@ -219,7 +219,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     ----------
     checkpoint : str or path, optional
         A run folder; None: the classifier that comes with the project, in openml_eval/checkpoints/,
-        trained on halfspaces only.
+        trained on random tables of up to 20 columns and 40 rows of context (`task=tables_prior`).
     n_loops : int, optional
         Loops or layers; None: as in training.
     n_contexts : int
