@@ -13,7 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, starmap
 from operator import itemgetter
 from pathlib import Path
