@@ -26,7 +26,6 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status_of
 
-from .bootstrap import over
 from .drawing import save_panels
 from .figures import FORMAT, evaluation_panels, title, training_panels
 from .kept import Arrays, arrays_of, found, kept, shown
@@ -42,7 +41,7 @@ from .measure import (
 from .panel import Panel
 from .remarks import remarks
 from .report import Result
-from .results import SQUARED_ERROR, Evaluation, by_examples, intervals_by, summary
+from .results import Evaluation, by_examples, intervals_by, summary
 from .style import kind_of
 from .text.measure import digests, measure_language
 
@@ -241,14 +240,13 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluat
         shifted, solver = measure.shifted(name), reference_line(run.task)
         own = measure.model(shifted, name)
         label, own[solver] = measure.baseline(solver, shifted)
-        errors = by_examples(settings, own, [solver]) | {"by_loop": intervals(own["by_loop"])}
-        entry = {"label": SHIFTS[name].label, "zero": shifted.zero, "labels": {solver: label}}
-        if result["error"] == SQUARED_ERROR:
-            errors_alone = {key: errors[key] for key in errors.keys() - {"k", "loops_used"}}
-            entry["over_own_variance"] = {
-                key: over(band, shifted.zero) for key, band in errors_alone.items()
-            }
-        result["shifts"][name] = entry | errors
+        result["shifts"][name] = {
+            "label": SHIFTS[name].label,
+            "zero": shifted.zero,
+            "labels": {solver: label},
+            **by_examples(settings, own, [solver]),
+            "by_loop": intervals(own["by_loop"]),
+        }
         arrays |= {f"{name}/{part}": values for part, values in own.items()}
     return result, arrays
 

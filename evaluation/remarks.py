@@ -14,6 +14,7 @@ from looplab.training.run_folder.data import changed_data
 from looplab.training.run_folder.files import some_files
 from looplab.training.run_folder.run import Run, RunFolder, other_code
 from looplab.training.run_folder.sources import OTHER_CODE
+from looplab.training.start import has_new_weights
 
 
 def remarks(run: Run) -> list[str]:
@@ -24,6 +25,9 @@ def remarks(run: Run) -> list[str]:
     again = "(again=true trains again)"
     if parts := changed_data(run.path, run.config, run.task):
         lines.append(f"trained on other data: {', '.join(parts)} changed {again}")
+    start = run.config.training.start_from
+    if has_new_weights(run.path, start):
+        lines.append(f"began with other weights than {start} has now {again}")
     if files := other_code(RunFolder(run.path).made_with(), run.config):
         verb = "differs" if len(files) == 1 else "differ"
         lines.append(f"{OTHER_CODE}{some_files(files)} {verb} now {again}")

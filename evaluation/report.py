@@ -140,11 +140,12 @@ def _loops(result: Evaluation) -> str:
 def _shifts(result: Evaluation) -> list[Part]:
     """Errors of the model and of a solver on shifted inputs, at a few k: over the variance of y in
     training, and over that on these inputs."""
-    tables: list[Part] = [_shift_table(result, "shifted inputs, k", result["shifts"])]
-    if result["error"] == SQUARED_ERROR:
-        head = "over the variance of y on these inputs, k"
-        tables += ["", _shift_table(result, head, in_own_unit(result))]
-    return tables
+    if result["error"] != SQUARED_ERROR:
+        return [_shift_table(result, "shifted inputs, k", result["shifts"])]
+    in_training = "shifted inputs, over the variance of y in training, k"
+    on_these = "shifted inputs, over the variance of y there, k"
+    own = _shift_table(result, on_these, in_own_unit(result))
+    return [_shift_table(result, in_training, result["shifts"]), "", own]
 
 
 def _shift_table(result: Evaluation, head: str, shifts: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -13,7 +13,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .baselines import optimal
-from .bootstrap import Band, bootstrap, resampled_means
+from .bootstrap import Band, bootstrap, over, resampled_means
 from .errors import halted_at
 from .kept import Arrays
 from .published import published
@@ -57,11 +57,14 @@ def normalised_words(result: Mapping[str, Any]) -> str:
 
 
 def in_own_unit(result: Evaluation) -> dict[str, dict[str, Any]]:
-    """The `shifts` with errors over the variance of y on their inputs."""
-    return {
-        name: shift | shift["over_own_variance"] | {"zero": 1.0}
-        for name, shift in result["shifts"].items()
-    }
+    """The `shifts` with errors over the variance of y on their inputs: over that of predicting
+    zero."""
+    shifts = {}
+    for name, shift in result["shifts"].items():
+        errors = ("model", "model_at_b", "by_loop", *shift["labels"])
+        own = {part: over(shift[part], shift["zero"]) for part in errors}
+        shifts[name] = {**shift, **own, "zero": 1.0}
+    return shifts
 
 
 def examples_name(error: str) -> str:
@@ -102,7 +105,7 @@ def summary(
 
     Each curve is a `Band`. `by_examples` is that of the task's inputs, with the `labels` of its
     solvers; `shifts` has one for each shifted input, with a `label`, the error of predicting `zero`
-    and the errors `by_loop`; squared errors also `over_own_variance`, that of y on these inputs.
+    and the errors `by_loop`.
     `above_optimal` has the model's errors less those of the solver `over`, paired by prompt.
     `by_loop` has the last query's error of the `model` by `loop`, its `state_change` and
     `prediction_change`, and the first loop that is `near_least`. `halting` has for either change

@@ -28,7 +28,8 @@ ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
 RUN_MEASURES = (
     *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
     *("length", "difficulty", "halting", "inference", "iso_depth", "language_iso_depth"),
-    *("time_to_quality", "normalised"),
+    "time_to_quality",
+    "normalised",
     *ALSO_UNFINISHED,
 )
 MEASURES = ("evaluation", "probes", "tables", *RUN_MEASURES)

@@ -55,7 +55,11 @@ def _columns(result: Result) -> dict[str, list[Any]]:
 
     return {
         **{family: of(family, "accuracy") for family in families},
-        **{f"{family}, paper": of(family, "published") for family in families},
+        **{
+            f"{family}, paper": of(family, "published")
+            for family in families
+            if any(of(family, "published"))
+        },
         **{solver: [entry["solvers"].get(solver) for entry in entries] for solver in solvers},
         "larger class": [{"mean": entry["majority_share"]} for entry in entries],
     }

@@ -16,7 +16,7 @@ from looplab.conf.mistakes import ConfigError, check_choice
 
 from .random_source import RandomSource
 from .table_rows import standardised
-from .task import Classification, Prompts, register_task
+from .task import Prompts, RowsOnly, register_task
 
 _HIDDEN = 8  # units of a network rule
 _LEVELS = 3  # cuts of a tree rule, so that it has up to 2³ leaves
@@ -53,7 +53,7 @@ class _Table:
 
 @register_task("tables_prior")
 @dataclass(frozen=True)
-class TablesPrior(Classification):
+class TablesPrior(RowsOnly):
     """Prompts of random tables, one table each (as in TabPFN, arXiv 2207.01848; the prior is
     simpler).
 
@@ -82,8 +82,13 @@ class TablesPrior(Classification):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, known in (("kinds", _KINDS), ("rules", _RULES)):
+            if not getattr(self, name):
+                raise ConfigError(name, "must hold at least one")
             for value in getattr(self, name):
                 check_choice(name, value, tuple(known))
+        for name, most in (("balance", 0.5), ("flips", 1.0), ("missing", 1.0)):
+            if getattr(self, name) > most:
+                raise ConfigError(name, f"must be at most {most}, got {getattr(self, name)}")
 
     def parameters(self, random: RandomSource, dims: int) -> _Table:
         d, factors = self.dims, self.factors
@@ -147,12 +152,6 @@ class TablesPrior(Classification):
         absent = random.uniform(points, d) < table.missing[:, None, None]
         xs = seen.masked_fill(absent, 0.0) * table.present[:, None]
         return Prompts(xs, torch.where(classes ^ flipped, 1.0, -1.0).float())
-
-    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
-        """Raises ConfigError: a table has no classes at other inputs."""
-        raise ConfigError(
-            "evaluation.shifts", "must be empty: a table has no function to ask at other inputs"
-        )
 
     def _shown(self, z: Tensor, table: _Table) -> Tensor:
         """The columns as they are shown, [B, n, d]."""

@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 
 from looplab.conf.checks.config import check_setting
 from looplab.conf.files import read_values
-from looplab.conf.mistakes import nearest
+from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.plugins import Slip, add_task, blamed, check_class, registering
 from looplab.conf.schema import TaskConfig
 
@@ -342,3 +342,14 @@ class Classification(Task):
     @property
     def divisor(self) -> float:
         return 1.0
+
+
+@dataclass(frozen=True)
+class RowsOnly(Classification):
+    """A task of tables, whose classes belong to their rows: other inputs have none."""
+
+    def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
+        """Raises ConfigError."""
+        raise ConfigError(
+            "evaluation.shifts", "must be empty: a table has no function to ask at other inputs"
+        )

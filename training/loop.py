@@ -29,7 +29,7 @@ from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
 from .resume import restore, set_aside
-from .run_folder.checkpoint import keep_snapshot, save_checkpoint
+from .run_folder.checkpoint import keep_snapshot, save_checkpoint, saved_steps
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
 from .run_folder.run import Run, check_there, edited_since_loaded, run_folder
@@ -160,7 +160,9 @@ class Session:
         check_trackers(config)
         task.data.check(config.task.points)
         model = build_model(config, task)
-        if config.training.start_from:
+        # A run that goes on has its own weights, and its start may be gone.
+        is_new = again or not saved_steps(self.folder.checkpoints)
+        if config.training.start_from and is_new:
             begin_with(model, config.training.start_from)
         model = self.placement.prepare(model)
         self.trainer = Trainer(config, task, curriculum, model, processes=processes)

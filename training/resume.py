@@ -20,6 +20,7 @@ from .run_folder.checkpoint import (
 )
 from .run_folder.data import keep_data, why_not_resumed
 from .run_folder.run import RunFolder, other_code
+from .start import keep_start
 from .step import Trainer
 
 
@@ -51,6 +52,7 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
     step = checkpoint.step if checkpoint else 0
     if not step:
         keep_data(folder.path, trainer.task)
+        keep_start(folder.path, config.training.start_from)
     if checkpoint:
         try:
             trainer.load(checkpoint)

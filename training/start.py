@@ -1,15 +1,24 @@
-"""Weights of another run to begin a training with.
+"""Weights of another run to begin a training with; a run keeps the digest of those it began with.
 
-begin_with(model, "runs/tables_prior-looped-seed0-1a2b3c4d")
+begin_with(model, start)            # "runs/tables_prior-looped-seed0-1a2b3c4d"
+keep_start(path, start)             # when training begins
+has_new_weights(path, start)        # the start was trained again since
 """
+
+import hashlib
+from pathlib import Path
+
+import safetensors.torch
 
 from looplab.conf.mistakes import ConfigError, one_line
 from looplab.conf.saved import unpacked
 from looplab.models import Model
 
 from .run_folder.checkpoint import newest_checkpoint
+from .run_folder.files import read_record, write_record
 
 _KEY = "training.start_from"
+_NAME = "start"
 
 
 def begin_with(model: Model, start: str) -> None:
@@ -25,3 +34,24 @@ def begin_with(model: Model, start: str) -> None:
         model.load_state_dict(checkpoint.weights())
     except RuntimeError as error:
         raise ConfigError(_KEY, f"cannot be {start}: {one_line(error)}") from None
+
+
+def keep_start(path: Path, start: str) -> None:
+    """Keep the digest of the weights that the run in the folder `path` begins with, if any."""
+    if digest := _digest(start):
+        write_record(path / f"{_NAME}.json", _NAME, {"sha256": digest})
+
+
+def has_new_weights(path: Path, start: str) -> bool:
+    """Says whether `start` has other weights than the run in the folder `path` began with. Of one
+    that is gone nobody knows."""
+    then = (read_record(path / f"{_NAME}.json", _NAME).content or {}).get("sha256", "")
+    return bool(then) and _digest(start) not in ("", then)
+
+
+def _digest(start: str) -> str:
+    """The sha256 of the weights of `start`; empty where there are none."""
+    checkpoint = newest_checkpoint(unpacked(start) / "checkpoints")[0] if start else None
+    if checkpoint is None:
+        return ""
+    return hashlib.sha256(safetensors.torch.save(checkpoint.weights())).hexdigest()

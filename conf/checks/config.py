@@ -99,8 +99,6 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.embedding_dtype", "must be float32 with model.tied_head: it is the head's"
     if config.evaluation.shifts:
         yield "evaluation.shifts", "must be empty: a text has no shifted inputs"
-    if config.evaluation.normalise != "none":
-        yield "evaluation.normalise", "must be none: a text has no scale"
 
 
 def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:

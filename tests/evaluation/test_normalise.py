@@ -10,8 +10,9 @@ from sklearn.covariance import oas
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.errors import ErrorSettings, Halting
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import measured, resolved
 from looplab.evaluation.kept import Arrays
+from looplab.evaluation.measure import Measure
 from looplab.evaluation.normalise import (
     check_normalise,
     in_own_units,
@@ -19,6 +20,7 @@ from looplab.evaluation.normalise import (
     whitening,
 )
 from looplab.evaluation.report import report
+from looplab.evaluation.results import in_own_unit
 from looplab.tasks import SHIFTS, Prompts, make_task
 from looplab.training import Run
 from tests.evaluation.conftest import restless
@@ -88,10 +90,10 @@ def test_classes_have_no_scale() -> None:
 
 def test_errors_over_the_variance_of_shifted_outputs(tiny_run: Run) -> None:
     settings = EvaluationConfig(prompts=16, resamples=20, baselines=(), shifts=("scaled_w_3",))
-    result, _ = measured(tiny_run, settings)
-    shift = result["shifts"]["scaled_w_3"]
-    own = shift["over_own_variance"]
-    for name in ("model", "least_squares", "by_loop"):
-        for part, values in own[name].items():
-            expected = np.array(shift[name][part]) / shift["zero"]
-            np.testing.assert_allclose(values, expected)
+    result, arrays = measured(tiny_run, settings)
+    ys = Measure(tiny_run, resolved(tiny_run, settings)).shifted("scaled_w_3").queries.ys
+    variance = ys.double().square().mean().item()
+    squared_errors = arrays["scaled_w_3/model_at_b"].mean(0) * tiny_run.task.divisor
+    own = in_own_unit(result)["scaled_w_3"]
+    np.testing.assert_allclose(own["model_at_b"]["mean"], squared_errors / variance, rtol=1e-5)
+    assert own["zero"] == 1.0

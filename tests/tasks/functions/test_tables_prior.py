@@ -135,10 +135,11 @@ def test_noise_flips_and_missing_cells_change_nothing_else() -> None:
     flipped = task(flips=0.3).sample(generator(), 1500, 40)
     assert torch.equal(flipped.xs, plain.xs)
     assert_mean((flipped.ys != plain.ys).double().mean(1), 0.3 / 6)
-    noisy = task(noise_std=1.0).sample(generator(), 1500, 40)
-    changed = (noisy.ys != plain.ys).double().mean(1)
-    assert_frequencies((changed > 0)[:, None], changed.gt(0).double().mean().item())
-    assert 0.05 < changed.mean() < 0.25
+    noisy, table = task(noise_std=1.0).draw(generator(), 1500, 40)
+    changed = (noisy.ys != plain.ys).any(1)
+    assert not changed[table.noise == 0].any()
+    assert changed[table.noise > 0.5].double().mean() > 0.9
+    assert_frequencies((table.noise > 0)[:, None], 1 / 2)
     holes = task(missing=0.4).sample(generator(), 1500, 40)
     assert torch.equal(holes.ys, plain.ys)
     is_hole = holes.xs != plain.xs
@@ -150,5 +151,9 @@ def test_noise_flips_and_missing_cells_change_nothing_else() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(ConfigError, match="rules"):
         task(rules=["forest"])
+    with pytest.raises(ConfigError, match="kinds must hold at least one"):
+        task(kinds=[])
+    with pytest.raises(ConfigError, match=r"balance must be at most 0\.5, got 0\.6"):
+        task(balance=0.6)
     with pytest.raises(ConfigError, match="shifts"):
         task().outputs(torch.zeros(1, 2, DIMS), None)
