@@ -14,6 +14,11 @@ from .model import check_model, prompt_mistakes
 
 _BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
+_NO_SHIFTS = {  # tasks without shifted inputs
+    "language": "a text has no shifted inputs",
+    "tables": "a table has no function to ask at other inputs",
+    "tables_prior": "a table has no function to ask at other inputs",
+}
 _OF_TEXTS = {  # settings of texts alone
     "model": ("tied_head", "softcap"),
     "training": ("embedding_std", "head_std", "embedding_rate", "head_rate", "embedding_dtype"),
@@ -56,7 +61,8 @@ def check_config(config: Config) -> None:
     check_settings("", config)
     for key, problem in chain(
         _task_mistakes(task), prompt_mistakes(config.model, task), _text_mistakes(config),
-        loop_mistakes(config), _training_mistakes(config), _bayes_mistakes(config),
+        loop_mistakes(config), _evaluation_mistakes(config), _training_mistakes(config),
+        _bayes_mistakes(config),
     ):  # fmt: skip
         raise ConfigError(key, problem)
 
@@ -97,8 +103,13 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.head_rate", "has no meaning with model.tied_head: it is the embedding's"
     if config.model.tied_head and config.training.embedding_dtype != "float32":
         yield "training.embedding_dtype", "must be float32 with model.tied_head: it is the head's"
-    if config.evaluation.shifts:
-        yield "evaluation.shifts", "must be empty: a text has no shifted inputs"
+
+
+def _evaluation_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    if config.evaluation.shifts and (reason := _NO_SHIFTS.get(config.task.name)):
+        yield "evaluation.shifts", f"must be empty: {reason}"
+    if config.evaluation.normalise != "none" and config.task.is_text:
+        yield "evaluation.normalise", "must be none for task=language: a text has no scale"
 
 
 def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
