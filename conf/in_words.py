@@ -36,6 +36,7 @@ FUNCTIONS = {  # of a task, for titles
     "decision_tree": "Decision trees",
     "halfspaces": "Halfspaces",
     "tables_prior": "Random tables",
+    "tables_prior_regression": "Random tables of numbers",
 }
 _NOTHING = ("none", "null", "None", "")
 

@@ -24,6 +24,7 @@ _ENDING = re.compile(r"\.[ct]sv(\.gz)?$", re.IGNORECASE)
 SHIPPED_CLASSIFIER = "classifier"
 Protocol = Literal["corrected", "reference"]
 Family = Literal["looped", "tied", "standard"]
+ORDERS = 4  # of the columns, that an estimator's answers are averaged over
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class RunSettings:
     run: str | None = setting(
         None, "a run folder, or classifier, which ships: to be scored without any training"
     )
-    n_orders: int = setting(1, "with run=: orders of the columns, averaged over", at_least=1)
+    n_orders: int = setting(ORDERS, "with run=: orders of the columns, averaged over", at_least=1)
     jobs: int | None = setting(
         None, "processes at once; null: one a core, one on a GPU", at_least=1
     )
@@ -115,7 +116,7 @@ class RunSettings:
                     raise ConfigError(name, "has no meaning with run=, which is scored as it is")
             if self.run != SHIPPED_CLASSIFIER:
                 read_mapping(Path(self.run))
-        elif self.n_orders > 1:
+        elif self.n_orders != ORDERS:
             raise ConfigError("n_orders", "is for run=")
         elif len(self.tables) < 2:
             raise ConfigError("tables", "must hold at least two: one is held out of training")

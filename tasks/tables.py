@@ -17,7 +17,7 @@ from looplab.conf.mistakes import ConfigError, RunError, check_choice
 from .data import Data
 from .random_source import RandomSource
 from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest
-from .task import Prompts, RowsOnly, Task, register_task
+from .task import Classification, Prompts, RowsOnly, Task, register_task
 
 TEN = (
     *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
@@ -29,7 +29,7 @@ _TEST_SHARE, _SPLIT_SEED = 0.05, 2021  # the reference's split of each table
 
 
 @dataclass(frozen=True)
-class _TableTask(RowsOnly):
+class _TableTask(RowsOnly, Classification):
     """The base class of the tasks with the rows for training and for evaluation."""
 
     data_dir: str = "openml_data"  # NAME.npz: xs [rows, features], ys [rows] of 0 and 1

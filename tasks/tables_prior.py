@@ -1,6 +1,6 @@
-"""A prior of tables with two classes: what a model learns from that is to read real ones.
+"""Priors of tables, of two classes or of numbers: what a model learns from them is to read real ones.
 
-task = make_task("tables_prior", dims=20)
+task = make_task("tables_prior", dims=20)              # or "tables_prior_regression"
 prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41)
 """
 
@@ -16,7 +16,7 @@ from looplab.conf.mistakes import ConfigError, check_choice
 
 from .random_source import RandomSource
 from .table_rows import standardised
-from .task import Prompts, RowsOnly, register_task
+from .task import Classification, Prompts, RowsOnly, register_task
 
 _HIDDEN = 8  # units of a network rule
 _LEVELS = 3  # cuts of a tree rule, so that it has up to 2³ leaves
@@ -45,39 +45,34 @@ class _Table:
     rule: Tensor
     from_shown: Tensor
     weights: dict[str, Tensor]
-    quantile: Tensor
+    cut: Tensor
     noise: Tensor
-    flips: Tensor
+    mislabelled: Tensor
     missing: Tensor
 
 
-@register_task("tables_prior")
 @dataclass(frozen=True)
-class TablesPrior(RowsOnly):
+class _Prior(RowsOnly):
     """Prompts of random tables, one table each (as in TabPFN, arXiv 2207.01848; the prior is
     simpler).
 
     A table has f columns, f uniform in 1..dims; the other dimensions are 0. Latent columns are
-    normal and share up to `factors` factors. Each is shown as one of `kinds`. The class is that of
-    a score, by one of `rules`, over a random share of the columns: 1 above a random quantile
-    between `balance` and 1 - `balance`. The score has noise of up to `noise_std` times its
-    standard deviation, labels are flipped at a random share of up to `flips`, and cells are missing
-    at one of up to `missing`. Half of the tables have no noise, two thirds no flips, three quarters
-    no missing cells. A rule that stands twice in `rules` is twice as likely.
+    normal and share up to `factors` factors. Each is shown as one of `kinds`. Rows have a score, by
+    one of `rules`, over a random share of the columns, with noise of up to `noise_std` times its
+    standard deviation. Cells are missing at a random share of up to `missing`. Half of the tables
+    have no noise, three quarters no missing cells. A rule that stands twice in `rules` is twice as
+    likely.
 
     Inputs are standardised by the prompt's context and clipped at ±`clip`; a missing cell is 0.
     """
 
     factors: int = 2
     noise_std: float = 1.0
-    flips: float = 0.3
-    balance: float = 0.1
     missing: float = 0.3
     kinds: tuple[str, ...] = ("plain", "skewed", "heavy", "discrete", "categorical")
     rules: tuple[str, ...] = ("linear", "linear", "network", "tree", "centres", "factor")
 
     clip = 4.0
-    baselines = ("logistic", "majority", "nearest_neighbours")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,9 +81,12 @@ class TablesPrior(RowsOnly):
                 raise ConfigError(name, "must hold at least one")
             for value in getattr(self, name):
                 check_choice(name, value, tuple(known))
-        for name, most in (("balance", 0.5), ("flips", 1.0), ("missing", 1.0)):
-            if getattr(self, name) > most:
-                raise ConfigError(name, f"must be at most {most}, got {getattr(self, name)}")
+        self._check_most("missing", 1.0)
+
+    def _check_most(self, name: str, most: float) -> None:
+        """Raises ConfigError for a setting above `most`."""
+        if getattr(self, name) > most:
+            raise ConfigError(name, f"must be at most {most}, got {getattr(self, name)}")
 
     def parameters(self, random: RandomSource, dims: int) -> _Table:
         d, factors = self.dims, self.factors
@@ -129,14 +127,16 @@ class TablesPrior(RowsOnly):
             rule=(one() * len(self.rules)).long(),
             from_shown=one() < 0.5,
             weights=weights,
-            quantile=self.balance + (1 - 2 * self.balance) * one(),
+            cut=one(),
             noise=self.noise_std * (2 * one() - 1).clamp_min(0),
-            flips=self.flips * (3 * one() - 2).clamp_min(0),
+            mislabelled=one(),
             missing=self.missing * (4 * one() - 3).clamp_min(0),
         )
 
-    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
-        table: _Table = parameters
+    def _rows(
+        self, table: _Table, random: RandomSource, points: int
+    ) -> tuple[Tensor, Tensor]:
+        """Inputs without missing cells [B, n, d], and noisy scores [B, n]."""
         d, factors = self.dims, table.loadings.shape[2]
         s = random.normal(points, factors)
         variance = 1 + table.loadings.square().sum(2)[:, None]
@@ -146,12 +146,12 @@ class TablesPrior(RowsOnly):
         basis = torch.where(table.from_shown[:, None, None], seen, z)
         score = self._score(basis, s, table)
         score = score / score.std(1, keepdim=True).clamp_min(1e-6)
-        score = score + table.noise[:, None] * random.normal(points)
-        classes = _above_quantile(score, table.quantile)
-        flipped = random.uniform(points) < table.flips[:, None]
-        absent = random.uniform(points, d) < table.missing[:, None, None]
-        xs = seen.masked_fill(absent, 0.0) * table.present[:, None]
-        return Prompts(xs, torch.where(classes ^ flipped, 1.0, -1.0).float())
+        return seen, score + table.noise[:, None] * random.normal(points)
+
+    def _with_missing(self, xs: Tensor, table: _Table, random: RandomSource) -> Tensor:
+        """Inputs [B, n, d] with 0 for missing cells, and in columns that a table does not have."""
+        absent = random.uniform(*xs.shape[1:]) < table.missing[:, None, None]
+        return xs.masked_fill(absent, 0.0) * table.present[:, None]
 
     def _shown(self, z: Tensor, table: _Table) -> Tensor:
         """The columns as they are shown, [B, n, d]."""
@@ -161,13 +161,69 @@ class TablesPrior(RowsOnly):
         return shown
 
     def _score(self, xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
-        """What the class is a cut of, [B, n], from columns [B, n, d] and factors."""
+        """The scores [B, n] of rows, from columns [B, n, d] and factors [B, n, factors]."""
         score = torch.zeros_like(xs[:, :, 0])
         for index, rule in enumerate(self.rules):
             score = torch.where(
                 table.rule[:, None] == index, _RULES[rule](xs, factors, table), score
             )
         return score
+
+
+@register_task("tables_prior")
+@dataclass(frozen=True)
+class TablesPrior(_Prior, Classification):
+    """Prompts of random tables, one table each, with two classes (as in TabPFN, arXiv 2207.01848;
+    the prior is simpler).
+
+    Rows and their noisy scores are those of `_Prior`. A row is of class 1 where its score lies
+    above a random quantile between `balance` and 1 - `balance`. Labels are flipped at a random
+    share of up to `flips`, in a third of the tables.
+    """
+
+    flips: float = 0.3
+    balance: float = 0.1
+
+    baselines = ("logistic", "majority", "nearest_neighbours")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_most("flips", 1.0)
+        self._check_most("balance", 0.5)
+
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
+        table: _Table = parameters
+        xs, score = self._rows(table, random, points)
+        quantile = self.balance + (1 - 2 * self.balance) * table.cut
+        classes = _above_quantile(score, quantile)
+        flips = self.flips * (3 * table.mislabelled - 2).clamp_min(0)
+        flipped = random.uniform(points) < flips[:, None]
+        labels = torch.where(classes ^ flipped, 1.0, -1.0).float()
+        return Prompts(self._with_missing(xs, table, random), labels)
+
+
+@register_task("tables_prior_regression")
+@dataclass(frozen=True)
+class TablesPriorRegression(_Prior):
+    """Prompts of random tables, one table each, with a number to predict: the noisy score of
+    `_Prior`, standardised by the prompt's context and clipped at ±`clip`.
+
+    Errors are over the variance of the numbers, noise included: 1 minus them is R².
+    """
+
+    noise_std: float = 1.5
+
+    baselines = ("ridge", "averaging", "nearest_neighbours")
+
+    @property
+    def divisor(self) -> float:
+        return 1.0
+
+    def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
+        table: _Table = parameters
+        xs, score = self._rows(table, random, points)
+        ys = standardised(score[:, :, None])[:, :, 0].clamp(-self.clip, self.clip)
+        return Prompts(self._with_missing(xs, table, random), ys)
 
 
 def _above_quantile(score: Tensor, quantile: Tensor) -> Tensor:

@@ -345,8 +345,8 @@ class Classification(Task):
 
 
 @dataclass(frozen=True)
-class RowsOnly(Classification):
-    """A task of tables, whose classes belong to their rows: other inputs have none."""
+class RowsOnly(Task):
+    """A task of tables, whose outputs belong to their rows: other inputs have none."""
 
     def outputs(self, xs: Tensor, parameters: Any) -> Tensor:
         """Raises ConfigError."""

@@ -18,6 +18,7 @@ _NO_SHIFTS = {  # tasks without shifted inputs
     "language": "a text has no shifted inputs",
     "tables": "a table has no function to ask at other inputs",
     "tables_prior": "a table has no function to ask at other inputs",
+    "tables_prior_regression": "a table has no function to ask at other inputs",
 }
 _OF_TEXTS = {  # settings of texts alone
     "model": ("tied_head", "softcap"),

@@ -8,7 +8,7 @@ FOLDER = HOME / "conf" / "task"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 # Those that read data, and random tables, whose rows are standardised together.
-NO_FUNCTIONS = ("tables", "language", "tables_prior")
+NO_FUNCTIONS = ("tables", "language", "tables_prior", "tables_prior_regression")
 
 
 @pytest.fixture(params=[name for name in NAMES if name not in NO_FUNCTIONS])

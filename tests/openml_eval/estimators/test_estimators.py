@@ -23,7 +23,7 @@ NEW = table(7, 4, seed=1)[0]  # queries
 def test_the_regressor_asks_as_separate_prompts_would(runs: Path, loops: int | None) -> None:
     run = runs / "regressor"
     X, y = table(POINTS - 1, 4)
-    fitted = LoopedRegressor(run, n_loops=loops).fit(X, y)
+    fitted = LoopedRegressor(run, n_orders=1, n_loops=loops).fit(X, y)
     assert fitted.n_loops_ == (loops or B)
     order = order_of(fitted, X)
     assert sorted(order) == list(range(len(X)))
@@ -51,7 +51,7 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
     monkeypatch.setattr(Halfspaces, "left_padded", left)
     run = runs / "classifier"
     X, labels = halves(POINTS - 1, 4)
-    fitted = LoopedClassifier(run).fit(X, labels)
+    fitted = LoopedClassifier(run, n_orders=1).fit(X, labels)
     order = order_of(fitted, X, left)
     assert sorted(order) == list(range(len(X)))
     xs, model = standard(X, X)[order], load_model(run).model
@@ -68,7 +68,7 @@ def test_the_classifier_asks_as_its_task_does_with_both_polarities(
 
 def test_classes_named_the_other_way_round_swap_the_probabilities(runs: Path) -> None:
     X, labels = halves(40, 4)
-    estimator = LoopedClassifier(runs / "classifier")
+    estimator = LoopedClassifier(runs / "classifier", n_orders=1)
     names = np.array(["b", "a"])[labels]
     first = estimator.fit(X, labels).predict_proba(NEW)
     np.testing.assert_allclose(estimator.fit(X, names).predict_proba(NEW), first[:, ::-1])
@@ -79,7 +79,7 @@ def test_no_query_depends_on_the_others(runs: Path) -> None:
     """Not on their number, their order, nor on what else is asked."""
     X, labels = halves(40, 4)
     many = table(600, 4, seed=2)[0]
-    fitted = LoopedClassifier(runs / "classifier").fit(X, labels)
+    fitted = LoopedClassifier(runs / "classifier", n_orders=1).fit(X, labels)
     together = fitted.predict_proba(many)
     for rows in ([5], [599, 3], range(250, 300)):
         alone = fitted.predict_proba(many[list(rows)])
@@ -91,7 +91,7 @@ def test_a_long_training_set_is_averaged_over_contexts(runs: Path) -> None:
     for the scaling, which all rows have made)."""
     X, y = table(40, 4)
     run = runs / "regressor"
-    fitted = LoopedRegressor(run, n_contexts=3).fit(X, y)
+    fitted = LoopedRegressor(run, n_orders=1, n_contexts=3).fit(X, y)
     assert list(fitted._contexts.xs.shape) == [3, POINTS - 1, DIMS]
     model, each = load_run(run).model, []
     for xs, ys in zip(fitted._contexts.xs, fitted._contexts.ys, strict=True):
@@ -110,7 +110,7 @@ def test_of_many_classes_each_is_asked_against_the_rest(runs: Path) -> None:
     """A permutation of their names is one of the probabilities, which sum to 1."""
     X, y = table(POINTS - 1, 4)
     classes = y.argsort().argsort() % 4
-    fitted = LoopedClassifier(runs / "classifier").fit(X, classes)
+    fitted = LoopedClassifier(runs / "classifier", n_orders=1).fit(X, classes)
     probabilities = fitted.predict_proba(NEW)
     order, model = order_of(fitted, X, left=True), load_model(runs / "classifier").model
     alone = []
