@@ -76,6 +76,7 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("loops.b=4", "loops.T=4", "curriculum.loops.start=null", "model.block=llama"),
     ),
     "random tables": ("task=tables_prior", "model.tokens=pairs", *_LOOPS),
+    "random tables of numbers": ("task=tables_prior_regression", "model.tokens=pairs", *_LOOPS),
     "penalty, norm at the read-out": (
         *("task=linear", "model.injection=none", "model.norm=at_readout"),
         *("model.residual_scaling=factored", "model.residual_factor=0.7"),

@@ -120,7 +120,8 @@ def test_of_many_classes_each_is_asked_against_the_rest(runs: Path) -> None:
         alone.append(1 / (1 + np.exp(logits[:, 0] - logits[:, 1])))
     np.testing.assert_allclose(probabilities, np.transpose(alone) / np.sum(alone, 0)[:, None])
     names = np.array(["c", "a", "d", "b"])
-    renamed = LoopedClassifier(runs / "classifier").fit(X, names[classes]).predict_proba(NEW)
+    other = LoopedClassifier(runs / "classifier", n_orders=1).fit(X, names[classes])
+    renamed = other.predict_proba(NEW)
     np.testing.assert_allclose(renamed[:, [2, 0, 3, 1]], probabilities)
     np.testing.assert_allclose(probabilities.sum(1), 1)
 

@@ -148,6 +148,22 @@ def test_noise_flips_and_missing_cells_change_nothing_else() -> None:
     assert_mean(is_hole.double().sum((1, 2)) / present.double().sum((1, 2)), 0.4 / 8)
 
 
+def test_numbers_are_the_scores_of_which_classes_are_cuts() -> None:
+    """Standardised by the context, of which the last row is not a part."""
+    settings = {**PLAIN, "noise_std": 1.0, "kinds": ["heavy"]}
+    prompts = task(**settings).sample(generator(), 200, 40)
+    own = {key: settings[key] for key in ("noise_std", "missing", "kinds", "rules")}
+    made = make_task("tables_prior_regression", DIMS, settings=own)
+    numbers = made.sample(generator(), 200, 40)
+    assert torch.equal(numbers.xs, prompts.xs)
+    mild = numbers.ys[numbers.ys.abs().max(1).values < 4, :-1]
+    assert_mean(mild.mean(1), 0.0)
+    torch.testing.assert_close(mild.std(1, correction=0), torch.ones(len(mild)))
+    above = torch.where(prompts.ys > 0, numbers.ys, torch.inf).amin(1)
+    below = torch.where(prompts.ys < 0, numbers.ys, -torch.inf).amax(1)
+    assert (above >= below).all()
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(ConfigError, match="rules"):
         task(rules=["forest"])
