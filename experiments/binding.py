@@ -13,8 +13,8 @@ import numpy as np
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim

@@ -19,15 +19,15 @@ from importlib import import_module
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import shared, unfinished
-from looplab.evaluation.tables import Part, Table
+from looplab.show.tables import Part, Table
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
 
@@ -100,30 +100,6 @@ class Estimate(NamedTuple):
         if low is None or high is None:
             raise NotMeasured(note or "its interval is not finite")
         return cls(mean, low, high, values["seeds"], note=note)
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A run, equal to itself alone: its errors prompt by prompt, on the same prompts for all
-    members of an experiment at one scale.
-
-    `arrays` are those of its evaluation: `model_at_b` [prompts, k] at its b loops, `model`
-    [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query, each solver's
-    by its name [prompts, k], and those on shifted inputs as '<shift>/model_at_b'. All are over the
-    task's divisor. `remarks` are what its numbers must be read with, such as that other code
-    trained it.
-    """
-
-    label: str
-    config: Config
-    step: int
-    arrays: Mapping[str, NDArray[Any]]
-    # Of the solvers by name, under "" on the inputs of training and by shift on shifted ones.
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    path: str = ""
-    remarks: Sequence[str] = ()
-    # The error of predicting zero on each shifted input.
-    zero: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts

@@ -17,8 +17,8 @@ from looplab.conf.in_words import FUNCTIONS
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run

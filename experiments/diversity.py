@@ -12,8 +12,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts

@@ -18,7 +18,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged, measured
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, without_interval
+from looplab.show.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
 from looplab.training.objective import loss
 from looplab.training.run_folder.metrics import smoothed

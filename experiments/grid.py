@@ -36,9 +36,12 @@ from looplab.conf.schema import FigureSettings
 from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Panel, file_name
-from looplab.evaluation.report import Result
-from looplab.evaluation.tables import Part, Table, document
+from looplab.evaluation.measured import Measured
+from looplab.show.panel import Panel, file_name
+from looplab.show.panel_spec import PanelSpec
+from looplab.show.report import Result
+from looplab.show.standard_panels import panels
+from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
@@ -47,14 +50,13 @@ from looplab.training.run_folder.files import write_bytes, write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
-from .claims import Measured, finite
-from .definition import Experiment, Member, PanelSpec, described
+from .claims import finite
+from .definition import Experiment, Member, described
 from .engine import measured, remark_lines, result_of, show_result
 from .groups import BEGUN
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
-from .standard_panels import panels
 from .statistics import hierarchical_bootstrap, hierarchical_test
 
 _CLUSTER = "slurm"

@@ -17,8 +17,8 @@ from torch import Tensor
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.text.scores import bits_per_byte, blocks
 from looplab.models import Model
 from looplab.models.flops import pass_costs
 from looplab.models.operations import Cache
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.language import Language
 from looplab.training.objective import error
 from looplab.training.run_folder.run import Run

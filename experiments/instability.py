@@ -13,7 +13,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 

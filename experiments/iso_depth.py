@@ -24,7 +24,7 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.panel import Curve, Panel, without_interval
+from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 

@@ -11,8 +11,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import unit
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts

@@ -5,8 +5,8 @@ from typing import Any
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.show.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 

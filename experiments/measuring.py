@@ -30,14 +30,15 @@ from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import EVALUATED, sources_of
 
-from .claims import Estimate, Measured, why_unfinished
+from .claims import Estimate, why_unfinished
 from .definition import ALSO_UNFINISHED
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 

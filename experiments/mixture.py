@@ -12,8 +12,8 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run

@@ -22,13 +22,13 @@ from torch.nn import functional as F
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.setting import setting
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop, StepContext
 from looplab.models.loops.recurrent import RecurrentLoop
 from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import cosines as cosines_of
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.progress import Progress
 
 # The residual scalings of arXiv 2606.18524.

@@ -13,8 +13,8 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import measured, resolved
 from looplab.evaluation.measure import Measure, shift_names
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import SHIFTS, Shifted
 from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
 from looplab.training.run_folder.run import Run

@@ -13,9 +13,9 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.probing.attention import recorded_shares, uniform_share
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run

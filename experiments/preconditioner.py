@@ -10,8 +10,8 @@ import torch
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import resolved
-from looplab.evaluation.panel import Panel
 from looplab.models.loops.linear_attention import LinearAttentionLoop
+from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run

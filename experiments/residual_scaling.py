@@ -18,10 +18,10 @@ from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.evaluation.remarks import unfinished as missing_of
-from looplab.evaluation.style import kind_of
+from looplab.evaluation.results import kind_of
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts

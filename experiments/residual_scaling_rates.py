@@ -11,7 +11,7 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel
+from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 

@@ -12,8 +12,8 @@ import torch
 from torch import Generator, Tensor
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.models.model import residual_scale
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 
 from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves
 

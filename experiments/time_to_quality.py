@@ -14,7 +14,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
-from looplab.evaluation.panel import Curve, Panel, file_name, mean_of_seeds
+from looplab.show.panel import Curve, Panel, file_name, mean_of_seeds
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder

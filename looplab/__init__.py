@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from .conf.mistakes import ConfigError, RunError
     from .conf.schema import Config
     from .evaluation.baselines import register_baseline
-    from .evaluation.comparison import compare
-    from .evaluation.evaluate_run import evaluate
     from .evaluation.load import from_pretrained, load_run
-    from .evaluation.plotting import plot
     from .experiments.grid import train_grid
     from .experiments.runs_table import runs_table
     from .models import Model
     from .models.loops.make import register_loop
     from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
     from .probing.targets import register_target
+    from .show.compare import compare
+    from .show.evaluate import evaluate
+    from .show.plotting import plot
     from .tasks import Prompts, Task, register_shift, register_task
     from .training import Callback, EarlyStopping, Run, train
     from .training.run_folder.checkpoint import snapshots_of
@@ -56,11 +56,11 @@ _MODULES = {
     "Run": ".training",
     "RunError": ".conf.mistakes",
     "Task": ".tasks",
-    "compare": ".evaluation.comparison",
-    "evaluate": ".evaluation.evaluate_run",
+    "compare": ".show.compare",
+    "evaluate": ".show.evaluate",
     "from_pretrained": ".evaluation.load",
     "load_run": ".evaluation.load",
-    "plot": ".evaluation.plotting",
+    "plot": ".show.plotting",
     "register_baseline": ".evaluation.baselines",
     "register_loop": ".models.loops.make",
     "register_shift": ".tasks",

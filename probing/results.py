@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import Arrays, arrays_of, kept, shown
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Panel
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.style import kind_of
+from looplab.evaluation.results import kind_of
+from looplab.show.drawing import save_panels
+from looplab.show.panel import Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.run import Run, RunFolder

@@ -1,4 +1,4 @@
-"""Priors of tables, of two classes or of numbers: what a model learns from them is to read real ones.
+"""Priors of tables, of two classes or of numbers, from which a model learns to read real ones.
 
 task = make_task("tables_prior", dims=20)              # or "tables_prior_regression"
 prompts = task.sample(torch.Generator().manual_seed(0), batch=64, points=41)
@@ -133,9 +133,7 @@ class _Prior(RowsOnly):
             missing=self.missing * (4 * one() - 3).clamp_min(0),
         )
 
-    def _rows(
-        self, table: _Table, random: RandomSource, points: int
-    ) -> tuple[Tensor, Tensor]:
+    def _rows(self, table: _Table, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:
         """Inputs without missing cells [B, n, d], and noisy scores [B, n]."""
         d, factors = self.dims, table.loadings.shape[2]
         s = random.normal(points, factors)

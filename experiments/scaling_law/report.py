@@ -15,10 +15,10 @@ from pandas import Series
 
 from looplab.conf.command import as_word
 from looplab.conf.schema import FigureSettings
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import shown
-from looplab.evaluation.panel import Curve, Panel
-from looplab.evaluation.tables import Part, Table
+from looplab.show.drawing import save_panels
+from looplab.show.panel import Curve, Panel
+from looplab.show.tables import Part, Table
 from looplab.training.run_folder.files import write_bytes
 
 from .law import FORMULA, NAMES, Difference, Fitted

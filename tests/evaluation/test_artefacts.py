@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation import evaluate
 from looplab.evaluation.measure import evaluation_sources
 from looplab.main import main
 from looplab.probing.__main__ import main as probing
+from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, register_shift
 from looplab.tasks.shift import ScaledInputs
 from looplab.training import Run

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import measured
+from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run
 from looplab.training.validation import evaluation_prompts

@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 from torch import Tensor
 
 from looplab.conf.schema import Config, FigureSettings, LoopsConfig, ModelConfig, TaskConfig
-from looplab.evaluation.drawing import draw, styled
-from looplab.evaluation.panel import Panel
+from looplab.show.drawing import draw, styled
+from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task

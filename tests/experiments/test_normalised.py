@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.experiments.claims import Evidence, Measured, find_claim
+from looplab.evaluation.measured import Measured
+from looplab.experiments.claims import Evidence, find_claim
 from looplab.experiments.measuring import _plain
 from looplab.experiments.normalised import kind_of_shift, measure
 from looplab.tasks import SHIFTS

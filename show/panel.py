@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .bootstrap import Band, Interval, bootstrap
+from looplab.evaluation.bootstrap import Band, Interval, bootstrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
