@@ -52,8 +52,9 @@ def _plain(value: Any) -> Any:
     """A measure's result as JSON has it."""
     if isinstance(value, Estimate):
         return value.plain()
-    if isinstance(value, Interval):
-        return value.to_json()
+    if isinstance(value, Interval):  # JSON knows no infinity
+        finite = (np.where(np.isfinite(part), part, np.nan) for part in value)
+        return Interval(*finite).to_json()
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list) else value
