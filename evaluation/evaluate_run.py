@@ -19,13 +19,14 @@ from looplab.tasks.language.documents import eval_files
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
+from looplab.training.run_folder.sources import measured_by
 
 from .kept import Arrays, arrays_of, found, kept
 from .load import writable
 from .measure import (
     Measure,
     baseline_names,
-    evaluation_sources,
+    called_by_name,
     reference_line,
     shift_names,
     weights_digest,
@@ -94,7 +95,7 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": asked,
-        "sources": evaluation_sources(run.task, settings),
+        "sources": measured_by(_measure, *called_by_name(run.task, settings)),
     }
 
 

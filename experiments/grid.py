@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from pandas import DataFrame
 
-import looplab
 from looplab.conf.actions import Command
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
 from looplab.conf.compose import grid_commands
+from looplab.conf.imports import HOME
 from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
@@ -61,7 +61,6 @@ from .statistics import hierarchical_bootstrap, hierarchical_test
 
 _CLUSTER = "slurm"
 _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into the line
-_HOME = Path(looplab.__file__).resolve().parents[1]
 _MOST_TESTS, _MOST_SHOWN = 300, 12
 _MOST_PANELS = 24  # of one kind; the tables have all numbers
 
@@ -281,7 +280,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
         # When its time is up it goes back into the line; its runs go on from their checkpoints.
         tasks.append(submitit.helpers.FunctionSequence())
         tasks[-1].add(_task, missing[first : first + engine.pack], str(grid.folder / "logs"))
-    path = os.pathsep.join(filter(None, (str(_HOME), os.environ.get("PYTHONPATH", ""))))
+    path = os.pathsep.join(filter(None, (str(HOME), os.environ.get("PYTHONPATH", ""))))
     said = io.StringIO()  # it prints what it raises
     try:
         with redirect_stderr(said):

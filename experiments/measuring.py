@@ -39,7 +39,7 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
-from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.run_folder.sources import measured_by
 
 from .claims import Estimate, why_unfinished
 from .definition import ALSO_UNFINISHED
@@ -117,7 +117,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
             "settings": settings.plain(),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-            "sources": sources_of(*EVALUATED, "probing", "experiments", things=[module]),
+            "sources": measured_by(module, *(type(run.task) for run in runs)),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:

@@ -101,7 +101,7 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
     rate = settings.learning_rate or RATES[settings.protocol]
     settings = replace(settings, learning_rate=rate, control=control)
-    return settings, request_of(run, settings, *kinds)
+    return settings, request_of(run, settings, probe, *kinds)
 
 
 def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:

@@ -193,7 +193,7 @@ class Figures:
     """Panels as the page holds them; their pictures are kept in a folder, to be drawn once."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._code = folder, key_of(sources_of("evaluation"))
+        self.folder, self._code = folder, key_of(sources_of("show"))
         self.keys: set[str] = set()
 
     def of(self, panels: Iterable[Panel], of: str) -> list[Part]:

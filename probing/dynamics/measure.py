@@ -69,7 +69,7 @@ def dynamics(settings: DynamicsSettings) -> Result:
         model = placement.prepare(run.model.requires_grad_(False).double())
         return _measured(run, model, settings, loops), None
 
-    request = request_of(run, settings)
+    request = request_of(run, settings, dynamics)
     with writable(run) as place:
         return kept_and_shown(place, "dynamics", request, compute, panels, settings)
 

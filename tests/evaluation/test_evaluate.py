@@ -144,7 +144,7 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    module = sys.modules["looplab.evaluation.evaluate_run"]
+    module = sys.modules["looplab.show.evaluate"]
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
