@@ -17,6 +17,7 @@ from looplab.experiments.claims import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
+from tests.experiments.checks import check_panels, panels_of
 from tests.experiments.claims.synthetic import language
 from tests.experiments.texts import give, run
 
@@ -85,6 +86,8 @@ def test_inference() -> None:
     assert standard["own"]["bits"] == standard["shared"]["bits"]
     assert looped["own"]["flops"] > standard["own"]["flops"]
     assert all(min(group[cache].values()) > 0 for group in result["groups"] for cache in caches)
+    names = check_panels(panels_of(inference, result))
+    assert names == ["bits", "flops", "bytes", "speed_1", "speed_8", "speed_32"]
     found = inference.sharing_is_cheap(Evidence(language(2.0, 3), {"inference": result}))
     assert found.mean == pytest.approx(looped["shared"]["bits"] / looped["own"]["bits"])
     assert found.mean != 1
