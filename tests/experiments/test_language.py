@@ -54,6 +54,9 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
         found = phi[kind]
         assert found is not None
         assert found["value"] == pytest.approx(wanted, abs=0.02)
+    names = check_panels(panels_of(iso_flop, result))
+    assert len(names) == 13
+    assert names[0] == "iso-flop-gradients-of-all-loops-9"
     point = result["points"][0]
     assert point["D"] == 50 * 64 * 8
     # Six times the weights of every product, with those of the head, and attention.
