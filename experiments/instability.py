@@ -87,9 +87,10 @@ def _name(config: Config) -> str:
     """The cure of a training, else its window."""
     training = config.training
     cures = {
-        "clipping": training.clip, "decay": training.weight_decay,
+        "clipping": training.clip,
+        "decay": training.weight_decay,
         "precision": config.precision == "bf16",
-    }  # fmt: skip
+    }
     return next((name for name, value in cures.items() if value), f"T = {config.loops.T}")
 
 

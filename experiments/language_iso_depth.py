@@ -53,7 +53,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Losses by width, a panel for each kind and budget."""
-    table, axes, drawn = DataFrame(found["points"]), ("width", "nats a byte"), []
+    table = DataFrame(found["points"])
+    axes = ("width", "nats a byte")
+    drawn = []
     for kind in _kinds(table):
         for budget, part in table[table.kind == kind].groupby("budget"):
             name = f"iso-flop-{kind} {budget:g}".replace(" ", "-").replace(".", "_")

@@ -229,8 +229,14 @@ def norms(near: Near) -> dict[str, Any]:
 
 def norms_panels(found: Mapping[str, Any]) -> list[Panel]:
     """The norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
-    x, y, steps = "optimiser step", "norm (root mean square)", range(found["steps"] + 1)
-    panel = partial(Panel, x_label=x, y_label=y, x=steps, log="y", picture="norms")
+    panel = partial(
+        Panel,
+        x_label="optimiser step",
+        y_label="norm (root mean square)",
+        x=range(found["steps"] + 1),
+        log="y",
+        picture="norms",
+    )
     drawn = []
     for (sharing, (kind, _)), scaling in product(STACKS.items(), LABELS):
         norm = values_of(found["norm"][sharing][scaling])
@@ -265,7 +271,8 @@ def cosines(near: Near) -> dict[str, Any]:
 
 def cosines_panels(found: Mapping[str, Any]) -> list[Panel]:
     """The cosines of each sharing in colours, and by the distance between two loops."""
-    drawn, curves, loops = list[Panel](), [], len(found["loops"])
+    drawn, curves = list[Panel](), list[Curve]()
+    loops = len(found["loops"])
     for sharing, (kind, shared) in STACKS.items():
         cosine = values_of(found["cosine"][sharing])
         title = f"{kind}: cosine, mean over tokens and seeds; {found['what']}"
@@ -339,7 +346,8 @@ def changes(near: Near) -> dict[str, Any]:
 def changes_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Before the final norm and after it: changes by loops at the first step, and by step, a panel
     for each scaling; and slopes by step."""
-    drawn, loops, steps = list[Panel](), found["loops"], range(1, found["steps"] + 1)
+    drawn, loops = list[Panel](), found["loops"]
+    steps = range(1, found["steps"] + 1)
     step, moved = "optimiser step", "change (root mean square)"
     slope = "slope of log change over log R"
     first = partial(Panel, x_label="loops R", y_label=moved, x=loops, log="xy", picture="changes")

@@ -102,7 +102,8 @@ def trained_panels(found: Mapping[str, Any]) -> list[Panel]:
     """The norms by loop, the cosines of each model's increments, these by the distance between two
     loops, the parts of the squared norm with the inner products of increments, and `branch` and
     `gain`; curves are of the seeds of one model."""
-    runs, groups = {run["run"]: run for run in found["runs"]}, found["groups"]
+    runs = {run["run"]: run for run in found["runs"]}
+    groups = found["groups"]
     longest = 1 + max(group["b"] for group in groups)
     tells = len({group["b"] for group in groups}) == len(groups) > 1  # else b tells no two apart
     norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()

@@ -180,7 +180,9 @@ def _place(config: Config) -> tuple[str, int, float, int]:
 def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
     and the gain of 1/R by R, with its 95 % interval. Their names begin with the `figure`."""
-    figure, what, is_text = found["figure"], found["what"], "bayes" not in found
+    figure = found["figure"]
+    what = found["what"]
+    is_text = "bayes" not in found
     levels = dict[str, float]()
     if not is_text:
         levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}

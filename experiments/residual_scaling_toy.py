@@ -50,7 +50,8 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
 def toy_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers, and their changes by layers and by loops; the cosines; and the gains."""
-    loops, title = found["loops"], f"h ← h + ε W relu(h), d = {found['width']}"
+    loops = found["loops"]
+    title = f"h ← h + ε W relu(h), d = {found['width']}"
     parts = ("looped", "deep", "change", "layers", "cosine", "gain", *_SIGNS)
     values = {part: {name: values_of(of) for name, of in found[part].items()} for part in parts}
     norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
