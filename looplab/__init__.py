@@ -13,33 +13,9 @@ Import it before torch. Its one side effect is that PyTorch's idle threads then 
 for work, see conf/threads.py.
 """
 
-import os
-import sys
-from importlib.machinery import PathFinder
-
 __version__ = "0.1.0"  # pyproject.toml reads it here
 
-_ROOMS = (
-    *("benchmarks", "conf", "curricula", "evaluation", "experiments", "models", "openml_eval"),
-    *("probing", "show", "tasks", "training"),
-)
-
-
-class _Rooms:
-    """Finds the folders beside this one that are rooms, in a checkout; nothing else there, such as
-    setup.py and tests/, is a module of the package."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> object:
-        package, _, room = name.partition(".")
-        if package != __name__ or room not in _ROOMS:
-            return None
-        return PathFinder.find_spec(name, [os.path.dirname(os.path.abspath(__path__[0]))])
-
-
-if not os.path.isdir(os.path.join(__path__[0], "models")):
-    sys.meta_path.insert(0, _Rooms)  # type: ignore[arg-type]
-
+from . import rooms  # noqa: F401  # isort: skip  (before what is in them)
 from .conf.lazy import importer
 from .conf.threads import spin_briefly
 
