@@ -76,6 +76,12 @@ class Estimate(NamedTuple):
 
     A claim on results of other commands says itself after how many training `steps` they were
     measured and on what `size` of model and task; for one on runs the judge reads both from them.
+
+    Examples
+    --------
+    >>> from looplab import Estimate
+    >>> Estimate(0.9, 0.8, 1.1, seeds=4).mean
+    0.9
     """
 
     mean: float
@@ -109,6 +115,12 @@ class Evidence:
 
     `left_out` says why no claim may be judged from some of the runs; `asked` collects the runs that
     a claim asked for, these included.
+
+    Examples
+    --------
+    >>> from looplab import Evidence
+    >>> Evidence(results={"wide": {"moves": {"16": [0.1]}}}).result("wide")["moves"]
+    {'16': [0.1]}
     """
 
     members: Sequence[Measured] = ()
@@ -191,9 +203,24 @@ CLAIMS: dict[str, Claim] = {}
 def claim(
     name: str, sentence: str, *, below: float | None = None, above: float | None = None, **more: Any
 ) -> Callable[[Estimator], Estimator]:
-    """Register the function that estimates a claim's quantity, under the claim's name. The claim
-    holds `below` a line, `above` one, or with both between the two; `more` are the other fields of
-    `Claim`, of which the statement is by default that of conf/statements.yaml."""
+    """Register the function that estimates a claim's quantity, under the claim's name.
+
+    Parameters
+    ----------
+    name, sentence : str
+        The claim's own name, and what it says.
+    below, above : float, optional
+        The line; the claim holds below it or above it, with both between the two.
+    **more
+        The other fields of `Claim`. Its statement is by default that of conf/statements.yaml.
+
+    Examples
+    --------
+    >>> from looplab import claim, over_seeds
+    >>> @claim("moves_less", "…", source="a question of my own", quantity="a ratio", below=1.0)
+    ... def moves_less(evidence):
+    ...     return over_seeds(evidence.result("wide")["ratio"], log=True)
+    """
     side: Side
     line: Line
     if above is not None and below is not None:
