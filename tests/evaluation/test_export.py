@@ -76,7 +76,7 @@ def test_what_cannot_be_exported_leaves_nothing(
         raise OSError("the disk is full")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("looplab.evaluation.export.export.card", fail)
+    monkeypatch.setattr("looplab.show.card.card", fail)
     assert run.main(["action=export", "run=shipped/linear", "folder=it"]) == 1
     assert capsys.readouterr().err == "run.py: the disk is full\n"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
