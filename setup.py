@@ -4,7 +4,7 @@ from setuptools import find_packages, setup
 
 ROOMS = (
     *("benchmarks", "conf", "curricula", "evaluation", "experiments", "models", "openml_eval"),
-    *("probing", "tasks", "training"),
+    *("probing", "show", "tasks", "training"),
 )
 INNER = [f"{room}.{name}" for room in ROOMS for name in find_packages(room)]
 

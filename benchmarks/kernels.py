@@ -18,12 +18,12 @@ from triton.testing import do_bench
 from looplab.benchmarks.common import run_benchmark, write_report
 from looplab.benchmarks.settings import KernelSettings
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.tables import Table, document
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.kernels.common import Compute
 from looplab.models.kernels.segment import run_shared
 from looplab.models.loops.loop import LoopState, SharedLoop
 from looplab.models.segment import Span, run_segment
+from looplab.show.tables import Table, document
 
 _COMPUTES = {
     "bf16": Compute(torch.bfloat16),

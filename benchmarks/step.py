@@ -34,9 +34,9 @@ from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
-from looplab.evaluation.tables import Table, document
 from looplab.experiments.gpu_time import shape_of
 from looplab.models.flops import pass_costs
+from looplab.show.tables import Table, document
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 

@@ -122,3 +122,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def setting_of(config: Config, key: str) -> Any:
+    """A setting's value, by its key on the command line; a family for `model`."""
+    flat = flatten(config_to_mapping(config))
+    short = {"task": "task.name", "model": "model.family"}.get(key, key)
+    group, _, name = short.partition(".")
+    for candidate in (short, f"{group}.settings.{name}"):
+        if candidate in flat:
+            return flat[candidate]
+    raise ConfigError("experiment", f"names {key}, which is not a setting")

@@ -1,8 +1,10 @@
-"""A user's code in files: that of a module and of what it imports, wherever that stands.
+"""What a module imports, directly or through others: of a user's files, wherever they stand, and of
+the project's own.
 
 imported_code(Path("waves.py"))         # {"waves.py": b"…", "shapes/sines.py": b"…"}
+project_files(["evaluation.errors"])    # {"evaluation/errors.py": Path(…), "models/model.py": …}
 
-The project, installed packages and the standard library are not followed.
+From a user's file the project, installed packages and the standard library are not followed.
 """
 
 import ast
@@ -16,6 +18,11 @@ HOME = Path(__file__).parents[1]
 _PROJECT = "looplab"
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD = Path(sysconfig.get_path("stdlib"))
+# What bears on no number: settings stand in requests, pictures are made of numbers, and kernels
+# compute what PyTorch does.
+_ENDS = ("conf/", "show/", "models/kernels/")
+# What these files import is called by its name, as a setting has it.
+_BY_NAME = ("evaluation/baselines/__init__.py",)
 
 
 def file_of(module: str) -> Path | None:
@@ -46,6 +53,28 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
         if name not in files and path.is_file():
             files[name] = path
             pending += _imports(path, root)
+    return dict(sorted(files.items()))
+
+
+def project_files(modules: Iterable[str]) -> dict[str, Path]:
+    """Return the files of modules of the project ("evaluation.errors") and of what these import,
+    by their paths in it. Imports end at the rooms conf and show; those for types alone do not
+    count."""
+    pending = [path for module in modules for path in _module_files(module, [HOME])]
+    files: dict[str, Path] = {}
+    while pending:
+        path = pending.pop()
+        name = path.relative_to(HOME).as_posix()
+        if name in files or name.startswith(_ENDS):
+            continue
+        files[name] = path
+        if name in _BY_NAME:
+            continue
+        for level, imported in _imported_names(path, path.stat().st_mtime_ns, for_types=False):
+            if level:
+                pending += _module_files(imported, [path.parents[level - 1]])
+            elif _top(imported) == _PROJECT:
+                pending += _module_files(imported.removeprefix(f"{_PROJECT}."), [HOME])
     return dict(sorted(files.items()))
 
 
@@ -86,6 +115,8 @@ def _imports(path: Path, root: Path) -> list[Path]:
     for level, name in _imported_names(path, path.stat().st_mtime_ns):
         if level:
             files += _module_files(name, [path.parents[level - 1]])
+        elif _top(name) == _PROJECT:
+            continue
         elif not is_installed(root) or _top(name) == _top(path.relative_to(root).parts[0]):
             files += _module_files(name, _roots(root))
     return files
@@ -97,13 +128,17 @@ def _top(name: str) -> str:
 
 
 @cache
-def _imported_names(path: Path, mtime: int) -> list[tuple[int, str]]:
+def _imported_names(path: Path, mtime: int, for_types: bool = True) -> list[tuple[int, str]]:
     """The names that a file with this modification time imports, each with its number of leading
-    dots. Of `from a import b` it is `a.b`, whatever b is."""
+    dots. Of `from a import b` it is `a.b`, whatever b is. With `for_types` those below `if
+    TYPE_CHECKING`, too."""
     try:
-        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+        tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # being edited since its import
         return []
+    if not for_types:
+        tree.body = [node for node in tree.body if not _is_for_types(node)]
+    nodes = ast.walk(tree)
     names: list[tuple[int, str]] = []
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -111,7 +146,11 @@ def _imported_names(path: Path, mtime: int) -> list[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             start = f"{node.module}." if node.module else ""
             names += [(node.level, start + alias.name) for alias in node.names]
-    return [(level, name) for level, name in names if level or _top(name) != _PROJECT]
+    return names
+
+
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
 def _module_files(name: str, folders: Iterable[Path]) -> list[Path]:

@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -29,6 +30,8 @@ _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loade
 _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
+# Modules that plugins were taught to import, and where their names are now.
+_MOVED = {"looplab.evaluation.panel": "looplab.show.panel"}
 _Thing = TypeVar("_Thing")
 
 
@@ -295,6 +298,7 @@ def _load(path: Path) -> None:
     if _is_another(path):
         remark = f"plugins: {path} is named as another module; import {path.stem} gets that one"
         print(remark, file=sys.stderr, flush=True)
+    _keep_moved(path)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -314,6 +318,15 @@ def _load(path: Path) -> None:
             raise
         problem = f"names {path}, which fails: {_with_kind(error)}"
         raise ConfigError("plugins", f"{problem} ({place})" if place else problem) from error
+
+
+def _keep_moved(path: Path) -> None:
+    """Let a plugin import what has moved under its old name, and print the new one."""
+    code = path.read_bytes()
+    for old, new in _MOVED.items():
+        if old.encode() in code:
+            print(f"{path}: {old} is {new} now, or import its names from looplab", flush=True)
+            sys.modules[old] = import_module(new)
 
 
 def _with_kind(error: BaseException) -> str:

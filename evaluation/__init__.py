@@ -6,14 +6,10 @@ TYPE_CHECKING = False  # typing's own takes as long to import as an entry point'
 if TYPE_CHECKING:
     from looplab.training.run_folder.checkpoint import snapshots_of
 
-    from .comparison import compare
-    from .evaluate_run import evaluate
     from .load import from_pretrained, load_run
 
-__all__ = ["compare", "evaluate", "from_pretrained", "load_run", "snapshots_of"]
+__all__ = ["from_pretrained", "load_run", "snapshots_of"]
 _MODULES = {
-    "compare": ".comparison",
-    "evaluate": ".evaluate_run",
     "from_pretrained": ".load",
     "load_run": ".load",
     "snapshots_of": "looplab.training.run_folder.checkpoint",

@@ -1,91 +1,41 @@
 """Several runs of one task side by side, on the same prompts, with paired intervals.
 
-result = compare(["runs/A", "runs/B"], prompts=320)
+result, settings = compared([run, other], EvaluationConfig(), {"prompts": 320})
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from looplab.conf.checks.folders import check_folder
-from looplab.conf.checksum import key_of
 from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
-from looplab.conf.words import run_py
-from looplab.training.device import torch_defaults
+from looplab.conf.schema import EvaluationConfig
 from looplab.training.run_folder.run import IRRELEVANT, Run
 
 from .bootstrap import Band, Floats, Interval, crossed_means
-from .drawing import save_panels
-from .evaluate_run import changed, measured, setting_words
-from .figures import comparison_panels, run_labels, title
-from .kept import Arrays, shown
-from .load import run_of
-from .remarks import remarks, shared
-from .report import Result
+from .evaluate_run import changed, measured
+from .kept import Arrays
+from .remarks import remarks
 from .results import Evaluation, intervals_by
 
 _OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
 _OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "key")
 
 
-@torch_defaults()
-def compare(
-    runs: Sequence[Run | str | PathLike[str]],
-    settings: EvaluationConfig | None = None,
-    folder: str | PathLike[str] = Config.folder,
-    device: str = "auto",
-    figures: FigureSettings | None = None,
-    **changes: Any,
-) -> Result:
-    """Evaluate every run on the same prompts and compare the others with the first.
-
-    Runs that differ in their seed alone are one of its `curves`, whose label says in words what
-    sets it apart. Each is read at `evaluation.loops`, its own b by default, and its evaluation is
-    kept in its folder.
-
-    Parameters
-    ----------
-    runs : sequence of Run, str or path
-        Of the same task.
-    folder : str or path
-        Where compare-HASH/ with comparison.json and figures/ is made.
-    settings, device, figures, **changes
-        As of `evaluate`, the same for all.
-
-    Returns
-    -------
-    dict
-        The content of comparison.json with its `path`. Each of its `runs` has what its evaluation
-        has, a language model `bits_per_byte` at these loops as well; `minus_first` has the errors
-        by examples, or these bits, less the first run's, paired by prompt or block.
-
-    Raises
-    ------
-    ConfigError
-        For a run named twice, runs of different tasks, or a wrong setting.
-
-    Examples
-    --------
-    >>> from looplab import compare
-    >>> result = compare(["shipped/linear", "shipped/linear-standard"], prompts=16, resamples=20)
-    >>> len(result["runs"])
-    2
-    """
-    members, settings = [*map(run_of, runs)], settings or EvaluationConfig()
-    check_folder("folder", str(folder))
-    _check(members)
-    for run in members:
+def compared(
+    runs: Sequence[Run], settings: EvaluationConfig, changes: dict[str, Any], device: str = "auto"
+) -> tuple[dict[str, Any], EvaluationConfig]:
+    """Every run evaluated on the same prompts and compared with the first, of which nothing is
+    drawn; and the settings with these changes. Arguments and errors as of `compare`."""
+    _check(runs)
+    for run in runs:
         settings = changed(settings, changes, run.config)
-    found = [measured(run, settings, device) for run in members]
+    found = [measured(run, settings, device) for run in runs]
     entries, intervals = dict[str, Any](), intervals_by(settings)
-    (first, of_first), figures = found[0], figures or FigureSettings()
-    for run, (evaluation, arrays) in zip(members, found, strict=True):
+    first, of_first = found[0]
+    for run, (evaluation, arrays) in zip(runs, found, strict=True):
         minus_first = {"by_examples": intervals(arrays["model"] - of_first["model"])}
         entry = {key: evaluation[key] for key in _OF_EACH}
         if "held_out" in arrays:
@@ -98,29 +48,11 @@ def compare(
         "seed": settings.seed,
         "named": settings.baselines is not None,
         "runs": entries,
-        "curves": _curves(members, entries, [arrays for _, arrays in found], settings),
+        "curves": _curves(runs, entries, [arrays for _, arrays in found], settings),
     }
     if settings.normalise != "none":
         result["normalise"] = settings.normalise
-    labels = run_labels(result)
-    result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
-    key = key_of([[name, each["key"]] for name, each in entries.items()], 8)
-    place = Path(folder, f"compare-{key}")
-    panels = comparison_panels(result)
-    named = f"runs=[{','.join(run.path.as_posix() for run in members)}]"
-    content = {
-        **result,
-        "title": f"{title(result)}: {', '.join(result['curves'])}",
-        "command": run_py("action=compare", named, *setting_words(settings, EvaluationConfig())),
-        "panels": [panel.plain() for panel in panels],
-        "figures": figures.plain(),
-    }
-
-    def make() -> list[Path]:
-        return save_panels(place / "figures", panels, figures, title(result), result["remarks"])
-
-    shown(place / "comparison.json", "comparison", content, make)
-    return Result({**result, "path": str(place)})
+    return result, settings
 
 
 def _curves(

@@ -20,7 +20,6 @@ from looplab.conf.mistakes import ConfigError, one_line
 from looplab.tasks.language.tokens import Tokenizer
 
 from .bootstrap import Floats, Interval, bootstrap, resampled_means
-from .tables import Table, document
 from .text.language_model import LanguageModel, Pair, Score
 
 _ORDER, _SHOTS = 1337, 1234  # seeds of the order of questions, and of each one's examples
@@ -77,17 +76,6 @@ def core(
     return results, Interval(mean, *np.percentile(np.mean(samples, axis=0), (5, 95)))
 
 
-def core_table(results: Mapping[str, Result], mean: Interval) -> str:
-    """A row for each task, and CORE."""
-    head = ["task", "questions", "cut", "accuracy", "chance", "centred", "90 %"]
-    rows = [
-        [label, *(str(round(value, 4)) for value in each[:-1]), *_cells(each.centred)]
-        for label, each in results.items()
-    ]
-    rows.append(["CORE", *[""] * 4, *_cells(mean)])
-    return document([Table(head, rows), "cut: texts longer than the model's positions"])
-
-
 def pairs_of(question: Question, kind: str, examples: str, tokenizer: Tokenizer) -> list[Pair]:
     """The tokens of each answer's text after the examples, parted before those that are judged:
     after what all choices share, from where all options end alike, or after the context."""
@@ -142,10 +130,6 @@ def _shared(rows: Sequence[Sequence[int]]) -> int:
     """The number of tokens that all rows begin with alike."""
     columns = zip(*rows, strict=False)
     return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, columns))
-
-
-def _cells(interval: Interval) -> list[str]:
-    return [f"{interval.mean:.3g}", f"{interval.low:.3g} to {interval.high:.3g}"]
 
 
 def _text(path: Path) -> str:

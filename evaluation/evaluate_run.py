@@ -1,121 +1,40 @@
-"""Evaluate a run and store the result in its folder."""
+"""One evaluation of a run, stored in its folder under its request.
 
-from collections.abc import Iterator
+result, arrays = measured(run, run.config.evaluation)
+"""
+
 from dataclasses import replace
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.checks.config import check_config
-from looplab.conf.checks.folders import is_writable
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import as_word
-from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import added_names
-from looplab.conf.schema import Config, EvaluationConfig, FigureSettings
+from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.words import run_py
 from looplab.tasks import SHIFTS
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files
-from looplab.training.assemble import build_curriculum, trained_loops
-from looplab.training.device import torch_defaults
-from looplab.training.logging import Trackers, check_trackers
-from looplab.training.run_folder.files import write_arrays
+from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
-from looplab.training.run_folder.status import STOPPED_EARLY, one_number, status_of
+from looplab.training.run_folder.sources import measured_by
 
-from .drawing import save_panels
-from .figures import FORMAT, evaluation_panels, title, training_panels
-from .kept import Arrays, arrays_of, found, kept, shown
-from .load import run_of, writable
+from .kept import Arrays, arrays_of, found, kept
+from .load import writable
 from .measure import (
     Measure,
     baseline_names,
-    evaluation_sources,
+    called_by_name,
     reference_line,
     shift_names,
     weights_digest,
 )
-from .panel import Panel
-from .remarks import remarks
-from .report import Result
-from .results import Evaluation, by_examples, intervals_by, summary
-from .style import kind_of
+from .results import FORMAT, Evaluation, by_examples, intervals_by, summary
 from .text.measure import digests, measure_language
 
 KIND = "evaluation"
-
-
-@torch_defaults()
-def evaluate(
-    run: Run | str | PathLike[str],
-    settings: EvaluationConfig | None = None,
-    device: str = "auto",
-    figures: FigureSettings | None = None,
-    **changes: Any,
-) -> Result:
-    """Measure the errors of a run's model and of the solvers on the evaluation prompts.
-
-    Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
-    there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
-    are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
-    evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too. Of
-    a run whose folder cannot be written in, nothing is kept and nothing drawn.
-
-    Parameters
-    ----------
-    run : Run, str or path
-    settings : EvaluationConfig, optional
-        Those of the run's configuration, where not given; so with `figures`.
-    device : str
-        auto, cpu, cuda, cuda:1 or mps.
-    figures : FigureSettings, optional
-    **changes
-        Single settings by name, as docs/reference.md has them under `evaluation`.
-
-    Returns
-    -------
-    dict
-        The content of evaluation.json.
-
-    Raises
-    ------
-    ConfigError
-        For a setting that there is not, or a value that it cannot have.
-
-    References
-    ----------
-    arXiv 2311.12424, Figure 2 (by loop and by examples); docs/deviations.md has what differs.
-
-    Examples
-    --------
-    >>> from looplab import evaluate
-    >>> result = evaluate("shipped/linear", prompts=16, resamples=20)
-    >>> len(result["by_examples"]["model"]["mean"])
-    21
-    """
-    run = run_of(run)
-    settings = changed(settings or run.config.evaluation, changes, run.config)
-    content, arrays = measured(run, settings, device)
-    result, figures = Result(content), figures or run.config.figures
-    result["remarks"] = remarks(run)
-
-    def make() -> Iterator[Path]:
-        with RunFolder(run.path).lock(KIND):
-            errors = run.path / "evaluation.npz"
-            write_arrays(errors, arrays)
-            yield errors
-            panels = [*evaluation_panels(result), *panels_of_training(run)]
-            above = title(result), result["remarks"]
-            files = save_panels(run.path / "figures", panels, figures, *above)
-            yield from files
-            _track(run, result, [file for file in files if file.suffix == ".png"])
-
-    if is_writable(run.path):
-        shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
-    return result
 
 
 def changed(
@@ -128,23 +47,6 @@ def changed(
     settings = build(EvaluationConfig, {**vars(settings), **changes}, "evaluation.")
     check_config(replace(config, evaluation=settings))
     return settings
-
-
-def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
-    """Bring the evaluation of a training that has ended to its trackers: the errors at the largest
-    k, that after b loops (of a text bits per byte), and the pictures; or print what keeps them from
-    it."""
-    if status_of(run.path)["state"] not in ("finished", STOPPED_EARLY):  # nor has a snapshot
-        return
-    bands = {name: band for name, band in result["by_examples"].items() if name != "k"}
-    values = {f"evaluation/{name}": band["mean"][-1] for name, band in bands.items()}
-    try:
-        check_trackers(run.config)
-        trackers = Trackers(run.config, run.path, run.step)
-        trackers.log(run.step, values | {"evaluation/error": one_number(result)}, pictures)
-        trackers.close()
-    except (ConfigError, RunError) as problem:
-        print(f"{run.path}: its evaluation is not tracked: {problem}", flush=True)
 
 
 def measured(
@@ -193,7 +95,7 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": asked,
-        "sources": evaluation_sources(run.task, settings),
+        "sources": measured_by(_measure, *called_by_name(run.task, settings)),
     }
 
 
@@ -255,9 +157,3 @@ def logged(run: Run) -> list[dict[str, float]]:
     """The records of a run's training up to its step; none for a run without a log."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
     return [record for record in records if record["step"] <= run.step]
-
-
-def panels_of_training(run: Run) -> list[Panel]:
-    """The pictures of a run's training: its log and its curriculum."""
-    curriculum, kind = build_curriculum(run.config, run.task), kind_of(run.config.model)
-    return training_panels(logged(run), kind, curriculum, run.task.is_text)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Arrays = dict[str, NDArray[Any]]
+_CODE = "sources"  # the part of a request that edits of the code change
+_SECONDS = "seconds_taken"
 
 
 def kept(
@@ -40,19 +42,37 @@ def kept(
     folder, or else the one that `compute` returns, which is stored there with its arrays.
 
     A request has plain values: all that the result depends on, digests of weights and code among
-    them.
+    them. Where other code has answered the same request a line says that it is computed again, and
+    how long that took.
     """
     result = found(folder, kind, request)
     if result is None:
+        _say_again(folder, kind, request)
+        begun = time.monotonic()
         content, arrays = compute()
         path = folder / f"{key_of(request)}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        content = {**request, **content, "key": path.stem}
+        seconds = round(time.monotonic() - begun, 1)
+        content = {**request, **content, "key": path.stem, _SECONDS: seconds}
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, kind, content)
-        result = read_record(path, kind).content
+        result = found(folder, kind, request)
     return result
+
+
+def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
+    """Print that a request is answered again, where an answer by other code is in the folder."""
+    if _CODE not in request:
+        return
+    asked = json.loads(json.dumps({**request, _CODE: None}))
+    for path in sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True):
+        earlier = read_record(path, kind).content or {}
+        if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
+            seconds = earlier.get(_SECONDS)
+            took = "" if seconds is None else f", which took {seconds:,.0f} s"
+            print(f"{path}: by other code; the {kind} is made again{took}", flush=True)
+            return
 
 
 def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
@@ -65,6 +85,8 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     if problem:
         print(f"{problem}; computed again", flush=True)
         return None
+    if result:
+        result.pop(_SECONDS, None)  # of one machine, and no part of the result
     return result
 
 

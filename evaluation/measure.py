@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from torch import Generator
@@ -12,11 +13,10 @@ from looplab.conf.plugins import Slip, blamed, is_users
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import SHIFTS, Prompts, Shifted, Task
-from looplab.tasks.shift import Shift
 from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly
 from looplab.training.run_folder.run import Run
-from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.run_folder.sources import measured_by
 from looplab.training.validation import evaluation_prompts
 
 from .baselines import SLOW, Solver, answers, optimal, solvers, try_solver
@@ -111,7 +111,7 @@ class Measure:
     ) -> Floats:
         """A solver's errors [P, n] at the queries asked, from the pairs given before each."""
         content = {
-            "sources": _sources(self.task, solve),
+            "sources": measured_by(Measure, type(self.task), solve),
             "label": label,
             "prompts": digest(given.xs, given.ys, asked.xs, asked.ys),
             "task": repr(self.task),
@@ -130,28 +130,23 @@ class Measure:
         content: Mapping[str, object],
         total: int,
         compute: Callable[[slice], Arrays],
+        *used: Solver,
     ) -> Arrays:
         """Return what `compute` returns for rows of the model's inputs, stored under `content`, the
-        model's weights and the code."""
-        weights = weights_digest(self.run.model)
-        content = {**content, "sources": _sources(self.task), "weights": weights}
+        model's weights and the code, that of the solvers `used` too."""
+        sources = measured_by(compute, type(self.task), *used)
+        content = {**content, "sources": sources, "weights": weights_digest(self.run.model)}
         return self._cache.rows(name, content, total, self.settings.batch_size, compute)
 
 
-def evaluation_sources(task: Task, settings: EvaluationConfig) -> dict[str, str]:
-    """The source files that an evaluation's result depends on, with their fingerprints."""
-    used = [
+def called_by_name(task: Task, settings: EvaluationConfig) -> list[Any]:
+    """The task's class, and the solvers and the shifts' classes that an evaluation asks for."""
+    used: list[Any] = [
         solve
         for name in {*baseline_names(task, settings), reference_line(task)}
         for solve in named_solvers(name, task).values()
     ]
-    shifts = [type(SHIFTS[name]) for name in shift_names(settings)]
-    return _sources(task, *used, *shifts)
-
-
-def _sources(task: Task, *used: Solver | type[Shift]) -> dict[str, str]:
-    """The source files that errors depend on, with the code of these solvers and shifts."""
-    return sources_of(*EVALUATED, things=[type(task), *used])
+    return [type(task), *used, *(type(SHIFTS[name]) for name in shift_names(settings))]
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, Solver]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from looplab.conf.schema import EvaluationConfig
+from looplab.conf.schema import EvaluationConfig, ModelConfig
 from looplab.tasks import Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
@@ -17,8 +17,8 @@ from .bootstrap import Band, bootstrap, over, resampled_means
 from .errors import halted_at
 from .kept import Arrays
 from .published import published
-from .style import kind_of
 
+FORMAT = 4  # of evaluation.json; an older one is computed again
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
 SQUARED_ERROR = "squared error over the variance of y"
@@ -91,6 +91,20 @@ def by_loop_name(error: str, k: int | None = None) -> str:
 def unit(family: str) -> str:
     """The name of what the model runs one after another: "layer" or "loop"."""
     return "layer" if family == "standard" else "loop"
+
+
+def kind_of(model: ModelConfig) -> str:
+    """The kind of a model's curve: its way to loop where that has a name of its own, else its
+    family."""
+    if model.family != "looped":
+        return model.family
+    if model.connectivity is not None:
+        return model.connectivity
+    if model.lanes:
+        return "lanes"
+    if model.prelude or model.coda:
+        return "recurrent"
+    return "unnormed" if model.norm == "at_readout" else "looped"
 
 
 def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:

@@ -4,7 +4,7 @@ In one y must be brought to its x. In one the tokens carry both. In one a head, 
 y to its x from the first step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ import numpy as np
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, claim
 from .evidence import Group, after, at_b, differing, of_runs, over_examples, ratio_of
-from .measuring import band, estimate, first_at_most
-from .plateau import LEAVES, QUANTITIES, SHIFTS, followed
+from .measuring import estimate, first_at_most
+from .plateau import LEAVES, QUANTITIES, SHIFTS, by_step, followed
 
 HEAD = "interleaved, a head by hand"
 _claim = partial(claim, source="this suite")
@@ -62,18 +62,29 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `groups` has its task, family, optimizer and tokens; `tenth` and `half`, the step at
     which so much of the error's fall is done, from that of predicting zero to the least of all runs
     of its task; and `attention`, that at y on its own x after the last step, of the head that
-    attends most to it. `ratios` has these steps by 'TOKENS over TOKENS, SHARE', the geometric mean
-    over tasks, families and optimisers, and with ', OPTIMISER' that of one; and as `adam over muon`
-    what pairs over interleaved is at half of the fall with Adam over what it is with Muon.
+    attends most to it. Its quantities after each of its `steps` are `by_step`.
+
+    `ratios` has the steps of shares by 'TOKENS over TOKENS, SHARE', the geometric mean over tasks,
+    families and optimisers, and with ', OPTIMISER' that of one; and as `adam over muon` what pairs
+    over interleaved is at half of the fall with Adam over what it is with Muon.
     """
     courses = _courses(runs, settings)
     found: list[dict[str, Any]] = []
     for place, by_tokens in courses.items():
         about = dict(zip(("task", "family", "optimizer"), place, strict=True))
         for tokens, course in by_tokens.items():
-            steps = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
-            attention = estimate([course.values[..., -1, _ATTENTION]], settings)
-            found.append({**about, "tokens": tokens, **steps, "attention": attention})
+            shares = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
+            last = course.values[..., -1, _ATTENTION]
+            found.append(
+                {
+                    **about,
+                    "tokens": tokens,
+                    **shares,
+                    "attention": estimate([last], settings),
+                    "steps": list(course.steps),
+                    "by_step": by_step(course.values, settings),
+                }
+            )
     ratios = {}
     for (one, other), (name, share) in product(_COMPARED, _SHARES.items()):
         for optimizer in ("", *dict.fromkeys(each for _, _, each in courses)):
@@ -93,7 +104,32 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     ]
     if both:
         ratios["adam over muon"] = _steps(both, LEAVES, settings)
-    return {"groups": found, "ratios": ratios, "panels": _panels(courses, settings)}
+    return {"groups": found, "ratios": ratios}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The error, and the attention, by the step: one picture of each for each task."""
+    places: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for group in found["groups"]:
+        place = group["task"], group["family"], group["optimizer"]
+        places.setdefault(place, []).append(group)
+    drawn = []
+    for quantity, label, log in (
+        ("error", SQUARED_ERROR, "y"),
+        ("attention", "attention at y to its own x", ""),
+    ):
+        for (task, family, optimizer), groups in places.items():
+            curves = [
+                Curve.of(group["tokens"], _KINDS[group["tokens"]], group["by_step"][quantity])
+                for group in groups
+            ]
+            picture = f"binding-{quantity}-{file_name(task)}"
+            title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
+            name = f"{picture}-{family}-{optimizer}"
+            axes = ("training step", label)
+            steps = groups[0]["steps"]
+            drawn.append(Panel(name, title, *axes, steps, curves, log=log, picture=picture))
+    return drawn
 
 
 def _courses(runs: Sequence[Run], settings: EvaluationConfig) -> Courses:
@@ -123,26 +159,6 @@ def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationC
         return np.asarray(np.exp(np.sum(logs, axis=0) / len(rows)))
 
     return estimate([course.values for course, _ in flat], settings, statistic, log=True)
-
-
-def _panels(courses: Courses, settings: EvaluationConfig) -> list[Panel]:
-    """The error, and the attention, by the step: one picture of each for each task."""
-    panels = []
-    for quantity, label, log in (
-        (_ERROR, SQUARED_ERROR, "y"),
-        (_ATTENTION, "attention at y to its own x", ""),
-    ):
-        for (task, family, optimizer), by_tokens in courses.items():
-            curves = [
-                Curve.of(tokens, _KINDS[tokens], band([course.values[..., quantity]], settings))
-                for tokens, course in by_tokens.items()
-            ]
-            picture = f"binding-{QUANTITIES[quantity]}-{file_name(task)}"
-            title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
-            steps = next(iter(by_tokens.values())).steps
-            name, axes = f"{picture}-{family}-{optimizer}", ("training step", label)
-            panels.append(Panel(name, title, *axes, steps, curves, log=log, picture=picture))
-    return panels
 
 
 def _ratio(evidence: Evidence, key: str) -> Estimate:

@@ -19,15 +19,15 @@ from importlib import import_module
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import shared, unfinished
-from looplab.evaluation.tables import Part, Table
+from looplab.show.tables import Part, Table
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
 
@@ -76,6 +76,12 @@ class Estimate(NamedTuple):
 
     A claim on results of other commands says itself after how many training `steps` they were
     measured and on what `size` of model and task; for one on runs the judge reads both from them.
+
+    Examples
+    --------
+    >>> from looplab import Estimate
+    >>> Estimate(0.9, 0.8, 1.1, seeds=4).mean
+    0.9
     """
 
     mean: float
@@ -102,30 +108,6 @@ class Estimate(NamedTuple):
         return cls(mean, low, high, values["seeds"], note=note)
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A run, equal to itself alone: its errors prompt by prompt, on the same prompts for all
-    members of an experiment at one scale.
-
-    `arrays` are those of its evaluation: `model_at_b` [prompts, k] at its b loops, `model`
-    [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query, each solver's
-    by its name [prompts, k], and those on shifted inputs as '<shift>/model_at_b'. All are over the
-    task's divisor. `remarks` are what its numbers must be read with, such as that other code
-    trained it.
-    """
-
-    label: str
-    config: Config
-    step: int
-    arrays: Mapping[str, NDArray[Any]]
-    # Of the solvers by name, under "" on the inputs of training and by shift on shifted ones.
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    path: str = ""
-    remarks: Sequence[str] = ()
-    # The error of predicting zero on each shifted input.
-    zero: Mapping[str, float] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The measurements of an experiment: its runs, and the results of other commands (probing,
@@ -133,6 +115,12 @@ class Evidence:
 
     `left_out` says why no claim may be judged from some of the runs; `asked` collects the runs that
     a claim asked for, these included.
+
+    Examples
+    --------
+    >>> from looplab import Evidence
+    >>> Evidence(results={"wide": {"moves": {"16": [0.1]}}}).result("wide")["moves"]
+    {'16': [0.1]}
     """
 
     members: Sequence[Measured] = ()
@@ -215,9 +203,24 @@ CLAIMS: dict[str, Claim] = {}
 def claim(
     name: str, sentence: str, *, below: float | None = None, above: float | None = None, **more: Any
 ) -> Callable[[Estimator], Estimator]:
-    """Register the function that estimates a claim's quantity, under the claim's name. The claim
-    holds `below` a line, `above` one, or with both between the two; `more` are the other fields of
-    `Claim`, of which the statement is by default that of conf/statements.yaml."""
+    """Register the function that estimates a claim's quantity, under the claim's name.
+
+    Parameters
+    ----------
+    name, sentence : str
+        The claim's own name, and what it says.
+    below, above : float, optional
+        The line; the claim holds below it or above it, with both between the two.
+    **more
+        The other fields of `Claim`. Its statement is by default that of conf/statements.yaml.
+
+    Examples
+    --------
+    >>> from looplab import claim, over_seeds
+    >>> @claim("moves_less", "…", source="a question of my own", quantity="a ratio", below=1.0)
+    ... def moves_less(evidence):
+    ...     return over_seeds(evidence.result("wide")["ratio"], log=True)
+    """
     side: Side
     line: Line
     if above is not None and below is not None:

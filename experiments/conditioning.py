@@ -1,7 +1,7 @@
 """Models of ill-conditioned inputs: errors by loop and by condition number, within and beyond those
 of training (arXiv 2410.21698)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
-from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
+from looplab.evaluation.results import SQUARED_ERROR, by_loop_name, unit
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
-from .measuring import band_of, by_loop, estimate, grouped, squared_errors
+from .measuring import band_of, bands_by_loop, by_loop, estimate, grouped, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)
@@ -29,34 +29,30 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Errors of the last query of runs of one task, on `settings.prompts` prompts of each condition
     number, which are drawn from the same numbers.
 
-    Each of the `groups` has `rise`: at the largest condition number of training, the factor by
-    which the error of a loop up to b exceeds the least of an earlier loop at most (1: it never
-    rises). `gain_ratio`, of looped models of several b, is the error with the fewest loops over
-    that with the most, at this condition number over the same at the smallest.
+    Each of the `groups` has its errors at b by each of the `conditions`, `by_condition`; and, at
+    the largest condition number of training, `condition`, those by the loop, as `bands_by_loop` has
+    them, and `rise`: the factor by which the error of a loop up to b exceeds the least of an
+    earlier loop at most (1: it never rises). `gain_ratio`, of looped models of several b, is the
+    error with the fewest loops over that with the most, at this condition number over the same at
+    the smallest.
     """
     task, points = runs[0].task, runs[0].config.task.points
     assert isinstance(task, ConditionedLinear)
     κs = sorted({max(1.0, factor * task.condition) for factor in _FACTORS})
     tasks = [replace(task, condition=κ, varied=False) for κ in κs]
     prompts = [evaluation_prompts(t, settings.prompts, points, settings.seed) for t in tasks]
-    largest, groups, curves, panels = κs.index(task.condition), [], [], []
+    largest, groups = κs.index(task.condition), []
     looped: dict[int, Floats] = {}  # by b
     for group in grouped(runs):
         by_κ = [squared_errors(group, each, settings)[..., -1] for each in prompts]
         of_training = by_κ[largest]  # [seeds, prompts, b]
         rise = estimate([of_training], settings, _rise, log=True)
-        groups.append({"label": group.label, "family": group.family, "b": group.b, "rise": rise})
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
-        curves.append(Curve.of(group.label, group.family, band_of(at_b)))
-        title = f"{group.label}, condition number {task.condition:g}"
-        axes = ("layer" if group.family == "standard" else "loop", _LAST_QUERY)
-        panels.append(by_loop("conditioning-by-loop", title, axes, group, of_training, settings))
+        by_loops = bands_by_loop(group, of_training, settings)
+        groups.append({**by_loops, "by_condition": band_of(at_b), "rise": rise})
         if group.family == "looped":
             looped[group.b] = np.stack((by_κ[0][..., -1], of_training[..., -1]), axis=-1)
-    title = f"by condition number (largest of training: {task.condition:g})"
-    axes = ("condition number", _LAST_QUERY)
-    panels.insert(0, Panel("conditioning-by-condition", title, *axes, κs, curves, log="xy"))
-    found: dict[str, Any] = {"groups": groups, "panels": panels}
+    found: dict[str, Any] = {"groups": groups, "conditions": κs, "condition": task.condition}
     if len(looped) > 1:
 
         def gain_ratio(means: Sequence[Floats]) -> Floats:
@@ -67,6 +63,21 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         both = [looped[min(looped)], looped[max(looped)]]
         found["gain_ratio"] = estimate(both, settings, gain_ratio, log=True)
     return found
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Errors by the condition number; and by the loop, of each group."""
+    groups, condition = found["groups"], found["condition"]
+    curves = [Curve.of(each["label"], each["family"], each["by_condition"]) for each in groups]
+    title = f"by condition number (largest of training: {condition:g})"
+    axes = ("condition number", _LAST_QUERY)
+    name = "conditioning-by-condition"
+    drawn = [Panel(name, title, *axes, found["conditions"], curves, log="xy")]
+    for group in groups:
+        title = f"{group['label']}, condition number {condition:g}"
+        axes = (unit(group["family"]), _LAST_QUERY)
+        drawn.append(by_loop("conditioning-by-loop", title, axes, group))
+    return drawn
 
 
 def _rise(means: Sequence[Floats]) -> Floats:

@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
-from looplab.conf.build import build, config_to_mapping, flatten
+from looplab.conf.build import build, setting_of
 from looplab.conf.command import as_word
 from looplab.conf.compose import command_of
 from looplab.conf.files import choices, read_values, read_yaml
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
 from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
+from looplab.show.panel_spec import PanelSpec
 
 # Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
 ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
@@ -33,16 +34,6 @@ RUN_MEASURES = (
     *ALSO_UNFINISHED,
 )
 MEASURES = ("evaluation", "probes", "tables", *RUN_MEASURES)
-
-
-@dataclass(frozen=True)
-class PanelSpec:
-    """A picture: of errors by loop, by examples, by the values of the setting `x`, or on shifted
-    inputs; one for each value of the setting `split`, if given."""
-
-    kind: Literal["by_loop", "by_examples", "by_value", "shifts"]
-    x: str = ""
-    split: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,14 +202,3 @@ def described(members: Sequence[Member]) -> list[str]:
 def words_of(values: Mapping[str, Any]) -> list[str]:
     """Settings as words of a command."""
     return [f"{key}={as_word(value)}" for key, value in values.items()]
-
-
-def setting_of(config: Config, key: str) -> Any:
-    """A setting's value, by its key on the command line; a family for `model`."""
-    flat = flatten(config_to_mapping(config))
-    short = {"task": "task.name", "model": "model.family"}.get(key, key)
-    group, _, name = short.partition(".")
-    for candidate in (short, f"{group}.settings.{name}"):
-        if candidate in flat:
-            return flat[candidate]
-    raise ConfigError("experiment", f"names {key}, which is not a setting")

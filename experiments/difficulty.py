@@ -17,8 +17,8 @@ from looplab.conf.in_words import FUNCTIONS
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
@@ -40,10 +40,11 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `classes`, by name, has its `values` of difficulty, `least`: by T the least b of
     each value whose last query's error is at most a fourth above the least of all b and T there
     (None: none is; between two b of the grid by lines), `growth`: at the largest T, the least b of
-    the hardest over that of the easiest; and `memory`, by T and b, the bytes that a step of the
-    hardest keeps.
+    the hardest over that of the easiest; `memory`, by T and b, the bytes that a step of the hardest
+    keeps; and as `bands`, by b the `errors` of each value at the largest T, by value the `least` b
+    of each T, and by T the errors of the `hardest` for each b.
     """
-    classes, panels = dict[str, dict[str, Any]](), list[Panel]()
+    classes = dict[str, dict[str, Any]]()
     for name in dict.fromkeys(run.task.name for run in runs):
         cells: dict[tuple[int, int, int], list[Run]] = {}  # by difficulty, T and b
         for run in sorted(runs, key=lambda run: run.config.seed):
@@ -69,9 +70,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             "growth": estimate(
                 [arrays[-1], arrays[0]], settings, partial(_over, loops=loops), log=True
             ),
+            "bands": _bands(arrays, loops, settings),
         }
-        panels += _panels(name, classes[name], arrays, settings)
-    return {"classes": classes, "panels": panels}
+    return {"classes": classes}
 
 
 def kept_bytes(run: Run) -> int:
@@ -114,38 +115,50 @@ def _over(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
     return np.asarray(hard / easy)
 
 
-def _panels(
-    name: str, found: Mapping[str, Any], arrays: Sequence[Floats], settings: EvaluationConfig
-) -> list[Panel]:
-    """Errors by b at the largest T, and the least b by difficulty for each T."""
+def _bands(
+    arrays: Sequence[Floats], loops: Sequence[int], settings: EvaluationConfig
+) -> dict[str, list[Interval]]:
+    """What is drawn of the errors of each value of difficulty, [seeds, prompts, T, b]."""
+
+    def least_b(means: Sequence[Floats]) -> Floats:
+        return _least(means[0], loops)
+
+    least = np.stack([band([array], settings, least_b) for array in arrays])  # [values, 3, T]
+    hardest = np.stack(band([arrays[-1]], settings))  # [3, T, b]
+    return {
+        "errors": [band([array[..., -1, :]], settings) for array in arrays],
+        "least": [Interval(*window) for window in least.transpose(2, 1, 0)],
+        "hardest": [Interval(*number) for number in hardest.transpose(2, 0, 1)],
+    }
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Of each class errors by b, the least b by difficulty, and errors by the memory of a step."""
+    return [panel for name, each in found["classes"].items() for panel in _panels(name, each)]
+
+
+def _panels(name: str, found: Mapping[str, Any]) -> list[Panel]:
+    """Errors by b at the largest T; the least b by difficulty for each T; and the errors of the
+    hardest by the memory of a step, for each b."""
     what, file, title = _HARDER[name], name.replace("_", "-"), FUNCTIONS[name]
     values, windows, loops = found["values"], found["windows"], found["loops"]
-    by_b = []
-    for place, (value, array) in enumerate(zip(values, arrays, strict=True)):
-        own = band([array[..., -1, :]], settings)
-        by_b.append(Curve.of(f"{what} = {value}", "loops", own, number=2.0 ** (place + 1)))
-    # The least b of each value of difficulty, [values, T], with intervals.
-    bands = [band([array], settings, lambda means: _least(means[0], loops)) for array in arrays]
-    least_b = Interval(*(np.array(part) for part in zip(*bands, strict=True)))
-    least = []
-    for place, T in enumerate(windows):
-        own = Interval(*(part[:, place] for part in least_b))
-        if np.isfinite(own.mean).any():  # else training never comes so far
-            least.append(Curve.of(f"T = {T}", "loops", own, number=T))
+    bands = found["bands"]
+    by_b = [
+        Curve.of(f"{what} = {value}", "loops", errors, number=2.0**place)
+        for place, (value, errors) in enumerate(zip(values, bands["errors"], strict=True), start=1)
+    ]
+    least = [
+        Curve.of(f"T = {T}", "loops", least_b, number=T)
+        for T, least_b in zip(windows, bands["least"], strict=True)
+        if any(least_b["mean"])  # else training never comes so far
+    ]
+    memory = np.array(found["memory"]) / 2**20  # [T, b]
+    by_memory = [
+        Curve.of(f"b = {b}", "loops", errors, number=b, x=own.tolist())
+        for b, errors, own in zip(loops, bands["hardest"], memory.T, strict=True)
+    ]
     error = by_loop_name(SQUARED_ERROR)
     axes = ("loops b in training", error)
-    hardest = band([arrays[-1]], settings)  # [T, b]
-    memory = np.array(found["memory"]) / 2**20
-    by_memory = [
-        Curve.of(
-            f"b = {b}",
-            "loops",
-            Interval(*(values[:, place] for values in hardest)),
-            number=b,
-            x=memory[:, place].tolist(),
-        )
-        for place, b in enumerate(loops)
-    ]
     picture = f"difficulty-{file}"
     return [
         Panel(

@@ -1,7 +1,7 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
 to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,16 +11,16 @@ import torch
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
-from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, NotMeasured, claim
 from .evidence import measured_groups, of_runs
-from .measuring import band_of, estimate, grouped, looped_over_standard, unrolled
+from .measuring import estimate, grouped, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(
@@ -29,6 +29,7 @@ _memorising = partial(
     quantity="mean squared distance from ridge regression over the sum of those from it and dMMSE",
 )
 _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
+_NOT_TRAINED = dict.fromkeys(Interval._fields)  # in place of an estimate
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -73,8 +74,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {
         "groups": groups,
         "looped_over_standard": looped_over_standard(on_new, settings),
-        "panels": [_panel("memorises", groups), _panel("error", groups)],
     }
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The degree to which models have memorised, and their errors, by the number of functions."""
+    return [_panel("memorises", found["groups"]), _panel("error", found["groups"])]
 
 
 def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
@@ -82,8 +87,10 @@ def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
     counts = sorted({group["functions"] for group in groups})
 
     def curve(label: str, kind: str, of: Sequence[Any], part: str, key: str, **more: Any) -> Curve:
-        rows = {group["functions"]: group[part][key] for group in of}
-        return Curve.of(label, kind, band_of([rows.get(n) for n in counts]), **more)
+        known = {group["functions"]: group[part][key] for group in of}
+        rows = [known.get(count, _NOT_TRAINED) for count in counts]
+        values: Any = {name: [row[name] for row in rows] for name in Interval._fields}
+        return Curve.of(label, kind, values, **more)
 
     curves = []
     for family in dict.fromkeys(group["family"] for group in groups):

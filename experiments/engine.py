@@ -14,17 +14,18 @@ from typing import Any
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation import evaluate_run, load_run
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import shown
-from looplab.evaluation.panel import Panel
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import remarks, shared
-from looplab.evaluation.tables import Part, Table, document
+from looplab.show.drawing import save_panels
+from looplab.show.panel import Panel
+from looplab.show.standard_panels import panels
+from looplab.show.tables import Part, Table, document
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
 from .claims import (
     Evidence,
-    Measured,
     Verdict,
     VerdictName,
     find_claim,
@@ -38,7 +39,6 @@ from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .settings import ALL, ExperimentSettings
-from .standard_panels import panels
 
 KIND = "experiment"
 _EXTENSIONS = {"text": "txt", "csv": "csv", "markdown": "md", "latex": "tex"}

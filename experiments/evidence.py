@@ -14,9 +14,10 @@ import numpy as np
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.measured import Measured
 from looplab.training.assemble import trained_loops
 
-from .claims import Estimate, Evidence, Measured, NotMeasured
+from .claims import Estimate, Evidence, NotMeasured
 from .statistics import hierarchical_bootstrap
 
 Errors = Callable[["Group"], Floats]  # [seeds, prompts]

@@ -18,7 +18,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged, measured
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, without_interval
+from looplab.show.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
 from looplab.training.objective import loss
 from looplab.training.run_folder.metrics import smoothed
@@ -132,7 +132,7 @@ def measure(
             at = np.array(points) - 1
             cell["curves"] = {n: smoothed(mean, _DECAY)[at].tolist() for n, mean in means.items()}
         variants.setdefault(kind, {})[str(K)] = cell
-    result = {
+    return {
         "loops": sorted({K for _, K, _ in configs if K > 1}),
         "seeds": seeds,
         "steps": steps,
@@ -142,7 +142,11 @@ def measure(
         "left_below": LEFT,
         "variants": variants,
     }
-    return {**result, "panels": [*_by_loops(result), *_in_training(result)]}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """What differs by the number of loops, then the curves of training."""
+    return [*_by_loops(found), *_in_training(found)]
 
 
 def _place(config: Config) -> tuple[str, int, int]:

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from pandas import DataFrame
 
-import looplab
 from looplab.conf.actions import Command
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
 from looplab.conf.compose import grid_commands
+from looplab.conf.imports import HOME
 from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
@@ -36,9 +36,12 @@ from looplab.conf.schema import FigureSettings
 from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Panel, file_name
-from looplab.evaluation.report import Result
-from looplab.evaluation.tables import Part, Table, document
+from looplab.evaluation.measured import Measured
+from looplab.show.panel import Panel, file_name
+from looplab.show.panel_spec import PanelSpec
+from looplab.show.report import Result
+from looplab.show.standard_panels import panels
+from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
@@ -47,19 +50,17 @@ from looplab.training.run_folder.files import write_bytes, write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
-from .claims import Measured, finite
-from .definition import Experiment, Member, PanelSpec, described
+from .claims import finite
+from .definition import Experiment, Member, described
 from .engine import measured, remark_lines, result_of, show_result
 from .groups import BEGUN
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
-from .standard_panels import panels
 from .statistics import hierarchical_bootstrap, hierarchical_test
 
 _CLUSTER = "slurm"
 _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into the line
-_HOME = Path(looplab.__file__).resolve().parents[1]
 _MOST_TESTS, _MOST_SHOWN = 300, 12
 _MOST_PANELS = 24  # of one kind; the tables have all numbers
 
@@ -279,7 +280,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
         # When its time is up it goes back into the line; its runs go on from their checkpoints.
         tasks.append(submitit.helpers.FunctionSequence())
         tasks[-1].add(_task, missing[first : first + engine.pack], str(grid.folder / "logs"))
-    path = os.pathsep.join(filter(None, (str(_HOME), os.environ.get("PYTHONPATH", ""))))
+    path = os.pathsep.join(filter(None, (str(HOME), os.environ.get("PYTHONPATH", ""))))
     said = io.StringIO()  # it prints what it raises
     try:
         with redirect_stderr(said):

@@ -17,8 +17,8 @@ from torch import Tensor
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
@@ -54,9 +54,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     ratios of two rules' mean numbers of loops with which the error, mean over prompts and numbers
     of examples, is at most 5 % above that after b loops; and, of models that were trained to halt
     on the same task, `act_over_measured` and `ponder_over_measured`, with which it is at most 5 %
-    above the larger of the two models' errors after b loops.
+    above the larger of the two models' errors after b loops. `errors` has each rule's error where
+    the mean number of loops is each of the `loops`.
     """
-    groups, panels, found = [], [], grouped(runs)
+    groups, found = [], grouped(runs)
     # The rules one after another in one array, so that they are compared on the same seeds.
     values = [np.stack([_of_run(run, settings) for run in group.runs]) for group in found]
     for group, own in zip(found, values, strict=True):
@@ -77,10 +78,25 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
                     f"{kind}_over_measured": ratio([own, of], "trained", "measured")
                     for kind, of in trained.items()
                 },
+                **_by_loops(group.b, own, trained, settings),
             }
         )
-        panels.append(_panel(group.task.name.replace("_", " "), group.b, own, trained, settings))
-    return {"groups": groups, "panels": panels}
+    return {"groups": groups}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The error by the mean number of loops, for each task."""
+    axes = ("mean number of loops", SQUARED_ERROR)
+    drawn = []
+    for group in found["groups"]:
+        title = group["task"].replace("_", " ")
+        curves = [
+            Curve.of(label, kind, group["errors"][rule])
+            for rule, (label, kind) in (_RULES | _TRAINED).items()
+            if rule in group["errors"]
+        ]
+        drawn.append(Panel(file_name(f"halting {title}"), title, *axes, group["loops"], curves))
+    return drawn
 
 
 def _ratio(
@@ -190,10 +206,10 @@ def _followed(
         yield batch.ys, by_loop, change, torch.stack(features)
 
 
-def _panel(
-    title: str, b: int, values: Floats, trained: Mapping[str, Floats], settings: EvaluationConfig
-) -> Panel:
-    """The error by the mean number of loops."""
+def _by_loops(
+    b: int, values: Floats, trained: Mapping[str, Floats], settings: EvaluationConfig
+) -> dict[str, Any]:
+    """The `errors` of each rule by the mean number of `loops`."""
     x = np.linspace(1, b, 4 * (b - 1) + 1)
 
     def at_loops(means: Sequence[Floats]) -> Floats:
@@ -204,13 +220,8 @@ def _panel(
 
     rules = {rule: _rule(values, rule, b) for rule in _RULES}
     rules |= {kind: _rule(of, "trained", b) for kind, of in trained.items()}
-    curves = [
-        Curve.of(label, kind, band([rules[rule]], settings, at_loops))
-        for rule, (label, kind) in (_RULES | _TRAINED).items()
-        if rule in rules
-    ]
-    axes = ("mean number of loops", SQUARED_ERROR)
-    return Panel(file_name(f"halting {title}"), title, *axes, x.tolist(), curves)
+    errors = {rule: band([of], settings, at_loops) for rule, of in rules.items()}
+    return {"loops": x.tolist(), "errors": errors}
 
 
 def _of_linear(evidence: Evidence, key: str) -> Estimate:

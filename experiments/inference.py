@@ -2,7 +2,7 @@
 values that loops share."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from operator import attrgetter, itemgetter
 from statistics import median
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.text.scores import bits_per_byte, blocks
 from looplab.models import Model
 from looplab.models.flops import pass_costs
 from looplab.models.operations import Cache
+from looplab.show.panel import Curve, Panel
 from looplab.tasks.language import Language
 from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
@@ -48,20 +48,22 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     speeds = _speeds(found)
     groups = [_of_group(each, settings, speeds) for each in found]
     groups.sort(key=itemgetter("loops"))
-    loops = [group["loops"] for group in groups]
-    panels = []
+    return {"groups": groups, "threads": torch.get_num_threads()}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Each quantity by loops, a curve for each cache."""
+    loops = [group["loops"] for group in found["groups"]]
+    drawn = []
     for name, label in _QUANTITIES.items():
-        curves = [
-            Curve(
-                label=words, kind="looped", mean=[each[cache][name] for each in groups], name=cache
-            )
-            for cache, words in _CACHES.items()
-        ]
+        curves = []
+        for cache, words in _CACHES.items():
+            values = [group[cache][name] for group in found["groups"]]
+            curves.append(Curve(label=words, kind="looped", mean=values, name=cache))
         limits = (None if name == "bits" else 0, None)
-        panels.append(
-            Panel(name, "", "loops", label, loops, curves, limits=limits, picture="inference")
-        )
-    return {"groups": groups, "threads": torch.get_num_threads(), "panels": panels}
+        panel = Panel(name, "", "loops", label, loops, curves, limits=limits, picture="inference")
+        drawn.append(panel)
+    return drawn
 
 
 def _speeds(groups: Sequence[SeedGroup]) -> dict[tuple[str, str, int], float]:

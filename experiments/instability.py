@@ -13,7 +13,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 
@@ -33,8 +33,9 @@ def measure(
     """The trainings, of so many `steps` and `dims`. By name, of the window T or the cure, of each
     seed: `largest`, the largest norm of the gradient over the median one; `spike`, the largest
     factor by which the smoothed loss is above an earlier one; and `error`, the mean one at b loops
-    over that of predicting zero. `exploded` is of how many seeds the largest is above 100 or the
-    training ended early. RunError for runs without the norms of each step."""
+    over that of predicting zero. `exploded` is of how many of its `seeds` the largest is above 100
+    or the training ended early; `norm`, the norm of the gradient by step, is a curve over the
+    others. RunError for runs without the norms of each step."""
     norms: dict[str, list[Floats]] = {}
     spikes: dict[str, list[float]] = {}
     final: dict[str, list[float]] = {}
@@ -54,17 +55,28 @@ def measure(
         name: sum(value > _EXPLODES for value in of) + early.count(name)
         for name, of in largest.items()
     }
-    x, axes = range(1, 1 + max(run.step for run in runs)), ("step", "norm of the gradient")
-    panels = []
-    for name, of in norms.items():
-        seeds = len(of) + early.count(name)
-        label = f"{name}: {exploded[name]} of {seeds} explode"
-        curve = Curve.of("norm before clipping", "looped", mean_of_seeds(np.array(of)), name=name)
-        file = f"gradients-{name}"
-        panels.append(Panel(file, label, *axes, x, [curve], log="y", picture="gradients"))
-    about = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
-    found = {"largest": largest, "spike": spikes, "error": final, "exploded": exploded}
-    return {**about, **found, "panels": panels}
+    return {
+        "steps": runs[0].step,
+        "dims": runs[0].config.task.dims,
+        "largest": largest,
+        "spike": spikes,
+        "error": final,
+        "exploded": exploded,
+        "seeds": {name: len(of) + early.count(name) for name, of in norms.items()},
+        "norm": {name: mean_of_seeds(np.array(of)) for name, of in norms.items()},
+    }
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The norm of the gradient by step, a panel for each window and cure."""
+    steps = range(1, 1 + max(len(norm["mean"]) for norm in found["norm"].values()))
+    panel = partial(Panel, x_label="step", y_label="norm of the gradient", x=steps, log="y")
+    drawn = []
+    for name, norm in found["norm"].items():
+        title = f"{name}: {found['exploded'][name]} of {found['seeds'][name]} explode"
+        curve = Curve.of("norm before clipping", "looped", norm, name=name)
+        drawn.append(panel(f"gradients-{name}", title, curves=[curve], picture="gradients"))
+    return drawn
 
 
 def _column(records: Sequence[Mapping[str, Any]], name: str) -> Floats:
@@ -75,9 +87,10 @@ def _name(config: Config) -> str:
     """The cure of a training, else its window."""
     training = config.training
     cures = {
-        "clipping": training.clip, "decay": training.weight_decay,
+        "clipping": training.clip,
+        "decay": training.weight_decay,
         "precision": config.precision == "bf16",
-    }  # fmt: skip
+    }
     return next((name for name, value in cures.items() if value), f"T = {config.loops.T}")
 
 

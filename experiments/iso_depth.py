@@ -15,6 +15,7 @@ All runs see the same prompts: no interval covers another set of them.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -24,14 +25,14 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import measured
-from looplab.evaluation.panel import Curve, Panel, without_interval
+from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Estimator, Evidence, NotMeasured, Paper
 from .plateau import LEAVES
-from .scaling_law.law import fitted
-from .scaling_law.report import panels
+from .scaling_law.law import Law, fitted
+from .scaling_law.report import law_panels
 from .scaling_law.runs import row_of
 from .statistics import over_seeds
 
@@ -42,8 +43,9 @@ NOTE = "one seed: the interval is over runs alone"
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """The law of runs of one task, of those that left the plateau: `losses`, the r, width, steps
     and loss of each, and `fitted`, their number; `bayes` (E); `phi` with its 90 % interval (None
-    where it is open) and `not_determined`, the parameters that the losses leave open. Without a law
-    `phi` is None, and `no_law` says why."""
+    where it is open), `not_determined`, the parameters that the losses leave open, and the `law`
+    itself. Without a law `phi` is None, and `no_law` says why. `runs` are the rows of all runs, of
+    which those of the law have `left`; `zero` is the loss of predicting 0."""
     config, task = runs[0].config, runs[0].task
     prompts = evaluation_prompts(task, settings.prompts, config.task.points, settings.seed)
     bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
@@ -53,23 +55,18 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         for run in runs
     ]
     table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
-    left = table[table.loss <= bayes + LEAVES * (zero - bayes)]
-    levels = {"predicting zero": zero, "least possible": bayes}
-    axes = ("steps of training", "error / variance of y, mean over k")
-    drawn = [
-        panel_by_r(
-            part, "steps", f"iso-depth-width-{width}", f"one effective depth, {width} wide", axes,
-            levels=levels, picture="iso-depth",
-        )
-        for width, part in table.groupby("width")
-    ]  # fmt: skip
+    table["left"] = table.loss <= bayes + LEAVES * (zero - bayes)
+    left = table[table.left]
     try:
         law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
         found: dict[str, Any] = {"phi": None, "no_law": str(error)}
     else:
-        found = {"phi": law.phi(), "not_determined": list(law.not_determined)}
-        drawn += panels(law)
+        found = {
+            "phi": law.phi(),
+            "not_determined": list(law.not_determined),
+            "law": asdict(law.fit.law),
+        }
     return {
         "settings": {
             "r": sorted(set(table.r.tolist())),
@@ -78,11 +75,27 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             "dims": config.task.dims,
         },
         "bayes": bayes,
+        "zero": zero,
+        "runs": table.to_dict("records"),
         "losses": left[["r", "width", "steps", "loss"]].to_dict("records"),
         "fitted": len(left),
         **found,
-        "panels": drawn,
     }
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Losses by steps, a panel for each width; and the law beside those that it is fitted to."""
+    table = DataFrame(found["runs"])
+    levels = {"predicting zero": found["zero"], "least possible": found["bayes"]}
+    axes = ("steps of training", "error / variance of y, mean over k")
+    by_steps = partial(panel_by_r, x="steps", axes=axes, levels=levels, picture="iso-depth")
+    drawn = []
+    for width, part in table.groupby("width"):
+        title = f"one effective depth, {width} wide"
+        drawn.append(by_steps(part, name=f"iso-depth-width-{width}", title=title))
+    if "law" in found:
+        drawn += law_panels(table[table.left], Law(**found["law"]))
+    return drawn
 
 
 def panel_by_r(

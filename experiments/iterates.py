@@ -11,15 +11,24 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import unit
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimate, Evidence, claim
 from .evidence import of_group
-from .measuring import BESIDE_SOLVERS, SeedGroup, band, by_loop, estimate, grouped, unrolled
+from .measuring import (
+    BESIDE_SOLVERS,
+    SeedGroup,
+    band,
+    bands_by_loop,
+    by_loop,
+    estimate,
+    grouped,
+    unrolled,
+)
 from .statistics import Statistic
 
 METHODS = {
@@ -46,16 +55,40 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `groups` has by each of the `methods`, over the loops in which the error falls (see
     `_falling`): `per_loop`, the slope of the nearest iterate; `acceleration`, its growth in the
     second half of these loops over that in the first (1: linear in the loop); and `nearer`, by how
-    much the mean cosine is more than that of gradient descent with one rate.
+    much the mean cosine is more than that of gradient descent with one rate. By the loop they have
+    the number of the `nearest` iterate and its `cosine`; and the group its errors beside those of
+    the iterates, as `bands_by_loop` has them.
     """
-    found = [_group(group, settings) for group in grouped(runs)]
-    return {
-        "groups": [result for result, _ in found],
-        "panels": [panel for _, panels in found for panel in panels],
-    }
+    return {"groups": [_group(group, settings) for group in grouped(runs)]}
 
 
-def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any], list[Panel]]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Of each group the nearest iterates, their cosines, and errors beside the solvers'."""
+    drawn = []
+    for group in found["groups"]:
+        axis = unit(group["family"])
+        file, title = file_name(group["label"]), f"{group['label']}, by {axis}"
+        near, how_near = _by_method(group, "nearest"), _by_method(group, "cosine")
+        x = range(1, len(near[0].mean) + 1)
+        cosine = "cosine of its errors with the model's"
+        beside = f"{group['label']} beside the solvers' steps"
+        drawn += [
+            Panel(f"nearest-{file}", title, axis, "nearest iterate", x, near, log="y"),
+            Panel(f"cosine-{file}", title, axis, cosine, x, how_near),
+            by_loop("errors", beside, BESIDE_SOLVERS, group),
+        ]
+    return drawn
+
+
+def _by_method(group: Mapping[str, Any], key: str) -> list[Curve]:
+    """What a group's methods have by the loop under this key."""
+    return [
+        Curve.of(METHODS[name], name, method[key], name=name, b=group["b"])
+        for name, method in group["methods"].items()
+    ]
+
+
+def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
     task, b = group.task, group.b
     loops = resolved(group.runs[0], settings).max_loops or b
     prompts, other_prompts = (
@@ -73,28 +106,21 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
     zero = float(np.square(outputs[:, -1]).mean()) / task.divisor
     first, last = _falling(errors(models).mean((0, 1))[:b], zero)
     cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
-    methods, near, how_near = {}, [], []
-    for name, label in METHODS.items():
-        nearest = _nearest(name)
-        near.append(Curve.of(label, name, band([cosines[name]], settings, nearest), name=name, b=b))
-        nearness = band([cosines[name]], settings, lambda means: np.asarray(means[0].max(-1)))
-        how_near.append(Curve.of(label, name, nearness, name=name, b=b))
-        both = cosines[name], cosines["gradient_descent"]
-        methods[name] = _over_loops(name, both, slice(first - 1, last), settings)
+    methods = {}
+    for name, own in cosines.items():
+        both = own, cosines["gradient_descent"]
+        methods[name] = {
+            **_over_loops(name, both, slice(first - 1, last), settings),
+            "nearest": band([own], settings, _nearest(name)),
+            "cosine": band([own], settings, lambda means: np.asarray(means[0].max(-1))),
+        }
     shown = min(loops, 64)  # every method has its iterates up to there
     solvers = {
         name: (METHODS[name], errors(steps[None, 1 : shown + 1]))
         for name, steps in iterates.items()
     }
-    axis = unit(group.family)
-    file, title, x = file_name(group.label), f"{group.label}, by {axis}", range(1, loops + 1)
-    cosine = "cosine of its errors with the model's"
-    own, beside = errors(models[:, :shown]), f"{group.label} beside the solvers' steps"
-    return {"label": group.label, "family": group.family, "b": b, "methods": methods}, [
-        Panel(f"nearest-{file}", title, axis, "nearest iterate", x, near, log="y"),
-        Panel(f"cosine-{file}", title, axis, cosine, x, how_near),
-        by_loop("errors", beside, BESIDE_SOLVERS, group, own, settings, solvers),
-    ]
+    by_loops = bands_by_loop(group, errors(models[:, :shown]), settings, solvers)
+    return {**by_loops, "methods": methods}
 
 
 def solved(

@@ -2,7 +2,7 @@
 (arXiv 2604.21106)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.text.measure import last_stage
+from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimate, Evidence, NotMeasured, Paper
@@ -35,28 +36,37 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     be fitted.
     """
     table = DataFrame([_row(run, settings) for run in runs])
-    kinds = [kind for kind in (PLAIN, TRUNCATED, LANES) if kind in set(table.kind)]
-    axes = ("width", "nats a byte")
-    drawn = []
-    for kind in kinds:
-        for budget, part in table[table.kind == kind].groupby("budget"):
-            name = f"iso-flop-{kind} {budget:g}".replace(" ", "-").replace(".", "_")
-            title = f"{kind}, about 10^{budget:g} FLOPs"
-            drawn.append(panel_by_r(part, "width", name, title, axes))
     minima: dict[str, dict[str, float]] = {}
     least = table[table.kind == PLAIN].groupby(["budget", "r"]).loss.min()
     for (budget, r), loss in least.items():
         minima.setdefault(f"{budget:g}", {})[str(r)] = loss
     phi: dict[str, dict[str, Any] | None] = {}
-    for kind in kinds:  # the runs of one loop are the same for all
+    for kind in _kinds(table):  # the runs of one loop are the same for all
         part = table[(table.kind == kind) | (table.r == 1)]
         try:
             law = fitted(part, {}, CLUSTERS, settings.resamples, settings.seed)
             phi[kind] = {**law.phi(), "not_determined": law.not_determined.get("phi", "")}
         except RunError:
             phi[kind] = None
-    points = table.to_dict("records")
-    return {"points": points, "minima": minima, "phi": phi, "panels": drawn}
+    return {"points": table.to_dict("records"), "minima": minima, "phi": phi}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Losses by width, a panel for each kind and budget."""
+    table = DataFrame(found["points"])
+    axes = ("width", "nats a byte")
+    drawn = []
+    for kind in _kinds(table):
+        for budget, part in table[table.kind == kind].groupby("budget"):
+            name = f"iso-flop-{kind} {budget:g}".replace(" ", "-").replace(".", "_")
+            title = f"{kind}, about 10^{budget:g} FLOPs"
+            drawn.append(panel_by_r(part, "width", name, title, axes))
+    return drawn
+
+
+def _kinds(table: DataFrame) -> list[str]:
+    """The kinds of a table's runs."""
+    return [kind for kind in (PLAIN, TRUNCATED, LANES) if kind in set(table.kind)]
 
 
 def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:

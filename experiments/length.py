@@ -1,12 +1,12 @@
 """Prompts two and four times as long as those of training (arXiv 2409.15647)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.show.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -23,16 +23,16 @@ _GROWTH = "error of the last query of prompts twice as long as in training over 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """Errors at b on `settings.prompts` prompts, of runs of one task.
 
-    Each of the `groups` has its `block` (gpt2 with learned positions, llama with rotary ones) and
-    `growth`: the error of the last query of prompts twice as long as in training over that at the
-    length of training. `looped_over_standard` is the looped model's error over the standard one's
-    at the longest prompts, by block where both were trained.
+    Each of the `groups` has its `block` (gpt2 with learned positions, llama with rotary ones), its
+    `errors` by the number of examples, and `growth`: the error of the last query of prompts twice
+    as long as in training over that at the length of training. `points` is this length, in pairs.
+    `looped_over_standard` is the looped model's error over the standard one's at the longest
+    prompts, by block where both were trained.
     """
     points = runs[0].config.task.points
     # The shorter prompts are the beginnings of the longest.
-    longest = _LONGEST * points
-    prompts = evaluation_prompts(runs[0].task, settings.prompts, longest, settings.seed)
-    groups, curves, last = [], [], dict[tuple[str, Any], Floats]()
+    prompts = evaluation_prompts(runs[0].task, settings.prompts, _LONGEST * points, settings.seed)
+    groups, last = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
         family, block = group.family, group.config.model.block
         errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
@@ -42,16 +42,24 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             [both], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
         )
         about = {"label": group.label, "family": family, "block": block}
-        groups.append({**about, "growth": {"2": growth}})
-        kind = family if block == "gpt2" else f"{family}, {block}"
-        curves.append(Curve.of(group.label, kind, band([errors], settings)))
-    title = f"models trained on {points} pairs"
-    axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
+        groups.append({**about, "growth": {"2": growth}, "errors": band([errors], settings)})
     return {
+        "points": points,
         "groups": groups,
         "looped_over_standard": looped_over_standard(last, settings),
-        "panels": [Panel("length", title, *axes, range(longest), curves, log="y")],
     }
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Errors by the number of examples."""
+    curves = []
+    for group in found["groups"]:
+        family, block = group["family"], group["block"]
+        kind = family if block == "gpt2" else f"{family}, {block}"
+        curves.append(Curve.of(group["label"], kind, group["errors"]))
+    title = f"models trained on {found['points']} pairs"
+    axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
+    return [Panel("length", title, *axes, range(_LONGEST * found["points"]), curves, log="y")]
 
 
 claim(

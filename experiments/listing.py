@@ -13,7 +13,7 @@ from looplab.conf.in_words import labels_of_settings
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.evaluation.tables import Part, Table, document
+from looplab.show.tables import Part, Table, document
 
 from .groups import groups_in
 from .runs_table import NOT_NAMED, Row, duration, folders_of, no_runs, rows_of, runs_table

@@ -4,8 +4,11 @@ Runs are `grouped` by their settings. The errors of each group are arrays [seeds
 Curves have a `band`, numbers the interval that decides (`estimate`), and each claim reads one
 number.
 
-def measure(runs, settings):
-    return {"groups": [{"label": …, "growth": estimate([errors], settings)}], "panels": […]}
+def measure(runs, settings):                       # what is kept
+    return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
+
+def panels(found):                                 # what is drawn of it, whenever it is looked at
+    return [Panel("growth", …)]
 """
 
 import math
@@ -30,14 +33,15 @@ from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
-from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.run_folder.sources import measured_by
 
-from .claims import Estimate, Measured, why_unfinished
+from .claims import Estimate, why_unfinished
 from .definition import ALSO_UNFINISHED
 from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
@@ -48,6 +52,9 @@ def _plain(value: Any) -> Any:
     """A measure's result as JSON has it."""
     if isinstance(value, Estimate | Panel):
         return value.plain()
+    if isinstance(value, Interval):  # JSON knows no infinity
+        finite = (np.where(np.isfinite(part), part, np.nan) for part in value)
+        return Interval(*finite).to_json()
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list) else value
@@ -86,7 +93,8 @@ class Measurement:
 
 def measure_runs(name: str, request: Request) -> Measurement:
     """Return what the `measure` of the module of this name finds in the request's runs, as plain
-    values: the stored result, or that of now. The settings of the experiment's file are its other
+    values: the stored result, or that of now; with the pictures that its `panels` makes of it. The
+    settings of the experiment's file are its other
     arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
     out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
     ConfigError for runs that it cannot measure, and for other settings."""
@@ -109,7 +117,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
             "settings": settings.plain(),
             "given": given,
             "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
-            "sources": sources_of(*EVALUATED, "probing", "experiments", things=[module]),
+            "sources": measured_by(module, *(type(run.task) for run in runs)),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:
@@ -119,7 +127,12 @@ def measure_runs(name: str, request: Request) -> Measurement:
     except RunError as lack:
         return Measurement(missing=(f"{name}: {lack}",))
     result = stored["result"]
-    panels = [Panel.read(panel) for panel in result.get("panels", ())]
+    if "panels" in result:  # a user's file in the form of before
+        new = "measure(runs, settings) returns numbers, and panels(found) makes pictures of them"
+        print(f"{name}: its measure returns panels; now {new}: docs/guide/own.md", flush=True)
+        panels = [Panel.read(panel) for panel in result["panels"]]
+    else:
+        panels = module.panels(result) if hasattr(module, "panels") else []
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
 
 
@@ -242,23 +255,34 @@ def over_runs(values: Sequence[float]) -> Estimate:
     return over_seeds(values)
 
 
-def by_loop(
-    name: str,
-    title: str,
-    axes: tuple[str, str],
+def bands_by_loop(
     group: SeedGroup,
     errors: Floats,
     settings: EvaluationConfig,
     solvers: Mapping[str, tuple[str, Floats]] | None = None,
-) -> Panel:
-    """A panel `name`-GROUP of a group's errors, [seeds, prompts, loops], and those of solvers by
-    name, each with its label, [1, prompts, steps]."""
-    own = band([errors], settings)
-    curves = [Curve.of(group.label, group.family, own, name="model", b=group.b)]
-    for solver, (label, values) in (solvers or {}).items():
-        curves.append(Curve.of(label, solver, band([values], settings), name=solver))
-    loops = range(1, errors.shape[-1] + 1)
-    return Panel(f"{name}-{file_name(group.label)}", title, *axes, loops, curves, log="y")
+) -> dict[str, Any]:
+    """What `by_loop` draws: a group's errors, [seeds, prompts, loops], as a band, and those of
+    solvers by name, each with its label, [1, prompts, steps]."""
+    return {
+        "label": group.label,
+        "family": group.family,
+        "b": group.b,
+        "band": band([errors], settings),
+        "solvers": {
+            solver: {"label": label, "band": band([values], settings)}
+            for solver, (label, values) in (solvers or {}).items()
+        },
+    }
+
+
+def by_loop(name: str, title: str, axes: tuple[str, str], found: Mapping[str, Any]) -> Panel:
+    """A panel `name`-GROUP of what `bands_by_loop` found."""
+    label = found["label"]
+    curves = [Curve.of(label, found["family"], found["band"], name="model", b=found["b"])]
+    for solver, each in found["solvers"].items():
+        curves.append(Curve.of(each["label"], solver, each["band"], name=solver))
+    loops = range(1, len(found["band"]["mean"]) + 1)
+    return Panel(f"{name}-{file_name(label)}", title, *axes, loops, curves, log="y")
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:

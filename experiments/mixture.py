@@ -4,7 +4,7 @@ They are asked on prompts of each class, beside models of that class alone, and 
 of all classes, of which training had none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, file_name
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
@@ -35,7 +35,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     over that of the runs of the same family that were trained on this class alone; `worst`, the
     largest of these ratios, where there are such runs of each class; and `sums`, the error on sums
     of functions of all classes over the mean of the classes'. `looped_over_standard` is the looped
-    mixture's error over the standard one's, means over classes, where there are both.
+    mixture's error over the standard one's, means over classes, where there are both. `errors` has,
+    by class and for the sums, the errors by the number of examples of every model asked on it, with
+    its family and the task that it was `trained_on`.
     """
     groups = sorted(grouped(runs), key=lambda group: group.task.name != "mixture")
     mixture, points = groups[0].task, groups[0].config.task.points
@@ -43,10 +45,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     tasks = {name: replace(mixture, mixed=(name,)) for name in mixture.mixed}
     tasks[_SUMS] = replace(mixture, combined=True)
     errors = dict[tuple[str, str], dict[str, Floats]]()
-    curves: dict[str, list[Curve]] = {name: [] for name in tasks}
+    by_examples: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
     for group in groups:
         trained, family = group.task.name, group.family
-        of = "the mixture" if trained == "mixture" else "this class alone"
         errors[family, trained] = {}  # of the last query, [seeds, prompts]
         for name in tasks if trained == "mixture" else [trained]:
             prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
@@ -55,8 +56,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             models = unrolled(group, scaled, settings)[:, -1]
             values = np.square(models / scale - prompts.ys.double().numpy())
             errors[family, trained][name] = values[..., -1]
-            interval = band([values], settings)
-            curves[name].append(Curve.of(f"{family}, trained on {of}", family, interval))
+            about = {"family": family, "trained_on": trained}
+            by_examples[name].append({**about, "band": band([values], settings)})
     found, means = [], dict[tuple[str, str], Floats]()
     for (family, trained), own in errors.items():
         if trained == "mixture":
@@ -67,13 +68,24 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
     families = looped_over_standard(means, settings)
     both = {"looped_over_standard": families["mixture"]} if families else {}
+    return {"groups": found, **both, "errors": by_examples}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Errors on each class, and on the sums, by the number of examples."""
     axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
-    panels = []
-    for name, drawn in curves.items():
+    drawn = []
+    for name, models in found["errors"].items():
+        curves = []
+        for each in models:
+            of = "the mixture" if each["trained_on"] == "mixture" else "this class alone"
+            label = f"{each['family']}, trained on {of}"
+            curves.append(Curve.of(label, each["family"], each["band"]))
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
-        name = f"mixture-{file_name(name)}"
-        panels.append(Panel(name, title, *axes, range(points), drawn, log="y"))
-    return {"groups": found, **both, "panels": panels}
+        examples = range(len(curves[0].mean))
+        file = f"mixture-{file_name(name)}"
+        drawn.append(Panel(file, title, *axes, examples, curves, log="y"))
+    return drawn
 
 
 def _result(

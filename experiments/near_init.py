@@ -22,13 +22,13 @@ from torch.nn import functional as F
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.setting import setting
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop, StepContext
 from looplab.models.loops.recurrent import RecurrentLoop
 from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import cosines as cosines_of
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.progress import Progress
 
 # The residual scalings of arXiv 2606.18524.
@@ -67,6 +67,11 @@ class Near:
 def by_seed(values: ArrayLike) -> dict[str, Any]:
     """Values [seeds, ...] as a result has them."""
     return {"by_seed": np.asarray(values).tolist()}
+
+
+def values_of(found: Mapping[str, Any]) -> Floats:
+    """What `by_seed` was given, [seeds, ...]."""
+    return np.array(found["by_seed"], dtype=np.float64)
 
 
 def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
@@ -214,18 +219,32 @@ def norms(near: Near) -> dict[str, Any]:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
     init, loops = INITS[near.init], near.loops
-    result = {**_description(near, init), "steps": STEPS, "norm": {name: {} for name in STACKS}}
-    panels, x, y = list[Panel](), "optimiser step", "norm (root mean square)"
-    panel = partial(Panel, x_label=x, y_label=y, x=range(STEPS + 1), log="y", picture="norms")
-    for (sharing, (kind, shared)), scaling in product(STACKS.items(), LABELS):
+    found: dict[str, dict[str, Any]] = {name: {} for name in STACKS}
+    for (sharing, (_, shared)), scaling in product(STACKS.items(), LABELS):
         stacks = [Stack(r, shared, scaling) for r in loops]
         norm = all_first_steps(init, stacks, STEPS, range(near.seeds))["norm"]
-        result["norm"][sharing][scaling] = by_seed(norm)
+        found[sharing][scaling] = by_seed(norm)
+    return {**_description(near, init), "steps": STEPS, "norm": found}
+
+
+def norms_panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
+    panel = partial(
+        Panel,
+        x_label="optimiser step",
+        y_label="norm (root mean square)",
+        x=range(found["steps"] + 1),
+        log="y",
+        picture="norms",
+    )
+    drawn = []
+    for (sharing, (kind, _)), scaling in product(STACKS.items(), LABELS):
+        norm = values_of(found["norm"][sharing][scaling])
         name = f"norms-{sharing.replace('_', '-')}-{scaling}"
-        title = f"{kind}, {LABELS[scaling]}; {result['what']}"
-        curves = loop_curves(dict(zip(loops, norm.swapaxes(0, 1), strict=True)))
-        panels.append(panel(name, title, curves=curves))
-    return {**result, "panels": panels}
+        title = f"{kind}, {LABELS[scaling]}; {found['what']}"
+        curves = loop_curves(dict(zip(found["loops"], norm.swapaxes(0, 1), strict=True)))
+        drawn.append(panel(name, title, curves=curves))
+    return drawn
 
 
 COSINE_LOOPS = 16  # our choice: the paper does not give it
@@ -236,23 +255,33 @@ def cosines(near: Near) -> dict[str, Any]:
     """Cosines between the increments of a new transformer's loops, and of an equally deep stack
     without shared weights, without residual scaling (Figure 3).
 
-    `apart`: for each sharing the mean over pairs of different increments of the matrix [loops,
-    loops], which is averaged over tokens. Their loops and layers are fixed.
+    `cosine`: for each sharing the matrix [loops, loops], which is averaged over tokens; `apart`,
+    its mean over pairs of different increments. Their loops and layers are fixed.
     """
     init = INITS[near.init]._replace(layers=COSINE_LAYERS)
-    result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)], "apart": {}}
-    drawn, curves = list[Panel](), []
-    for sharing, (kind, shared) in STACKS.items():
+    result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)]}
+    result |= {"cosine": {}, "apart": {}}
+    for sharing, (_, shared) in STACKS.items():
         stack = Stack(COSINE_LOOPS, shared, "none")
         cosine = np.stack([increment_cosines(init, stack, seed) for seed in range(near.seeds)])
+        result["cosine"][sharing] = by_seed(cosine)
         result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
-        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
+    return result
+
+
+def cosines_panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The cosines of each sharing in colours, and by the distance between two loops."""
+    drawn, curves = list[Panel](), list[Curve]()
+    loops = len(found["loops"])
+    for sharing, (kind, shared) in STACKS.items():
+        cosine = values_of(found["cosine"][sharing])
+        title = f"{kind}: cosine, mean over tokens and seeds; {found['what']}"
         name = f"cosines-{sharing.replace('_', '-')}"
         drawn.append(matrix_panel(name, title, cosine.mean(0).tolist(), "cosines"))
-        interval = mean_of_seeds(by_distance(cosine, COSINE_LOOPS))
+        interval = mean_of_seeds(by_distance(cosine, loops))
         curves.append(Curve.of(kind, "looped" if shared else "standard", interval))
-    title = f"increments of {COSINE_LOOPS} loops, {result['what']}"
-    return {**result, "panels": [*drawn, distance_panel("cosines", title, curves)]}
+    title = f"increments of {loops} loops, {found['what']}"
+    return [*drawn, distance_panel("cosines", title, curves)]
 
 
 @torch.no_grad()
@@ -311,29 +340,30 @@ def changes(near: Near) -> dict[str, Any]:
             found = slopes(near.loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
             result["change"][place][scaling] = by_seed(moved[place])
             result["slope"][place][scaling] = by_seed(found)
-    return {**result, "panels": _change_panels(result)}
+    return result
 
 
-def _change_panels(result: Mapping[str, Any]) -> list[Panel]:
+def changes_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Before the final norm and after it: changes by loops at the first step, and by step, a panel
     for each scaling; and slopes by step."""
-    found, loops, steps = list[Panel](), result["loops"], range(1, result["steps"] + 1)
+    drawn, loops = list[Panel](), found["loops"]
+    steps = range(1, found["steps"] + 1)
     step, moved = "optimiser step", "change (root mean square)"
     slope = "slope of log change over log R"
     first = partial(Panel, x_label="loops R", y_label=moved, x=loops, log="xy", picture="changes")
     each = partial(Panel, x_label=step, y_label=moved, x=steps, log="y", picture="changes-steps")
     by_step = partial(Panel, x_label=step, y_label=slope, x=steps, picture="changes-by-step")
     for place, where in PLACES.items():
-        title = f"{where}, {result['what']}"
+        title = f"{where}, {found['what']}"
         change, slopes = (
-            {name: np.array(of["by_seed"]) for name, of in result[part][place].items()}
+            {name: values_of(of) for name, of in found[part][place].items()}
             for part in ("change", "slope")
         )
         curves = scaling_curves({scaling: of[:, :, 0] for scaling, of in change.items()})
-        found.append(first(f"changes-step-1-{place}", f"step 1, {title}", curves=curves))
+        drawn.append(first(f"changes-step-1-{place}", f"step 1, {title}", curves=curves))
         for scaling, of in change.items():
             curves = loop_curves(dict(zip(loops, of.swapaxes(0, 1), strict=True)))
             name = f"changes-by-step-{place}-{scaling}"
-            found.append(each(name, f"{LABELS[scaling]}, {title}", curves=curves))
-        found.append(by_step(f"changes-slope-{place}", title, curves=scaling_curves(slopes)))
-    return found
+            drawn.append(each(name, f"{LABELS[scaling]}, {title}", curves=curves))
+        drawn.append(by_step(f"changes-slope-{place}", title, curves=scaling_curves(slopes)))
+    return drawn

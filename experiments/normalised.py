@@ -10,18 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured, resolved
 from looplab.evaluation.measure import Measure, shift_names
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import SHIFTS, Shifted
 from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
 from looplab.training.run_folder.run import Run
 
 from .claims import SUITE, Estimate, Evidence
 from .evidence import measured_groups
-from .measuring import SeedGroup, band, band_of, estimate, grouped, ratio
+from .measuring import SeedGroup, band, estimate, grouped, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
@@ -43,12 +43,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `groups`, one for each model and d, has for each way to read prompts (`none`,
     `scale`, `whiten`) its `cost` in distribution, the error by k over that of prompts as they are.
     By shift it has what the shift changes (`scale`, `covariance`, `neither`), and two ratios of
-    mean errors over k from 1 on: `over_training`, to the inputs of training, and `over_ridge`.
+    mean errors over k from 1 on: `over_training`, to the inputs of training, and `over_ridge`. On
+    the inputs that are drawn it has the `errors` by k, for each way to read and of `solvers`.
     Errors are over the variance of y on the same inputs.
     """
-    groups, pictures = [], dict[str, Panel]()
+    groups = []
     for group in grouped(runs):
         errors, labels = _errors(group, settings)
+        drawn = {name: _bands(errors[name], labels, settings) for name in _DRAWN if name in errors}
         training = errors.pop(TRAINING)
         cost = {}
         for kind in _READ:
@@ -56,13 +58,20 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             cost[kind] = band([both], settings, _ratio).to_json()
         about = {"label": group.label, "family": group.family, "dims": group.task.dims}
         ratios = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
-        groups.append({**about, "cost": cost, "shifts": ratios})
-        for panel in _panels(group, {TRAINING: training, **errors}, labels, ratios, settings):
+        groups.append({**about, "cost": cost, "shifts": ratios, "errors": drawn})
+    return {"groups": groups}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """For each d the errors by examples, and what each shift makes of them."""
+    pictures: dict[str, Panel] = {}
+    for group in found["groups"]:
+        for panel in _panels(group):
             known = pictures.get(panel.name)
             curves = [*known.curves, *panel.curves] if known else panel.curves
             own = {curve.name: curve for curve in curves}  # solvers once
             pictures[panel.name] = replace(panel, curves=[*own.values()])
-    return {"groups": groups, "panels": [*pictures.values()]}
+    return [*pictures.values()]
 
 
 def kind_of_shift(name: str) -> str:
@@ -100,6 +109,17 @@ def _errors(
     return errors, labels
 
 
+def _bands(
+    errors: Mapping[str, Floats], labels: Mapping[str, str], settings: EvaluationConfig
+) -> dict[str, Any]:
+    """Errors by examples for each way to read prompts, and of the `solvers`, with their labels."""
+    bands = {of: band([values], settings) for of, values in errors.items()}
+    solvers = {
+        solver: {"label": label, "band": bands.pop(solver)} for solver, label in labels.items()
+    }
+    return {**bands, "solvers": solvers}
+
+
 def _of_shift(
     name: str,
     own: Mapping[str, Floats],
@@ -128,35 +148,28 @@ def _ratio(means: Sequence[Floats]) -> Floats:
     return np.asarray(means[0][..., 0] / means[0][..., 1])
 
 
-def _panels(
-    group: SeedGroup,
-    errors: Mapping[str, Mapping[str, Floats]],
-    labels: Mapping[str, str],
-    ratios: Mapping[str, Any],
-    settings: EvaluationConfig,
-) -> Iterator[Panel]:
+def _panels(group: Mapping[str, Any]) -> Iterator[Panel]:
     """A group's curves in the panels of its d: errors by examples, and all shifts."""
-    family, dims = group.family, group.task.dims
+    family, dims, shifts = group["family"], group["dims"], group["shifts"]
     read: dict[Kind, str] = {"none": family, "whiten": f"{family}, whitened"}
     axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
-    for name, title in _DRAWN.items():
-        if name in errors:
-            bands = {of: band([values], settings) for of, values in errors[name].items()}
-            curves = [Curve.of(label, family, bands[kind]) for kind, label in read.items()]
-            for solver, label in labels.items():
-                curves.append(Curve.of(label, solver, bands[solver], name=solver, solver=True))
-            yield Panel(
-                f"normalised-{dims}-{name}", f"{title}, d = {dims}", *axes,
-                range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
-                picture=f"normalised-by-examples-{dims}",
-            )  # fmt: skip
+    for name, errors in group["errors"].items():
+        curves = [Curve.of(label, family, errors[kind]) for kind, label in read.items()]
+        for solver, own in errors["solvers"].items():
+            curves.append(Curve.of(own["label"], solver, own["band"], name=solver, solver=True))
+        yield Panel(
+            f"normalised-{dims}-{name}", f"{_DRAWN[name]}, d = {dims}", *axes,
+            range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
+            picture=f"normalised-by-examples-{dims}",
+        )  # fmt: skip
     for kind in read:
-        over_training = band_of([each["over_training"][kind] for each in ratios.values()])
+        ratios = [each["over_training"][kind] for each in shifts.values()]
+        over_training: Any = {part: [each[part] for each in ratios] for part in Interval._fields}
         yield Panel(
             f"normalised-shifts-{dims}-{kind}", f"d = {dims}, prompts {_READ[kind]}", "",
             "error over that in training", range(len(ratios)),
             [Curve.of(family, family, over_training, points=True)], log="y", limits=_LIMITS,
-            levels={"as in training": 1.0}, x_names=[SHIFTS[name].label for name in ratios],
+            levels={"as in training": 1.0}, x_names=[SHIFTS[name].label for name in shifts],
             picture=f"normalised-shifts-{dims}",
         )  # fmt: skip
 

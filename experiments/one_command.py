@@ -24,8 +24,9 @@ def carry_out(command: Command) -> None:
         print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
         print(as_called(run_py("action=evaluate", f"run={run.path}")), flush=True)
     elif command.action == "compare":
-        from looplab.evaluation import compare, load_run
-        from looplab.evaluation.report import comparison_table
+        from looplab.evaluation import load_run
+        from looplab.show.compare import compare
+        from looplab.show.report import comparison_table
 
         runs, folder = [load_run(path) for path in command.paths], Path(config.folder)
         result = compare(runs, config.evaluation, folder, config.device, config.figures)
@@ -63,8 +64,8 @@ def check_evaluation_of(config: Config) -> None:
 
 
 def _evaluate(config: Config, run: Run) -> None:
-    from looplab.evaluation import evaluate
-    from looplab.evaluation.report import report
+    from looplab.show.evaluate import evaluate
+    from looplab.show.report import report
 
     try:
         result = evaluate(run, config.evaluation, config.device, config.figures)

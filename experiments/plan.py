@@ -16,8 +16,8 @@ from torch.utils.benchmark import Timer
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
-from looplab.evaluation.tables import Part, Table, document
 from looplab.models import Model
+from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.jobs import processes_for

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
-from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel
+from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.probing.attention import recorded_shares, uniform_share
+from looplab.show.panel import Curve, Panel
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
@@ -101,6 +101,11 @@ def trajectory(
     return np.stack(found, axis=1)
 
 
+def by_step(values: Floats, settings: EvaluationConfig) -> dict[str, Interval]:
+    """Each quantity of [seeds, prompts, steps, 4] as a band over the steps."""
+    return {name: band([values[..., place]], settings) for place, name in enumerate(QUANTITIES)}
+
+
 def compare(
     values: Mapping[str, Floats], steps: Sequence[int], uniform: float, settings: EvaluationConfig
 ) -> dict[str, Any]:
@@ -110,8 +115,9 @@ def compare(
     Each of the `groups` has its `optimizer` (muon, or adam with or without decay of the weights)
     and, when a tenth of the fall of the error is done, from that of predicting zero to the least of
     all groups, `attention_done`: the share that is done of the rise of the attention to the
-    previous token; and `parallel`: the mean cosine between the states of different queries.
-    `muon_over_adam` is the step at which half of the fall is done with Muon over that with Adam.
+    previous token; and `parallel`: the mean cosine between the states of different queries. Its
+    quantities after each of the `steps` are `by_step`. `half` is the error at which half of the
+    fall is done, and `muon_over_adam` the step of it with Muon over that with Adam.
     """
     least = min(float(each[..., _ERROR].mean((0, 1)).min()) for each in values.values())
 
@@ -134,16 +140,20 @@ def compare(
         with np.errstate(invalid="ignore", divide="ignore"):  # off the plateau at the first step
             return left[0] / left[1]
 
+    groups = []
+    for optimizer, each in values.items():
+        numbers = {
+            "attention_done": estimate([each], settings, attention_done),
+            "parallel": estimate([each], settings, parallel),
+        }
+        about = {"optimizer": optimizer, "by_step": by_step(each, settings)}
+        groups.append(about | numbers)
+    zero = float(next(iter(values.values()))[..., _ZERO].mean())
     found: dict[str, Any] = {
-        "groups": [
-            {
-                "optimizer": optimizer,
-                "attention_done": estimate([each], settings, attention_done),
-                "parallel": estimate([each], settings, parallel),
-            }
-            for optimizer, each in values.items()
-        ],
-        "panels": _panels(values, steps, least, uniform, settings),
+        "groups": groups,
+        "steps": list(steps),
+        "half": zero - LEAVES * (zero - least),
+        "uniform": uniform,
     }
     if values.keys() >= {"muon", "adam"}:
         both = [values["muon"], values["adam"]]
@@ -151,30 +161,23 @@ def compare(
     return found
 
 
-def _panels(
-    values: Mapping[str, Floats],
-    steps: Sequence[int],
-    least: float,
-    uniform: float,
-    settings: EvaluationConfig,
-) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Each quantity by the step."""
-    zero = float(next(iter(values.values()))[..., _ZERO].mean())
-    half, alike = zero - LEAVES * (zero - least), {"the same attention to all tokens": uniform}
-    panels = []
-    for quantity, label, log, levels in (
-        (_ERROR, SQUARED_ERROR, "y", {"half of the fall": half}),
-        (_ATTENTION, "attention at y to its own x", "", alike),
-        (_COSINE, "cosine between states of different queries", "", {}),
+    half, alike = found["half"], {"the same attention to all tokens": found["uniform"]}
+    drawn = []
+    for name, label, log, levels in (
+        ("error", SQUARED_ERROR, "y", {"half of the fall": half}),
+        ("attention", "attention at y to its own x", "", alike),
+        ("cosine", "cosine between states of different queries", "", {}),
     ):
         curves = [
-            Curve.of(optimizer.capitalize(), optimizer, band([each[..., quantity]], settings))
-            for optimizer, each in values.items()
+            Curve.of(group["optimizer"].capitalize(), group["optimizer"], group["by_step"][name])
+            for group in found["groups"]
         ]
         axes = ("training step by step", "training step", label)
-        name = f"plateau-{QUANTITIES[quantity]}"
-        panels.append(Panel(name, *axes, steps, curves, log=log, levels=levels))
-    return panels
+        steps = found["steps"]
+        drawn.append(Panel(f"plateau-{name}", *axes, steps, curves, log=log, levels=levels))
+    return drawn
 
 
 def _muon_suffers_more(evidence: Evidence) -> Estimate:

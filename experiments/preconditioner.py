@@ -1,7 +1,7 @@
 """The preconditioner that looped linear attention learned beside theory, and its errors by loop
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,8 @@ import torch
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import resolved
-from looplab.evaluation.panel import Panel
 from looplab.models.loops.linear_attention import LinearAttentionLoop
+from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
@@ -20,7 +20,16 @@ from looplab.training.validation import evaluation_prompts
 from .claims import Estimate, Evidence, claim
 from .evidence import measured_groups
 from .iterates import solved
-from .measuring import BESIDE_SOLVERS, SeedGroup, by_loop, grouped, over_runs, ratio, squared_errors
+from .measuring import (
+    BESIDE_SOLVERS,
+    SeedGroup,
+    bands_by_loop,
+    by_loop,
+    grouped,
+    over_runs,
+    ratio,
+    squared_errors,
+)
 
 _LABELS = {
     "gradient_descent": "gradient descent",
@@ -37,14 +46,22 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Each of the `groups` has the `spread` of Σ^½ A Σ^½, its largest singular value over its least:
     1 where A is a multiple of Σ⁻¹; and `over_theory` and `over_descent`, the error at b over that
     of b steps of gradient descent preconditioned by Σ⁻¹, and of plain gradient descent, at the
-    rates that are best for b steps.
+    rates that are best for b steps. Its errors by the loop, beside these methods', are as
+    `bands_by_loop` has them.
     """
-    found = [_group(group, settings) for group in grouped(runs)]
-    groups, panels = ([each[part] for each in found] for part in (0, 1))
-    return {"groups": groups, "panels": panels}
+    return {"groups": [_group(group, settings) for group in grouped(runs)]}
 
 
-def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any], Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """Errors of each group by the loop beside the methods'."""
+    drawn = []
+    for group in found["groups"]:
+        title = f"{group['label']} beside preconditioned gradient descent"
+        drawn.append(by_loop("preconditioner", title, BESIDE_SOLVERS, group))
+    return drawn
+
+
+def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
     task, b = group.task, group.b
     assert isinstance(task, ConditionedLinear)
     loops = resolved(group.runs[0], settings).max_loops or b
@@ -80,14 +97,12 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> tuple[dict[str, Any]
         assert isinstance(loop, LinearAttentionLoop)
         return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
-    title = f"{group.label} beside preconditioned gradient descent"
     return {
-        "label": group.label,
-        "b": b,
+        **bands_by_loop(group, models, settings, solvers),
         "spread": over_runs([*map(spread, group.runs)]),
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),
-    }, by_loop("preconditioner", title, BESIDE_SOLVERS, group, models, settings, solvers)
+    }
 
 
 _claim(

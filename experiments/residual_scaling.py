@@ -6,7 +6,7 @@ their initialisation (Figures 2 to 4 and 9) rest on `near_init.py`. Those on lea
 5) are in `residual_scaling_rates.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -18,10 +18,10 @@ from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.evaluation.remarks import unfinished as missing_of
-from looplab.evaluation.style import kind_of
+from looplab.evaluation.results import kind_of
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
@@ -29,9 +29,9 @@ from looplab.training.validation import evaluation_prompts
 from . import near_init
 from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper
 from .measuring import grouped
-from .near_init import Near
-from .residual_scaling_rates import rates
-from .residual_scaling_toy import toy
+from .near_init import Near, values_of
+from .residual_scaling_rates import rates, rates_panels
+from .residual_scaling_toy import toy, toy_panels
 from .statistics import over_seeds
 
 
@@ -42,23 +42,30 @@ def measure(
     figure: str = "",
     **given: Any,
 ) -> dict[str, Any]:
-    """Make a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or changes; of
-    runs trained, sweep, contrast (the same of a loop that norms its stream) or rates (on texts).
-    ConfigError for other settings, RunError without a run."""
+    """Measure for a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or
+    changes; of runs trained, sweep, contrast (the same of a loop that norms its stream) or rates
+    (on texts). The result has this name as `figure`, beside what the function of the name, `rates`
+    for the last three, returns. ConfigError for other settings, RunError without a run."""
     of_none = {
         "toy": toy,
         "norms": near_init.norms,
         "cosines": near_init.cosines,
         "changes": near_init.changes,
     }
-    check_choice("figure", figure, (*of_none, "trained", "sweep", "contrast", "rates"))
+    check_choice("figure", figure, tuple(_PANELS))
     if figure in of_none:
         near = build(Near, given)
         check_settings("settings.", near)
-        return of_none[figure](near)
+        return {"figure": figure, **of_none[figure](near)}
     if not runs:
         raise RunError("none of its runs is finished")
-    return trained(runs) if figure == "trained" else rates(runs, settings, figure, unfinished)
+    found = trained(runs) if figure == "trained" else rates(runs, settings, unfinished)
+    return {"figure": figure, **found}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The panels of the figure."""
+    return _PANELS[found["figure"]](found)
 
 
 PROMPTS = 64  # on which trained runs are followed
@@ -74,40 +81,56 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
     if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
     there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
-    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `unfinished` says what its
-    training lacks. `panels`, whose curves are of the seeds of one model: the norms by loop, the
-    cosines of each model's increments, these by the distance between two loops, the parts of the
-    squared norm with the inner products of increments (`energy`, `products` of each run), and
-    `branch` and `gain`. RunError if states are not finite.
+    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `energy` are the parts of the
+    squared norm by loop, `products` the inner products of increments. `unfinished` says what its
+    training lacks. `groups` have the paths of the `runs` of one model, by their seeds. RunError if
+    states are not finite.
     """
-    found = {str(run.path): _followed(run) for run in runs}
-    longest = 1 + max(run["loops"] for run in found.values())
-    groups = grouped(runs)
+    groups = [
+        {
+            "label": group.label,
+            "kind": kind_of(group.config.model),
+            "b": group.b,
+            "runs": [str(run.path) for run in group.runs],
+        }
+        for group in grouped(runs)
+    ]
+    return {"runs": [*map(_followed, runs)], "groups": groups, "prompts": PROMPTS}
+
+
+def trained_panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The norms by loop, the cosines of each model's increments, these by the distance between two
+    loops, the parts of the squared norm with the inner products of increments, and `branch` and
+    `gain`; curves are of the seeds of one model."""
+    runs = {run["run"]: run for run in found["runs"]}
+    groups = found["groups"]
+    longest = 1 + max(group["b"] for group in groups)
+    tells = len({group["b"] for group in groups}) == len(groups) > 1  # else b tells no two apart
     norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
     energies, of_branches = list[Panel](), {part: list[Curve]() for part in _BRANCHES}
     for group in groups:
-        of, kind = [found[str(run.path)] for run in group.runs], kind_of(group.config.model)
-        b = len({each.b for each in groups}) == len(groups) > 1  # else it tells no two apart
-        number = group.b if b else None
+        of = [runs[path] for path in group["runs"]]
+        number = group["b"] if tells else None
+        curve = partial(Curve.of, group["label"], group["kind"], number=number)
         interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in of])
         if len(of) == 1:  # over prompts
             half = _Z * numbers(padded(of[0]["norm"]["standard_error"], longest))
             interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
-        norms.append(Curve.of(group.label, kind, interval, number=number))
+        norms.append(curve(interval))
         for part, curves in of_branches.items():
             interval = mean_of_seeds([padded(run[part], longest - 1) for run in of])
-            curves.append(Curve.of(group.label, kind, interval, number=number))
-        if group.b > 1:
+            curves.append(curve(interval))
+        if group["b"] > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
             interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
-            apart.append(Curve.of(group.label, kind, interval, number=number))
-            title = f"{group.label}, step {of[0]['step']}"
+            apart.append(curve(interval))
+            title = f"{group['label']}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
             matrices.append(near_init.matrix_panel(name, title, _mean(cosines).tolist()))
             energies += _energy_panels(len(energies) // 2 + 1, title, of)
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
-    title = f"trained runs, {PROMPTS} prompts"
-    panels = [
+    title = f"trained runs, {found['prompts']} prompts"
+    return [
         Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
         *matrices,
         *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
@@ -117,7 +140,18 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
             for part, curves in of_branches.items()
         ),
     ]
-    return {"runs": [*found.values()], "prompts": PROMPTS, "panels": panels}
+
+
+_PANELS: dict[str, Callable[[Mapping[str, Any]], list[Panel]]] = {
+    "toy": toy_panels,
+    "norms": near_init.norms_panels,
+    "cosines": near_init.cosines_panels,
+    "changes": near_init.changes_panels,
+    "trained": trained_panels,
+    "sweep": rates_panels,
+    "contrast": rates_panels,
+    "rates": rates_panels,
+}
 
 
 def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -> list[Panel]:
@@ -194,11 +228,6 @@ _PAPER = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768")
 _of_paper = _PAPER.claim
 
 
-def _values(curve: Mapping[str, Any]) -> Floats:
-    """The values of a curve seed by seed, [seeds, …]."""
-    return np.array(curve["by_seed"], dtype=np.float64)
-
-
 def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = False) -> Estimate:
     """The mean of values [seeds], with the size of the models of a result."""
     size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
@@ -207,20 +236,22 @@ def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = Fa
 
 def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
     result = evidence.result("residual_scaling")
-    norms = _values(result["norm"][sharing][scaling])[:, :, -1]
+    norms = values_of(result["norm"][sharing][scaling])[:, :, -1]
     return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
 
 
 def _apart(evidence: Evidence, sharing: str) -> Estimate:
     result = evidence.result("residual_scaling")
-    return _sized(_values(result["apart"][sharing]), result, 0)
+    return _sized(values_of(result["apart"][sharing]), result, 0)
 
 
 def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
     """The slope of log change of the output before the final norm over log R, the mean over the
     first steps; of two scalings the first's less the second's."""
     result = evidence.result("residual_scaling")
-    first, *second = (_values(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings)
+    first, *second = (
+        values_of(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings
+    )
     return _sized(first - sum(second), result, steps)
 
 
@@ -229,7 +260,7 @@ def _update_ratio(evidence: Evidence, over: str) -> Estimate:
     the smallest: of all numbers of layers at the most loops, or of loops at the most layers."""
     result = evidence.result("residual_scaling")
     by_layers = result["same_signs"].items()
-    changes = np.stack([_values(of) / int(u) ** 0.5 for u, of in by_layers])  # [U, seeds, R]
+    changes = np.stack([values_of(of) / int(u) ** 0.5 for u, of in by_layers])  # [U, seeds, R]
     changes = changes[..., -1] if over == "layers" else changes[-1].T
     estimate = over_seeds(changes.max(0) / changes.min(0), log=True)
     return estimate._replace(steps=0, size=f"d = {result['width']}")
@@ -250,7 +281,9 @@ for _over, _at in (("layers", "loops"), ("loops", "layers")):
 def _branch_spread(evidence: Evidence) -> Estimate:
     """The largest branch of any number of layers and loops over the smallest."""
     result = evidence.result("residual_scaling")
-    sizes = np.stack([_values(curve) for curve in result["branches"].values()])  # [U, seeds, R, 2]
+    sizes = np.stack(
+        [values_of(curve) for curve in result["branches"].values()]
+    )  # [U, seeds, R, 2]
     estimate = over_seeds(sizes.max((0, 2, 3)) / sizes.min((0, 2, 3)), log=True)
     return estimate._replace(steps=0, size=f"d = {result['width']}")
 

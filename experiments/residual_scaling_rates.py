@@ -11,7 +11,7 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import logged
-from looplab.evaluation.panel import Curve, Panel
+from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
@@ -112,7 +112,7 @@ def _unknown(reason: str) -> dict[str, Any]:
 
 
 def rates(
-    runs: Sequence[Run], settings: EvaluationConfig, figure: str, unfinished: Sequence[Config] = ()
+    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
 ) -> dict[str, Any]:
     """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
     b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
@@ -120,8 +120,9 @@ def rates(
     By scaling and R: `errors` [rates][seeds], None where training collapsed or is not finished; and
     `best`, the best rate and its mean error, None where no rate came through with every seed.
     `move`: how far the best rate moves from the fewest loops to the most, by scaling. `gain`: that
-    of 1/R over each other scaling, by R. `initial`, of pairs, is the error before training. One
-    loop is the same for all scalings. The names of the panels begin with `figure`.
+    of 1/R over each other scaling, by R. `initial`, of pairs, is the error before training, and
+    `bayes` the least possible one. One loop is the same for all scalings. `what` says what the loop
+    does beside its blocks.
     """
     found = {_place(config): math.nan for config in unfinished}
     for run in runs:
@@ -136,7 +137,11 @@ def rates(
         cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
         return next((found[cell] for cell in cells if cell in found), math.nan)
 
+    what = "normed in the loop, prompt added"
+    if runs[0].config.model.norm == "at_readout":
+        what = "no norm in the loop, no injection"
     result: dict[str, Any] = {
+        "what": what,
         **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
         **{part: {} for part in ("errors", "best", "move", "gain")},
     }
@@ -161,7 +166,9 @@ def rates(
     if not runs[0].task.is_text:
         alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
         result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
-    return {**result, "panels": _panels(result, runs[0], figure)}
+        task = runs[0].config.task
+        result["bayes"] = bayes_error(task.dims, task.points)
+    return result
 
 
 def _place(config: Config) -> tuple[str, int, float, int]:
@@ -170,28 +177,28 @@ def _place(config: Config) -> tuple[str, int, float, int]:
     return config.model.residual_scaling, trained_loops(config), rate, config.seed
 
 
-def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
+def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
-    and the gain of 1/R by R, with its 95 % interval."""
-    is_text, task = run.task.is_text, run.config.task
-    bayes = bayes_error(task.dims, task.points)
-    levels = {} if is_text else {"predicting zero, expected": 1.0, "least possible": bayes}
-    what = "normed in the loop, prompt added"
-    if run.config.model.norm == "at_readout":
-        what = "no norm in the loop, no injection"
+    and the gain of 1/R by R, with its 95 % interval. Their names begin with the `figure`."""
+    figure = found["figure"]
+    what = found["what"]
+    is_text = "bayes" not in found
+    levels = dict[str, float]()
+    if not is_text:
+        levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}
     by_rate = partial(
         Panel,
         x_label="learning rate",
         y_label="bits per byte" if is_text else ERROR,
-        x=result["rates"],
+        x=found["rates"],
         log="x" if is_text else "xy",
         levels=levels,
         picture="" if is_text else figure,
     )
-    panels = []
-    for scaling, by_loops in result["errors"].items():
+    drawn = []
+    for scaling, by_loops in found["errors"].items():
         curves = loop_curves({int(R): np.array(of, float).T for R, of in by_loops.items()})
-        for R, best in result["best"][scaling].items():
+        for R, best in found["best"][scaling].items():
             if best:
                 at: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
                 name = f"r-{R}-best"
@@ -199,10 +206,10 @@ def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
         errors = [error for of in by_loops.values() for row in of for error in row]
         lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
         title = f"{LABELS[scaling]}; {what}; {lost}"
-        panels.append(by_rate(f"{figure}-{scaling}", title, curves=curves))
-    moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in result["move"].items())
+        drawn.append(by_rate(f"{figure}-{scaling}", title, curves=curves))
+    moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in found["move"].items())
     gains = []
-    for before, by_loops in result["gain"].items():
+    for before, by_loops in found["gain"].items():
         mean, half = (
             np.array([of.get(part, math.nan) for of in by_loops.values()])
             for part in ("mean", "half")
@@ -213,9 +220,9 @@ def _panels(result: Mapping[str, Any], run: Run, figure: str) -> list[Panel]:
     if gains:
         title = f"{what}, 95 %; the best rate by loops: {moves}"
         axes = ("loops R", f"gain in {'bits per byte' if is_text else 'error'} at the best rates")
-        x, levels = result["loops"], {"none": 0.0}
-        panels.append(Panel(f"{figure}-gain", title, *axes, x, gains, log="x", levels=levels))
-    return panels
+        x, levels = found["loops"], {"none": 0.0}
+        drawn.append(Panel(f"{figure}-gain", title, *axes, x, gains, log="x", levels=levels))
+    return drawn
 
 
 def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Estimate:

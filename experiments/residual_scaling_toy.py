@@ -12,10 +12,10 @@ import torch
 from torch import Generator, Tensor
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
 from looplab.models.model import residual_scale
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 
-from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves
+from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves, values_of
 
 TOY_WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
@@ -40,22 +40,20 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     the least and the largest of the layers' `branches` there (`branch_sizes`).
     """
     runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
-    values = {
-        part: {name: np.array([run[part][name] for run in runs]) for name in curves}
+    result = {
+        part: {name: by_seed([run[part][name] for run in runs]) for name in curves}
         for part, curves in runs[0].items()
     }
-    result = {
-        part: {name: by_seed(of) for name, of in curves.items()} for part, curves in values.items()
-    }
-    panels = _toy_panels(values, near.loops, f"h ← h + ε W relu(h), d = {width}")
-    return {"width": width, "loops": list(near.loops), **result, "panels": panels}
+    return {"width": width, "loops": list(near.loops), **result}
 
 
-def _toy_panels(
-    values: Mapping[str, Mapping[str, Floats]], loops: Sequence[int], title: str
-) -> list[Panel]:
+def toy_panels(found: Mapping[str, Any]) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers, and their changes by layers and by loops; the cosines; and the gains."""
+    loops = found["loops"]
+    title = f"h ← h + ε W relu(h), d = {found['width']}"
+    parts = ("looped", "deep", "change", "layers", "cosine", "gain", *_SIGNS)
+    values = {part: {name: values_of(of) for name, of in found[part].items()} for part in parts}
     norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
     by_loops = partial(Panel, x_label="loops R", x=loops)
     both = partial(by_loops, log="xy", limits=(0.5, _HIGHEST), picture="toy")

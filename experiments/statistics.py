@@ -93,6 +93,12 @@ def over_seeds(
     alone make the interval of a single value.
 
     Raises NotMeasured for one value without an error: it has no spread.
+
+    Examples
+    --------
+    >>> from looplab import over_seeds
+    >>> over_seeds([0.8, 1.0, 1.2]).seeds
+    3
     """
     numbers = np.asarray(values, dtype=np.float64).reshape(-1)
     spreads = np.zeros_like(numbers) if errors is None else np.asarray(errors, dtype=np.float64)

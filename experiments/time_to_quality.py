@@ -14,7 +14,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
-from looplab.evaluation.panel import Curve, Panel, file_name, mean_of_seeds
+from looplab.show.panel import Curve, Panel, file_name, mean_of_seeds
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
@@ -38,11 +38,11 @@ def measure(
     `error` to reach, over the task's divisor, and the numbers of examples `k` that it is the mean
     of.
 
-    Each of the `races`, one a task, has its `task`, its `target` and `rows` in the order of the
-    runs, one for each recipe and settings: a `label`, and by seed the points of its `trainings`.
+    Each of the `races`, one a task, has its `task`, `target` and `k`, and in the order of the runs
+    `rows`, one for each recipe and settings: a `label`, and by seed the points of its `trainings`.
     ConfigError for a task without a target, RunError for runs without equal snapshots.
     """
-    races, panels = [], []
+    races = []
     for task in dict.fromkeys(run.config.task.name for run in runs):
         entrants = [run for run in runs if run.config.task.name == task]
         target, points = targets.get(task), entrants[0].config.task.points
@@ -53,9 +53,14 @@ def measure(
             {"label": label, "trainings": _trainings(part, target["k"], settings)}
             for label, part in _parts(entrants).items()
         ]
-        races.append({"task": task, "target": target["error"], "rows": rows})
-        panels += [_panel(cost, task, target, rows) for cost in _COSTS]
-    return {"races": races, "panels": panels}
+        about = {"task": task, "target": target["error"], "k": list(target["k"])}
+        races.append({**about, "rows": rows})
+    return {"races": races}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The error of each race by either cost."""
+    return [_panel(cost, race) for race in found["races"] for cost in _COSTS]
 
 
 def _parts(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
@@ -103,21 +108,20 @@ def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Poin
     return course
 
 
-def _panel(
-    cost: str, task: str, target: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> Panel:
+def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
     """The error of each row by what training has taken, means over seeds at each snapshot."""
     curves = []
-    for row in rows:
+    for row in race["rows"]:
         x, errors = (
             np.array([[point[key] for point in course] for course in row["trainings"].values()])
             for key in (cost, "error")
         )
         kind = row["label"].partition(",")[0]
         curves.append(Curve.of(row["label"], kind, mean_of_seeds(errors), x=x.mean(0).tolist()))
-    name, title = f"error_by_{cost}-{file_name(task)}", task.replace("_", " ")
-    axes = (_COSTS[cost], f"error at k = {', '.join(map(str, target['k']))}")
-    levels = {"target": target["error"]}
+    name = f"error_by_{cost}-{file_name(race['task'])}"
+    title = race["task"].replace("_", " ")
+    axes = (_COSTS[cost], f"error at k = {', '.join(map(str, race['k']))}")
+    levels = {"target": race["target"]}
     return Panel(name, title, *axes, curves[0].x or (), curves, log="y", levels=levels)
 
 

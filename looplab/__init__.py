@@ -13,54 +13,82 @@ Import it before torch. Its one side effect is that PyTorch's idle threads then 
 for work, see conf/threads.py.
 """
 
-import os
-
 __version__ = "0.1.0"  # pyproject.toml reads it here
 
-if not os.path.isdir(os.path.join(__path__[0], "models")):
-    __path__.append(os.path.dirname(os.path.abspath(__path__[0])))
-
+from . import rooms  # noqa: F401  # isort: skip  (before what is in them)
 from .conf.lazy import importer
 from .conf.threads import spin_briefly
 
 spin_briefly()
 
 TYPE_CHECKING = False  # typing's own takes as long to import as an entry point's first lines
-if TYPE_CHECKING:
-    from .conf.mistakes import ConfigError, RunError
-    from .conf.schema import Config
-    from .evaluation.baselines import register_baseline
-    from .evaluation.comparison import compare
-    from .evaluation.evaluate_run import evaluate
-    from .evaluation.load import from_pretrained, load_run
-    from .evaluation.plotting import plot
-    from .experiments.grid import train_grid
-    from .experiments.runs_table import runs_table
-    from .models import Model
-    from .models.loops.make import register_loop
-    from .openml_eval.estimators import LoopedClassifier, LoopedRegressor
-    from .probing.targets import register_target
-    from .tasks import Prompts, Task, register_shift, register_task
-    from .training import Callback, EarlyStopping, Run, train
-    from .training.run_folder.checkpoint import snapshots_of
+if TYPE_CHECKING:  # the same names, for type checkers
+    from .conf.mistakes import ConfigError as ConfigError
+    from .conf.mistakes import RunError as RunError
+    from .conf.schema import Config as Config
+    from .evaluation.baselines import register_baseline as register_baseline
+    from .evaluation.load import from_pretrained as from_pretrained
+    from .evaluation.load import load_run as load_run
+    from .experiments.claims import Estimate as Estimate
+    from .experiments.claims import Evidence as Evidence
+    from .experiments.claims import claim as claim
+    from .experiments.grid import train_grid as train_grid
+    from .experiments.runs_table import runs_table as runs_table
+    from .experiments.statistics import over_seeds as over_seeds
+    from .models import Model as Model
+    from .models.loops.loop import Loop as Loop
+    from .models.loops.loop import SharedLoop as SharedLoop
+    from .models.loops.make import register_loop as register_loop
+    from .openml_eval.estimators import LoopedClassifier as LoopedClassifier
+    from .openml_eval.estimators import LoopedRegressor as LoopedRegressor
+    from .probing.targets import Target as Target
+    from .probing.targets import register_target as register_target
+    from .show.compare import compare as compare
+    from .show.evaluate import evaluate as evaluate
+    from .show.panel import Curve as Curve
+    from .show.panel import Panel as Panel
+    from .show.panel import mean_of_seeds as mean_of_seeds
+    from .show.plotting import plot as plot
+    from .tasks import Prompts as Prompts
+    from .tasks import Task as Task
+    from .tasks import register_shift as register_shift
+    from .tasks import register_task as register_task
+    from .training import Callback as Callback
+    from .training import EarlyStopping as EarlyStopping
+    from .training import Run as Run
+    from .training import train as train
+    from .training.run_folder.checkpoint import snapshots_of as snapshots_of
+    from .training.validation import evaluation_prompts as evaluation_prompts
 
+# The public names, and where they are.
 _MODULES = {
     "Callback": ".training",
     "Config": ".conf.schema",
     "ConfigError": ".conf.mistakes",
+    "Curve": ".show.panel",
     "EarlyStopping": ".training",
+    "Estimate": ".experiments.claims",
+    "Evidence": ".experiments.claims",
+    "Loop": ".models.loops.loop",
     "LoopedClassifier": ".openml_eval.estimators",
     "LoopedRegressor": ".openml_eval.estimators",
     "Model": ".models",
+    "Panel": ".show.panel",
     "Prompts": ".tasks",
     "Run": ".training",
     "RunError": ".conf.mistakes",
+    "SharedLoop": ".models.loops.loop",
+    "Target": ".probing.targets",
     "Task": ".tasks",
-    "compare": ".evaluation.comparison",
-    "evaluate": ".evaluation.evaluate_run",
+    "claim": ".experiments.claims",
+    "compare": ".show.compare",
+    "evaluate": ".show.evaluate",
+    "evaluation_prompts": ".training.validation",
     "from_pretrained": ".evaluation.load",
     "load_run": ".evaluation.load",
-    "plot": ".evaluation.plotting",
+    "mean_of_seeds": ".show.panel",
+    "over_seeds": ".experiments.statistics",
+    "plot": ".show.plotting",
     "register_baseline": ".evaluation.baselines",
     "register_loop": ".models.loops.make",
     "register_shift": ".tasks",
@@ -71,12 +99,6 @@ _MODULES = {
     "train": ".training",
     "train_grid": ".experiments.grid",
 }
-
-__all__ = [
-    "Callback", "Config", "ConfigError", "EarlyStopping", "LoopedClassifier", "LoopedRegressor",
-    "Model", "Prompts", "Run", "RunError", "Task", "compare", "evaluate", "from_pretrained",
-    "load_run", "plot", "register_baseline", "register_loop", "register_shift", "register_target",
-    "register_task", "runs_table", "snapshots_of", "train", "train_grid",
-]  # fmt: skip
+__all__ = [*_MODULES]
 
 __getattr__, __dir__ = importer(__name__, _MODULES)

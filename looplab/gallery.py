@@ -114,8 +114,8 @@ def _short(number: str) -> float:
 def draw(kept: Kept, folder: Path, pictures: Mapping[str, list[str]] | None = None) -> list[Path]:
     """Draw a kept result into a folder, each picture with its CSV: all of its panels, or
     `pictures`, the names of the panels of each; returns the files."""
-    from looplab.evaluation.drawing import save_panels
-    from looplab.evaluation.panel import Panel
+    from looplab.show.drawing import save_panels
+    from looplab.show.panel import Panel
 
     panels = [Panel.read(panel) for panel in kept["panels"]]
     if pictures is not None:

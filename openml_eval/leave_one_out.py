@@ -14,11 +14,11 @@ from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import clustered_bootstrap
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import Arrays, Cache, shown
 from looplab.evaluation.load import load_run
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
+from looplab.show.drawing import save_panels
 from looplab.training import Run, train
 from looplab.training.assemble import build_task, trained_loops
 from looplab.training.device import place_exactly
@@ -26,7 +26,7 @@ from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import how_far
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import RunFolder, run_folder
-from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.run_folder.sources import measured_by
 
 from .report import accuracy_panel, printed
 from .scoring import (
@@ -151,7 +151,7 @@ class Scoring:
             **content,
             "table": table.sha256,
             "scored": [settings.protocol, points, settings.contexts, settings.draw_count],
-            "sources": sources_of(*EVALUATED, "openml_eval"),
+            "sources": measured_by(solver_answers, *([estimator] if estimator else [])),
         }
 
         def compute(draws: slice) -> Arrays:

@@ -9,9 +9,9 @@ import numpy as np
 
 from looplab.conf.schema import TableFormat
 from looplab.evaluation.bootstrap import Interval
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.remarks import shared
-from looplab.evaluation.tables import Part, Table, document
+from looplab.show.panel import Curve, Panel
+from looplab.show.tables import Part, Table, document
 
 _TABLE_2 = json.loads(Path(__file__).with_name("table2.json").read_text(encoding="utf-8"))
 Result = Mapping[str, Any]  # the content of openml.json

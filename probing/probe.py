@@ -23,11 +23,11 @@ from looplab.conf.schema import Config, TableFormat
 from looplab.evaluation.bootstrap import Interval, bootstrap, numbers, plain
 from looplab.evaluation.kept import Arrays, found
 from looplab.evaluation.load import writable
-from looplab.evaluation.panel import Curve, Panel, file_name, padded
 from looplab.evaluation.published import matching
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.results import unit
-from looplab.evaluation.tables import Part, Table, document
+from looplab.show.panel import Curve, Panel, file_name, padded
+from looplab.show.tables import Part, Table, document
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.tasks.linear import Linear, SparseLinear
 from looplab.training.assemble import trained_loops
@@ -101,7 +101,7 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
     rate = settings.learning_rate or RATES[settings.protocol]
     settings = replace(settings, learning_rate=rate, control=control)
-    return settings, request_of(run, settings, *kinds)
+    return settings, request_of(run, settings, probe, *kinds)
 
 
 def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:

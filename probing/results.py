@@ -1,7 +1,8 @@
 """Shared by both measurements of this room: a result that is kept in the run's folder under what
 was asked for, and shown beside its pictures.
 
-result = kept_and_shown(run, "dynamics", request_of(run, settings), compute, panels, settings)
+request = request_of(run, settings, dynamics)
+result = kept_and_shown(run, "dynamics", request, compute, panels, settings)
 """
 
 from collections.abc import Callable
@@ -10,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import Arrays, arrays_of, kept, shown
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.panel import Panel
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.style import kind_of
+from looplab.evaluation.results import kind_of
+from looplab.show.drawing import save_panels
+from looplab.show.panel import Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import write_arrays
 from looplab.training.run_folder.run import Run, RunFolder
-from looplab.training.run_folder.sources import EVALUATED, sources_of
+from looplab.training.run_folder.sources import measured_by
 
 from .settings import DynamicsSettings, ProbingSettings
 
@@ -31,9 +32,12 @@ _NO_EFFECT = ("run", "device", "memory", "plugins", "figures", "tables")
 
 
 def request_of(
-    run: Run, settings: ProbingSettings | DynamicsSettings, *targets: type
+    run: Run,
+    settings: ProbingSettings | DynamicsSettings,
+    measure: Callable[..., Any],
+    *targets: type,
 ) -> dict[str, object]:
-    """All that a run's result depends on; `targets` are the classes of those that are asked for.
+    """All that a result of `measure` depends on; `targets` are the classes of those asked for.
     Raises ConfigError for more loops than the run's model has weights for."""
     most, loops = run.model.loop.most_loops, settings.loops
     if loops is not None and most is not None and loops > most:
@@ -43,7 +47,7 @@ def request_of(
         "weights": weights_digest(run.model),
         "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
         **({"data": data} if (data := run.task.data.identity()) else {}),
-        "sources": sources_of(*EVALUATED, "probing", things=[type(run.task), *targets]),
+        "sources": measured_by(measure, type(run.task), *targets),
     }
 
 

@@ -26,7 +26,15 @@ _AnyTarget = TypeVar("_AnyTarget", bound="type[Target]")
 
 class Target(ABC):
     """A quantity that a probe of length i, which sees i pairs, predicts. One of your own is
-    registered under a name by `register_target` (docs/guide/inside.md)."""
+    registered under a name by `register_target` (docs/guide/inside.md).
+
+    Examples
+    --------
+    >>> from looplab import Target
+    >>> from looplab.probing.targets import find_target
+    >>> isinstance(find_target("gradient"), Target)
+    True
+    """
 
     name: ClassVar[str]  # given by `register_target`
     label: ClassVar[str]  # on an axis

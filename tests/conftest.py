@@ -195,7 +195,7 @@ def without_rendering(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """The figures that are saved, by their file's name, the latest of each name."""
-    from looplab.evaluation.drawing import write_picture
+    from looplab.show.drawing import write_picture
 
     return _saved(monkeypatch, write_picture)
 
@@ -209,7 +209,7 @@ def _saved(
         figures[path.name.partition(".")[0]] = figure
         save(figure, path, form)
 
-    monkeypatch.setattr("looplab.evaluation.drawing.write_picture", note)
+    monkeypatch.setattr("looplab.show.drawing.write_picture", note)
     return figures
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.evaluation import evaluate, load_run
+from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, model_errors
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.report import report
 from looplab.main import main
+from looplab.show.evaluate import evaluate
+from looplab.show.report import report
 from looplab.training import train
 from looplab.training.run_folder.run import run_folder
 from looplab.training.validation import evaluation_prompts

@@ -10,7 +10,7 @@ from tests.conftest import HOME, printed
 _EXAMPLES = """
 import doctest
 import looplab
-from looplab.evaluation import drawing
+from looplab.show import drawing
 
 drawing.write_picture = lambda figure, path, form: path.write_bytes(b"not rendered")
 finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()

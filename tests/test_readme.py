@@ -211,6 +211,40 @@ def test_a_question_in_one_file(tmp_path: Path) -> None:
     assert "What one more loop moves, by width" in page
 
 
+def test_a_question_in_the_form_of_before_goes_on_with_a_line(tmp_path: Path) -> None:
+    """Its measure returns panels, from a module that has moved."""
+    (tmp_path / "old.py").write_text(_OLD_QUESTION, encoding="utf-8")
+    said = shell("run.py experiment=old.py jobs=1 device=cpu", tmp_path)
+    assert "looplab.evaluation.panel is looplab.show.panel now" in said
+    assert "old: its measure returns panels; now measure(runs, settings) returns numbers" in said
+    folder = tmp_path / "runs" / "experiments" / "old-small"
+    assert (folder / "figures" / "steps.png").is_file()
+
+
+_OLD_QUESTION = """
+from looplab.evaluation.panel import Curve, Panel
+
+EXPERIMENT = {
+    "title": "Steps",
+    "source": "a question of my own",
+    "small": {
+        "runs": [{
+            "label": "a run", "task": "linear", "training.steps": 5, "task.dims": 2,
+            "task.points": 4, "loops.b": 3, "curriculum.dims.start": 2,
+            "curriculum.loops.start": 3, "task.distinct_prompts": 8,
+        }],
+        "evaluation": {"prompts": 16, "resamples": 10},
+    },
+}
+
+
+def measure(runs, settings):
+    steps = [run.step for run in runs]
+    curve = Curve(label="steps", kind="looped", mean=steps, name="steps")
+    return {"steps": steps, "panels": [Panel("steps", "Steps", "run", "steps", [1], [curve])]}
+"""
+
+
 @pytest.mark.slow
 def test_a_search_for_settings(tmp_path: Path) -> None:
     """A second start goes on with the trials of the first."""

@@ -16,7 +16,14 @@ from .step import Trainer
 
 def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prompts:
     """The prompts that every model of this task is evaluated on: drawn on the CPU, so that a seed
-    gives the same prompts on every device."""
+    gives the same prompts on every device.
+
+    Examples
+    --------
+    >>> from looplab import evaluation_prompts, load_run
+    >>> evaluation_prompts(load_run("shipped/linear").task, prompts=8, points=11, seed=0).xs.shape
+    torch.Size([8, 11, 10])
+    """
     return task.for_evaluation().sample(Generator().manual_seed(seed), prompts, points)
 
 

@@ -42,10 +42,11 @@ def main(words: Sequence[str]) -> int:
 
     def write(settings: ExportSettings) -> str:
         from looplab.evaluation.load import load_run
+        from looplab.show.card import card
 
         from .export import export
 
-        path = export(load_run(settings.run), Path(settings.folder))
+        path = export(load_run(settings.run), Path(settings.folder), card)
         return f'{path}: from looplab import from_pretrained; run = from_pretrained("{path}")'
 
     return run_command("run.py", ExportSettings, words, lambda: _HELP, write)

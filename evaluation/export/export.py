@@ -1,8 +1,9 @@
 """Write a finished run as a folder that travels.
 
-export(load_run("runs/NAME"), Path("NAME"))
+export(load_run("runs/NAME"), Path("NAME"), card)
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,6 @@ from looplab.training.run_folder.data import copy_kept
 from looplab.training.run_folder.files import write_bytes, write_json, write_record
 from looplab.training.run_folder.run import Run, RunFolder
 
-from .card import card
 from .tokenizer import tokenizer_file, tokenizer_settings
 
 _CODE = Path(__file__).with_name("modeling_looplab.py")
@@ -37,8 +37,9 @@ _GROUPS = (
 )
 
 
-def export(run: Run, folder: Path) -> Path:
-    """Make `folder` of a run, whole or not at all; its path. Raises ConfigError for a run that is
+def export(run: Run, folder: Path, card: Callable[[Run, Mapping[str, Any]], str]) -> Path:
+    """Make `folder` of a run, whole or not at all; its path. `card` writes its README.md,
+    from the run and its environment. Raises ConfigError for a run that is
     unfinished, OSError where a folder that is not empty is there."""
     steps = run.config.training.steps
     if run.step < steps:
@@ -46,12 +47,12 @@ def export(run: Run, folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         partial = Path(temporary) / "partial"
-        _write(run, partial)
+        _write(run, partial, card)
         partial.rename(folder)
     return folder
 
 
-def _write(run: Run, folder: Path) -> None:
+def _write(run: Run, folder: Path, card: Callable[[Run, Mapping[str, Any]], str]) -> None:
     weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
     save_checkpoint(folder / "checkpoints", run.step, weights)
     (tensors,) = (folder / "checkpoints").glob("*.safetensors")

@@ -85,7 +85,8 @@ def core(words: Sequence[str]) -> int:
 
     def show(settings: CoreSettings) -> str:
         from looplab.evaluation import load_run
-        from looplab.evaluation.core import core, core_table
+        from looplab.evaluation.core import core
+        from looplab.show.core_table import core_table
 
         from .language_model import language_model
 

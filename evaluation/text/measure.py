@@ -123,7 +123,7 @@ class _Text:
             return {"nats": nats.sum(1, keepdims=True)}
 
         name = f"text-{self.name}-{name}"
-        arrays = self.measure.rows(name, content, len(self.prompts), compute)
+        arrays = self.measure.rows(name, content, len(self.prompts), compute, solve)
         settings = self.measure.settings
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.lengths, settings)
         return label, found["bits_per_byte"]

@@ -24,10 +24,10 @@ from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
-from looplab.evaluation.drawing import curve_styles, svg
 from looplab.evaluation.kept import arrays_of, kept
-from looplab.evaluation.panel import Panel, file_name
 from looplab.experiments.runs_table import Row, differing, no_runs, rows_of, unlike_most
+from looplab.show.drawing import curve_styles, svg
+from looplab.show.panel import Panel, file_name
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
@@ -117,12 +117,8 @@ def results_in(paths: Iterable[Path], problems: list[str]) -> list[Part]:
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     """A run from its row, its log and its command, with `figures` where these are drawn."""
-    from looplab.evaluation.figures import (  # with torch
-        FORMAT,
-        evaluation_panels,
-        model_label,
-        training_panels,
-    )
+    from looplab.evaluation.results import FORMAT  # with torch
+    from looplab.show.figures import evaluation_panels, model_label, training_panels
     from looplab.training.assemble import build_curriculum, build_task
 
     settings, evaluation, path = row["settings"], row["evaluation"], Path(row["path"])
@@ -197,7 +193,7 @@ class Figures:
     """Panels as the page holds them; their pictures are kept in a folder, to be drawn once."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._code = folder, key_of(sources_of("evaluation"))
+        self.folder, self._code = folder, key_of(sources_of("show"))
         self.keys: set[str] = set()
 
     def of(self, panels: Iterable[Panel], of: str) -> list[Part]:

@@ -81,11 +81,11 @@ def main(words: list[str]) -> int:
 
 def _fit(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
-    from looplab.evaluation.panel import file_name
-    from looplab.evaluation.tables import document
     from looplab.experiments.scaling_law.law import difference, fitted
     from looplab.experiments.scaling_law.report import text_of, text_of_difference, write
     from looplab.experiments.scaling_law.worth import best_sizes, equivalents
+    from looplab.show.panel import file_name
+    from looplab.show.tables import document
 
     table, found = _read(settings.table), None
     rows = [table.to_dict("list")]

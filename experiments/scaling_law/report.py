@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pandas import Series
+from pandas import DataFrame, Series
 
 from looplab.conf.command import as_word
 from looplab.conf.schema import FigureSettings
-from looplab.evaluation.drawing import save_panels
 from looplab.evaluation.kept import shown
-from looplab.evaluation.panel import Curve, Panel
-from looplab.evaluation.tables import Part, Table
+from looplab.show.drawing import save_panels
+from looplab.show.panel import Curve, Panel
+from looplab.show.tables import Part, Table
 from looplab.training.run_folder.files import write_bytes
 
-from .law import FORMULA, NAMES, Difference, Fitted
+from .law import FORMULA, NAMES, Difference, Fitted, Law
 from .worth import page
 
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
@@ -37,7 +37,8 @@ def write(
     """Write scaling_law.json, with the command's `settings` and the panels, figures/ and page.html
     into a folder, unless they are there; with a `difference` of which the result is the
     baseline."""
-    drawn, unknown = panels(result), ", ".join(result.not_determined)
+    drawn = law_panels(result.table, result.fit.law)
+    unknown = ", ".join(result.not_determined)
     phi, r2 = result.phi(), result.fit.r2
     ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
     words = [f"{key}={as_word(value)}" for key, value in settings.items()]
@@ -94,15 +95,15 @@ def text_of_difference(difference: Difference) -> str:
     return f"{value} ({' to '.join(ends)}): {says}"
 
 
-def panels(result: Fitted) -> list[Panel]:
+def law_panels(table: DataFrame, law: Law) -> list[Panel]:
     """For each r the measured losses by size with the law's, joined by lines; and what the law
     misses.
 
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
-    table, law = result.table, result.fit.law.loss(result.table)
-    missed = 100 * np.log(table.loss / law)
-    rows = table.assign(N=table.N_once + table.N_rec, law=law, missed=missed).sort_values("N")
+    expected = law.loss(table)
+    missed = 100 * np.log(table.loss / expected)
+    rows = table.assign(N=table.N_once + table.N_rec, law=expected, missed=missed).sort_values("N")
     several = [
         name for name in ("budget", "D") if name in rows and rows.duplicated(["r", name]).any()
     ]

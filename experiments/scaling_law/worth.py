@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from pandas import DataFrame
 
-from looplab.evaluation.drawing import curve_styles
-from looplab.evaluation.panel import Curve
-from looplab.evaluation.tables import Part, Table
+from looplab.show.drawing import curve_styles
+from looplab.show.panel import Curve
+from looplab.show.tables import Part, Table
 
 from .law import FORMULA, Fitted, fit_law
 

@@ -42,7 +42,14 @@ PLAIN = StepContext()  # a sequence, all of its tokens, unscaled residual branch
 
 class Loop(nn.Module, ABC):
     """The base class of loops: layers, the final norm and, unless the blocks are rotary, learned
-    positions for up to `spec.length` tokens."""
+    positions for up to `spec.length` tokens.
+
+    Examples
+    --------
+    >>> from looplab import Loop, load_run
+    >>> isinstance(load_run("shipped/linear").model.loop, Loop)
+    True
+    """
 
     most_loops: int | None = None  # the limit of its steps, if any
     reads_tokens = False  # whether it reads tokens and gives predictions: no read-in, no read-out
@@ -139,6 +146,12 @@ class SharedLoop(Loop):
 
     `injection` says how the prompt enters: `add` (Y₀ = 0, Y ← M(Y + e)), `multiply` (Y₀ = 1,
     Y ← M(Y · e)) or `none` (Y₀ = e, Y ← M(Y): weight tying).
+
+    Examples
+    --------
+    >>> from looplab import load_run
+    >>> load_run("shipped/linear").model.loop.injection
+    'add'
     """
 
     def __init__(self, spec: BlockSpec, injection: str) -> None:

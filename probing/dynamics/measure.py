@@ -18,10 +18,10 @@ from looplab.conf.schema import TableFormat
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
 from looplab.evaluation.load import writable
-from looplab.evaluation.panel import Curve, Panel
 from looplab.evaluation.results import unit
-from looplab.evaluation.tables import Table, document
 from looplab.models import Model
+from looplab.show.panel import Curve, Panel
+from looplab.show.tables import Table, document
 from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly, torch_defaults
 from looplab.training.progress import Progress
@@ -69,7 +69,7 @@ def dynamics(settings: DynamicsSettings) -> Result:
         model = placement.prepare(run.model.requires_grad_(False).double())
         return _measured(run, model, settings, loops), None
 
-    request = request_of(run, settings)
+    request = request_of(run, settings, dynamics)
     with writable(run) as place:
         return kept_and_shown(place, "dynamics", request, compute, panels, settings)
 

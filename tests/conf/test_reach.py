@@ -8,10 +8,10 @@ from looplab.conf.checks.reach import check_reach
 from looplab.conf.files import choices
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation import evaluate
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.grid import train_grid
 from looplab.experiments.many_runs import train_all
+from looplab.show.evaluate import evaluate
 from looplab.training import Run, train
 from tests.conftest import tiny_config
 

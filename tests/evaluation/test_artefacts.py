@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation import evaluate
-from looplab.evaluation.measure import evaluation_sources
+from looplab.evaluation.measure import called_by_name
 from looplab.main import main
 from looplab.probing.__main__ import main as probing
+from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, register_shift
 from looplab.tasks.shift import ScaledInputs
 from looplab.training import Run
+from looplab.training.run_folder.sources import measured_by
 from tests.conftest import batches_of, times_of
 from tests.evaluation.test_evaluate import BASELINES, SETTINGS
 
@@ -57,9 +58,9 @@ def test_a_shift_of_ones_own_that_is_registered_anew_is_measured_anew(
         register_shift("own", ScaledInputs("scaled", factor))
         errors.append(evaluate(tiny_run, settings)["shifts"]["own"]["model"])
     assert errors[0] != errors[1]
-    code = evaluation_sources(tiny_run.task, settings)
+    code = measured_by(*called_by_name(tiny_run.task, settings))
     monkeypatch.setattr(ScaledInputs, "__module__", __name__)  # as if it were defined here
-    assert evaluation_sources(tiny_run.task, settings).keys() > code.keys()
+    assert measured_by(*called_by_name(tiny_run.task, settings)).keys() > code.keys()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,8 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
     evaluate(tiny_run, SETTINGS)
     everything = {"model", "lasso", "lasso-choice"} | BASELINES
     for edited, wanted in (
-        ("evaluation/baselines/lasso.py", everything),
+        ("evaluation/baselines/lasso.py", {"lasso", "lasso-choice"}),
+        ("show/style.py", set()),
         ("models/loops/loop.py", everything),
         ("tasks/linear.py", everything),
         ("openml_eval/scoring.py", set()),

@@ -8,9 +8,10 @@ import pytest
 from matplotlib import pyplot
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.evaluation import compare, evaluate
-from looplab.evaluation.plotting import plot
-from looplab.evaluation.report import Result
+from looplab.show.compare import compare
+from looplab.show.evaluate import evaluate
+from looplab.show.plotting import plot
+from looplab.show.report import Result
 from looplab.training import Run
 from looplab.training.run_folder.files import write_record
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import numbers
+from looplab.show.evaluate import evaluate
 from looplab.training import Run, train
 from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config

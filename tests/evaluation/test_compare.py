@@ -10,10 +10,11 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import compare, evaluate
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.drawing import curve_styles
-from looplab.evaluation.figures import comparison_panels, run_labels
+from looplab.show.compare import compare
+from looplab.show.drawing import curve_styles
+from looplab.show.evaluate import evaluate
+from looplab.show.figures import comparison_panels, run_labels
 from looplab.training import Run, train
 from tests.conftest import batches_of, tiny_config
 

@@ -13,9 +13,10 @@ import yaml
 from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.core import core, core_table
+from looplab.evaluation.core import core
 from looplab.evaluation.text.language_model import LanguageModel
 from looplab.models import Model, ModelSpec
+from looplab.show.core_table import core_table
 from looplab.tasks import Prompts
 from looplab.tasks.language.tokens import Bytes
 

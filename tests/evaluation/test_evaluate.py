@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.evaluation import evaluate
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import measured
+from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run
 from looplab.training.validation import evaluation_prompts
@@ -144,7 +144,7 @@ def test_a_killed_evaluation_leaves_no_result_beside_anothers_errors(
     tiny_run: Run, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     first = evaluate(tiny_run, SETTINGS)
-    module = sys.modules["looplab.evaluation.evaluate_run"]
+    module = sys.modules["looplab.show.evaluate"]
 
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from looplab import evaluate, from_pretrained, load_run
 from looplab import main as run
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.export.export import export
+from looplab.show.card import card
 from looplab.training import Run
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import run_folder
@@ -44,7 +45,7 @@ def test_a_model_predicts_elsewhere_what_it_predicts_here(
 
 def test_the_card_has_the_numbers_of_these_weights(tiny_run: Run, tmp_path: Path) -> None:
     result = evaluate(tiny_run)
-    text = (export(tiny_run, tmp_path / "a") / "README.md").read_text()
+    text = (export(tiny_run, tmp_path / "a", card) / "README.md").read_text()
     _, front, body = text.split("---\n", 2)
     assert yaml.safe_load(front)["library_name"] == "looplab"
     assert f"# sparse_linear: {tiny_run.model.describe()}" in body
@@ -60,7 +61,7 @@ def test_the_card_has_the_numbers_of_these_weights(tiny_run: Run, tmp_path: Path
     assert names["predictions"].shape == (1, 4, 7)
     with torch.no_grad():
         next(tiny_run.model.parameters()).add_(1)
-    assert "Not evaluated" in (export(tiny_run, tmp_path / "b") / "README.md").read_text()
+    assert "Not evaluated" in (export(tiny_run, tmp_path / "b", card) / "README.md").read_text()
 
 
 def test_what_cannot_be_exported_leaves_nothing(
@@ -75,7 +76,7 @@ def test_what_cannot_be_exported_leaves_nothing(
         raise OSError("the disk is full")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("looplab.evaluation.export.export.card", fail)
+    monkeypatch.setattr("looplab.show.card.card", fail)
     assert run.main(["action=export", "run=shipped/linear", "folder=it"]) == 1
     assert capsys.readouterr().err == "run.py: the disk is full\n"
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
@@ -85,7 +86,7 @@ def test_a_model_of_the_hub_is_fetched_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    export(load_run("shipped/linear"), Path("fetched"))
+    export(load_run("shipped/linear"), Path("fetched"), card)
 
     def snapshot_download(name: str, revision: str = "main") -> str:
         if (name, revision) != ("ann/linear", "v1"):

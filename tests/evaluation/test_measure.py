@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import compare, evaluate
 from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, Halting, halted_at, model_errors
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.measure import Measure
+from looplab.show.compare import compare
+from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run, RunError
 from looplab.training.run_folder.run import RunFolder

@@ -19,8 +19,8 @@ from looplab.evaluation.normalise import (
     normalised_errors,
     whitening,
 )
-from looplab.evaluation.report import report
 from looplab.evaluation.results import in_own_unit
+from looplab.show.report import report
 from looplab.tasks import SHIFTS, Prompts, make_task
 from looplab.training import Run
 from tests.evaluation.conftest import restless

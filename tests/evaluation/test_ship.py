@@ -12,6 +12,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.evaluation import load_run
 from looplab.evaluation.export.export import export
 from looplab.evaluation.remarks import remarks
+from looplab.show.card import card
 from looplab.training import Run
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import RunFolder
@@ -31,7 +32,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> None:
-    export(tiny_run, shelf / "tiny")
+    export(tiny_run, shelf / "tiny", card)
     found = load_run("shipped/tiny")
     assert (found.path.parent, found.path.name[:5]) == (Path("runs/shipped"), "tiny-")
     for name, tensor in tiny_run.model.state_dict().items():
@@ -44,7 +45,7 @@ def test_a_shipped_model_is_a_run_like_any_other(tiny_run: Run, shelf: Path) -> 
 
 
 def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
-    export(tiny_run, shelf / "tiny")
+    export(tiny_run, shelf / "tiny", card)
     kept = config_to_mapping(saved.read_config(shelf / "tiny"))
     assert kept["folder"] == "runs"
     assert not any(
@@ -58,7 +59,7 @@ def test_nothing_says_where_it_was_trained(tiny_run: Run, shelf: Path) -> None:
 
 
 def test_an_unknown_name_is_told_those_there_are(tiny_run: Run, shelf: Path) -> None:
-    export(tiny_run, shelf / "tiny")
+    export(tiny_run, shelf / "tiny", card)
     with pytest.raises(ConfigError, match=r"those that do: shipped/tiny"):
         load_run("shipped/tinny")
 

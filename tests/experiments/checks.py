@@ -1,20 +1,28 @@
 """What holds of every measurement's panels, and runs of models that predict as is chosen."""
 
+import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Literal, cast
 
 from torch import Tensor
 
 from looplab.conf.schema import Config, FigureSettings, LoopsConfig, ModelConfig, TaskConfig
-from looplab.evaluation.drawing import draw, styled
-from looplab.evaluation.panel import Panel
+from looplab.experiments.measuring import _plain
+from looplab.show.drawing import draw, styled
+from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
+
+
+def panels_of(module: ModuleType, found: Mapping[str, Any]) -> list[Panel]:
+    """The panels that a question's module makes of what it measured, as that is stored."""
+    stored = json.loads(json.dumps(_plain(found)))
+    return cast(list[Panel], module.panels(stored))
 
 
 def check_panels(panels: Sequence[Panel]) -> list[str]:

@@ -10,9 +10,11 @@ import pytest
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
+from looplab.experiments import binding
 from looplab.experiments.binding import HEAD, Course, _steps, measure
 from looplab.training import train
 from looplab.training.run_folder.run import Run
+from tests.experiments.checks import panels_of
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(prompts=16, resamples=40)
@@ -63,6 +65,6 @@ def test_runs_are_compared_by_their_tokens(tmp_path: Path) -> None:
         assert ratios[f"pairs over interleaved, half, {optimizer}"].mean == pytest.approx(expected)
     adam, muon = (ratios[f"pairs over interleaved, half, {each}"] for each in ("adam", "muon"))
     assert ratios["adam over muon"].mean == pytest.approx(adam.mean / muon.mean)
-    assert len(found["panels"]) == 4
+    assert len(panels_of(binding, found)) == 4
     with pytest.raises(RunError, match=r"train it again with training.snapshots"):
         measure([train(tiny(tmp_path / "without"))], _SETTINGS)

@@ -14,10 +14,10 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments.conditioning import measure
+from looplab.experiments import conditioning
 from looplab.tasks import Prompts
 from looplab.training import Run
-from tests.experiments.checks import check_panels, predicting
+from tests.experiments.checks import check_panels, panels_of, predicting
 
 _SETTINGS = EvaluationConfig(prompts=60, resamples=30)
 _TASK = TaskConfig("conditioned_linear", 3, 31, settings={"condition": 10.0, "whitened": True})
@@ -40,25 +40,28 @@ def solved(
 
 def by_condition(result: dict[str, Any]) -> list[Any]:
     """The errors at b of each group, by condition number."""
-    (panel,) = (each for each in result["panels"] if each.name == "conditioning-by-condition")
+    panel, *_ = panels_of(conditioning, result)
+    assert panel.name == "conditioning-by-condition"
     assert panel.x == [1, 3, 10, 30, 100]
     return [curve.mean for curve in panel.curves]
 
 
 def test_descent_never_rises_and_forgetting_is_seen() -> None:
-    result = measure([solved("descent"), solved("forgets", family="standard")], _SETTINGS)
+    runs = [solved("descent"), solved("forgets", family="standard")]
+    result = conditioning.measure(runs, _SETTINGS)
     descent, forgets = (group["rise"].mean for group in result["groups"])
     assert descent == 1
     # At step 3 the error is that of predicting zero, about 1; before, that of two steps.
     assert forgets > 1.2
     assert "gain_ratio" not in result  # one number of loops
-    check_panels(result["panels"])
-    assert [panel.x_label for panel in result["panels"]] == ["condition number", "loop", "layer"]
+    panels = panels_of(conditioning, result)
+    check_panels(panels)
+    assert [panel.x_label for panel in panels] == ["condition number", "loop", "layer"]
 
 
 def test_the_error_grows_with_the_condition_number_and_loops_help_more() -> None:
     runs = [solved("descent", 4), solved("descent", 16), solved("descent", 16, seed=1)]
-    result = measure(runs, _SETTINGS)
+    result = conditioning.measure(runs, _SETTINGS)
     few, many = by_condition(result)
     for errors in (few, many):
         assert errors == sorted(errors)

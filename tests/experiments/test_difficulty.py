@@ -16,12 +16,14 @@ from looplab.conf.schema import (
     TaskConfig,
 )
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.measured import Measured
 from looplab.experiments import difficulty
-from looplab.experiments.claims import Evidence, Measured, find_claim, judge
+from looplab.experiments.claims import Evidence, find_claim, judge
 from looplab.experiments.measuring import _plain
 from looplab.tasks import make_task
 from looplab.training import Run, train
 from tests.conftest import tiny_config
+from tests.experiments.checks import check_panels, panels_of
 
 _LOOPS = (1, 2, 4, 8)
 # By dimensions and T, the error at each number of loops.
@@ -53,6 +55,8 @@ def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch
     runs = [_run(*of, b, seed) for of in _LEVELS for b in _LOOPS for seed in (0, 1)]
     result = _plain(difficulty.measure(runs, EvaluationConfig(resamples=100)))
     found = result["classes"]["linear"]
+    names = check_panels(panels_of(difficulty, result))
+    assert names == ["errors-linear", "least-linear", "memory-linear"]
     assert found["values"] == [2, 4]
     assert found["memory"] == [[2**20] * 4, [2**22] * 4]
     # A quarter above the best: 0.125 between b = 1 and 2, and 0.25 between 4 and 8.

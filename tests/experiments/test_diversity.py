@@ -9,10 +9,10 @@ from torch import Tensor
 from looplab.conf.schema import EvaluationConfig, TaskConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
-from looplab.experiments.diversity import measure
+from looplab.experiments import diversity
 from looplab.tasks import Prompts
 from looplab.training import Run
-from tests.experiments.checks import predicting
+from tests.experiments.checks import check_panels, panels_of, predicting
 
 _SETTINGS = EvaluationConfig(prompts=150, resamples=40)
 
@@ -40,7 +40,7 @@ def value(result: dict[str, Any], group: int, part: str, key: str) -> float:
 
 
 def test_dmmse_has_memorised_and_ridge_regression_has_not() -> None:
-    result = measure([solved("dmmse", 4), solved("ridge", 64)], _SETTINGS)
+    result = diversity.measure([solved("dmmse", 4), solved("ridge", 64)], _SETTINGS)
     assert [group["functions"] for group in result["groups"]] == [4, 64]
     assert value(result, 0, "new", "memorises") == pytest.approx(1)
     assert value(result, 1, "new", "memorises") == pytest.approx(0)
@@ -57,10 +57,17 @@ def test_looped_over_standard_is_paired_and_by_number_of_functions() -> None:
         *(solved("ridge", 8), solved("ridge", 8, seed=1), solved("ridge", 8, "standard")),
         *(solved("ridge", 32), solved("dmmse", 4, "standard"), solved("ridge", 4)),
     ]
-    result = measure(runs, _SETTINGS)
+    result = diversity.measure(runs, _SETTINGS)
     assert set(result["looped_over_standard"]) == {"8", "4"}
     same = result["looped_over_standard"]["8"]
     assert [same.mean, same.low, same.high] == pytest.approx([1, 1, 1], rel=1e-12)
     assert same.seeds == 1  # the fewest of both
     assert same.note == "some models have one seed, of which it shows no spread"
     assert result["looped_over_standard"]["4"].high < 1
+    panels = panels_of(diversity, result)
+    assert check_panels(panels) == ["diversity-memorises", "diversity-error"]
+    looped = next(curve for curve in panels[0].curves if curve.label == "looped, new functions")
+    standard = next(curve for curve in panels[0].curves if curve.label == "standard, new functions")
+    assert panels[0].x == [4, 8, 32]
+    assert looped.mean == pytest.approx([0, 0, 0])
+    assert standard.mean[2] is None

@@ -10,6 +10,7 @@ from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
 from looplab.experiments.fully_looped import collapse, measure, plateau_exit
 from looplab.training.inside_loops import GRADIENT_NORMS
+from tests.experiments.checks import panels_of
 from tests.experiments.texts import give, run
 
 LONG = 1000
@@ -78,8 +79,9 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert few["initial"] == few["left"] == [None, None]
     # One change of 349 is log 99, the others none.
     assert few["swing"] == pytest.approx([math.log(99) * math.sqrt(348) / 349] * 2)
-    panels = [panel for panel in result["panels"] if panel.name.startswith("norms")]
-    assert [panel.x for panel in panels] == [[1, 2, 4]] * 6
+    panels = panels_of(fully_looped, result)
+    norms = [panel for panel in panels if panel.name.startswith("norms")]
+    assert [panel.x for panel in norms] == [[1, 2, 4]] * 6
     give(monkeypatch, fully_looped, bits)
     with pytest.raises(RunError, match=r"log_norms=true"):
         measure(runs, runs[0].config.evaluation)

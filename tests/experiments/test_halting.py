@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.halting import measure
+from looplab.experiments import halting
 from looplab.tasks import Prompts
 from looplab.training import Run
 from looplab.training.assemble import build_task
+from tests.experiments.checks import panels_of
 
 _SETTINGS = EvaluationConfig(prompts=64, resamples=40)
 _B = 8
@@ -60,7 +61,10 @@ def run_of(model: Done, **loops: Any) -> Run:
 
 
 def mean_ratio(key: str, *runs: Run) -> float:
-    (group,) = measure(runs, _SETTINGS)["groups"]
+    result = halting.measure(runs, _SETTINGS)
+    (panel,) = panels_of(halting, result)
+    assert len(panel.curves) == 2 + len(runs)  # three rules for a plain model, one for another
+    (group,) = result["groups"]
     return float(group[key].mean)
 
 

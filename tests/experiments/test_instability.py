@@ -12,6 +12,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.experiments import instability
 from looplab.experiments.claims import Evidence, NotMeasured, find_claim
 from looplab.training import Run
+from tests.experiments.checks import panels_of
 
 _STEPS = 60
 
@@ -66,6 +67,12 @@ def test_an_explosion_is_one_gradient_a_hundred_times_the_usual(
     early = _config(1, loops_T=20, training_weight_decay=0.1)
     result = instability.measure(runs, EvaluationConfig(), [early])
     assert result["exploded"] == {"T = 5": 0, "T = 20": 2, "clipping": 0, "decay": 1}
+    assert [panel.title for panel in panels_of(instability, result)] == [
+        "T = 5: 0 of 2 explode",
+        "T = 20: 2 of 2 explode",
+        "clipping: 0 of 2 explode",
+        "decay: 1 of 2 explode",
+    ]
     evidence = Evidence(results={"instability": result})
     of_windows = find_claim("instability_whole_window_explodes").estimate(evidence)
     assert of_windows.mean == pytest.approx(1_000)

@@ -15,7 +15,7 @@ from looplab.experiments.scaling_law import runs as rows
 from looplab.experiments.scaling_law.law import Law
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
-from tests.experiments.checks import check_panels
+from tests.experiments.checks import check_panels, panels_of
 
 LAW = Law(E=bayes_error(3, 8), A=4.0, B=20.0, alpha=0.4, beta=0.5, phi=0.4)
 STUCK = ("0", "27")  # at 0.9
@@ -42,10 +42,11 @@ def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) ->
     assert result["phi"]["value"] == pytest.approx(LAW.phi, abs=1e-3)
     assert result["phi"]["low"] == pytest.approx(LAW.phi, abs=0.01)
     assert result["not_determined"] == []
-    names = check_panels(result["panels"])
+    panels = panels_of(iso_depth, result)
+    names = check_panels(panels)
     assert names[:3] == [f"iso-depth-width-{width}" for width in (24, 32, 48)]
     assert names[-1] == "residuals"
-    by_width = result["panels"][0]
+    by_width = panels[0]
     assert by_width.x == [750, 1500, 3000]
     assert [curve.number for curve in by_width.curves] == [1, 2, 4, 8]
     assert by_width.levels["least possible"] == LAW.E

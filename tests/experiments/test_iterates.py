@@ -8,9 +8,9 @@ from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig, TaskConfig
 from looplab.evaluation.baselines.iterates import newton, normal_equations, predictions
-from looplab.experiments.iterates import measure
+from looplab.experiments import iterates
 from looplab.tasks import Prompts
-from tests.experiments.checks import predicting
+from tests.experiments.checks import panels_of, predicting
 
 _SETTINGS = EvaluationConfig(prompts=24, resamples=40, batch_size=10)
 
@@ -24,14 +24,14 @@ def two_steps(prompts: Prompts, loop: int) -> Tensor:
 
 def by_loop(result: dict[str, Any], kind: str, method: str) -> Any:
     """The curve of a method in the picture of a kind."""
-    (panel,) = (panel for panel in result["panels"] if panel.name.startswith(kind))
+    (panel,) = (panel for panel in panels_of(iterates, result) if panel.name.startswith(kind))
     (curve,) = (curve for curve in panel.curves if curve.name == method)
     return curve.mean
 
 
 def test_a_model_that_makes_two_newton_steps_a_loop_is_found_out() -> None:
     run = predicting(two_steps, TaskConfig("linear", dims=4, points=9), b=4)
-    result = measure([run], _SETTINGS)
+    result = iterates.measure([run], _SETTINGS)
     assert by_loop(result, "nearest", "newton")[:4] == [2, 4, 6, 8]
     assert by_loop(result, "cosine", "newton")[:4] == pytest.approx([1, 1, 1, 1])
     (group,) = result["groups"]

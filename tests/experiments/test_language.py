@@ -17,6 +17,7 @@ from looplab.experiments.claims import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
+from tests.experiments.checks import check_panels, panels_of
 from tests.experiments.claims.synthetic import language
 from tests.experiments.texts import give, run
 
@@ -53,6 +54,9 @@ def test_phi_comes_back_from_losses_of_a_law(monkeypatch: pytest.MonkeyPatch) ->
         found = phi[kind]
         assert found is not None
         assert found["value"] == pytest.approx(wanted, abs=0.02)
+    names = check_panels(panels_of(iso_flop, result))
+    assert len(names) == 13
+    assert names[0] == "iso-flop-gradients-of-all-loops-9"
     point = result["points"][0]
     assert point["D"] == 50 * 64 * 8
     # Six times the weights of every product, with those of the head, and attention.
@@ -85,6 +89,8 @@ def test_inference() -> None:
     assert standard["own"]["bits"] == standard["shared"]["bits"]
     assert looped["own"]["flops"] > standard["own"]["flops"]
     assert all(min(group[cache].values()) > 0 for group in result["groups"] for cache in caches)
+    names = check_panels(panels_of(inference, result))
+    assert names == ["bits", "flops", "bytes", "speed_1", "speed_8", "speed_32"]
     found = inference.sharing_is_cheap(Evidence(language(2.0, 3), {"inference": result}))
     assert found.mean == pytest.approx(looped["shared"]["bits"] / looped["own"]["bits"])
     assert found.mean != 1

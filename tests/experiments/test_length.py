@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig, TaskConfig
-from looplab.experiments.length import measure
+from looplab.experiments import length
 from looplab.tasks import Prompts
 from looplab.training import Run
-from tests.experiments.checks import predicting
+from tests.experiments.checks import panels_of, predicting
 
 _POINTS = 5
 
@@ -31,11 +31,11 @@ def run(
 
 def test_growth_with_the_length() -> None:
     runs = [run(0.1), run(0.3, "gpt2"), run(0.2, family="standard")]
-    result = measure(runs, EvaluationConfig(prompts=32, resamples=40))
+    result = length.measure(runs, EvaluationConfig(prompts=32, resamples=40))
     growths = [group["growth"]["2"].mean for group in result["groups"]]
     assert growths == pytest.approx([1, 9, 4])
     assert list(result["looped_over_standard"]) == ["llama"]
     assert result["looped_over_standard"]["llama"].mean == pytest.approx(0.25)
-    (panel,) = result["panels"]
+    (panel,) = panels_of(length, result)
     assert all(len(curve.mean) == len(panel.x) == 4 * _POINTS for curve in panel.curves)
     assert len({curve.kind for curve in panel.curves}) == 3

@@ -6,10 +6,10 @@ import pytest
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig, TaskConfig
-from looplab.experiments.mixture import measure
+from looplab.experiments import mixture
 from looplab.tasks import Prompts
 from looplab.training import Run
-from tests.experiments.checks import predicting
+from tests.experiments.checks import panels_of, predicting
 
 _SETTINGS = EvaluationConfig(prompts=200, resamples=40)
 _OWN: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ def test_errors_beside_models_of_one_class() -> None:
         run(0.4, "decision_tree"),
         run(0.1, family="standard"),
     ]
-    result = measure(runs, _SETTINGS)
+    result = mixture.measure(runs, _SETTINGS)
     looped, standard = result["groups"]
     assert mean(looped["over_alone"]["linear"]) == pytest.approx(4)
     assert mean(looped["over_alone"]["decision_tree"]) == pytest.approx(0.25)
@@ -55,8 +55,9 @@ def test_errors_beside_models_of_one_class() -> None:
     assert standard["over_alone"] == {}
     assert "worst" not in standard
     assert mean(result["looped_over_standard"]) == pytest.approx(4)
-    assert all(len(c.mean) == len(p.x) == 9 for p in result["panels"] for c in p.curves)
-    titles = {panel.title: len(panel.curves) for panel in result["panels"]}
+    panels = panels_of(mixture, result)
+    assert all(len(c.mean) == len(p.x) == 9 for p in panels for c in p.curves)
+    titles = {panel.title: len(panel.curves) for panel in panels}
     assert titles == {
         "functions of class linear": 3,
         "functions of class decision tree": 3,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments import near_init
+from looplab.experiments import near_init, residual_scaling
 from looplab.experiments.near_init import (
     INITS,
     LABELS,
@@ -26,7 +26,7 @@ from looplab.experiments.near_init import (
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop
 from looplab.models.loops.recurrent import RecurrentLoop
-from tests.experiments.checks import check_panels
+from tests.experiments.checks import check_panels, panels_of
 from tests.models.plain_blocks import Array, plain_block
 
 LOOPS, U, SCALE = 3, 2, 0.4
@@ -127,7 +127,7 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
 def test_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_init, "STEPS", 2)
     result, weak = changes(Near(loops=(1, 4, 6), seeds=2)), INITS["weak"]
-    check_panels(result["panels"])
+    check_panels(panels_of(residual_scaling, {"figure": "changes", **result}))
     for reading, scaling in product(("raw", "normed"), LABELS):
         runs = [first_steps(weak, Stack(r, True, scaling), 1, 2) for r in (1, 4, 6)]
         moved = np.array([run[reading] for run in runs])

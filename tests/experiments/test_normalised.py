@@ -7,13 +7,15 @@ from typing import Literal
 import pytest
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.experiments.claims import Evidence, Measured, find_claim
+from looplab.evaluation.measured import Measured
+from looplab.experiments import normalised
+from looplab.experiments.claims import Evidence, find_claim
 from looplab.experiments.measuring import _plain
-from looplab.experiments.normalised import kind_of_shift, measure
+from looplab.experiments.normalised import kind_of_shift
 from looplab.tasks import SHIFTS
 from looplab.training import Run, train
 from tests.conftest import tiny_config
-from tests.experiments.checks import check_panels
+from tests.experiments.checks import check_panels, panels_of
 
 
 def _run(folder: Path, family: Literal["looped", "standard"], seed: int) -> Run:
@@ -32,7 +34,7 @@ def test_scales_are_undone_and_claims_read_the_ratio_to_ridge(tmp_path: Path) ->
     settings = EvaluationConfig(
         prompts=12, resamples=20, max_loops=4, baselines=("least_squares",), shifts=shifts
     )
-    result = measure(runs, settings)
+    result = normalised.measure(runs, settings)
     assert [group["family"] for group in result["groups"]] == ["looped", "standard"]
     for group in result["groups"]:
         for name in ("scaled_x_3", "scaled_w_0.5"):
@@ -42,7 +44,7 @@ def test_scales_are_undone_and_claims_read_the_ratio_to_ridge(tmp_path: Path) ->
         assert abs(group["shifts"]["scaled_x_3"]["over_training"]["none"].mean - 1) > 1e-3
         assert group["cost"]["scale"]["mean"][0] == pytest.approx(1, rel=1e-4)
         assert len(group["cost"]["whiten"]["mean"]) == 7
-    check_panels(result["panels"])
+    check_panels(panels_of(normalised, result))
     plain = _plain(result)
     members = [Measured("", run.config, 500_000, {}) for run in runs]
     claim = find_claim("normalised_standard_half_subspace")

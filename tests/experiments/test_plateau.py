@@ -11,10 +11,12 @@ import torch
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
+from looplab.experiments import plateau
 from looplab.experiments.plateau import bayes_error, compare, trajectory
 from looplab.probing.attention import recorded_shares
 from looplab.training import train
 from looplab.training.validation import evaluation_prompts
+from tests.experiments.checks import panels_of
 from tests.training.tiny import tiny
 
 _SETTINGS = EvaluationConfig(prompts=16, resamples=40)
@@ -52,7 +54,7 @@ def test_turning_points() -> None:
     assert mean(result["muon_over_adam"]) == pytest.approx(20 / 30)
     assert mean(muon["attention_done"]) == pytest.approx(0.56)  # at step 12: .6 + .2 · .3
     assert mean(muon["parallel"]) == pytest.approx(0.8)
-    assert [len(panel.curves) for panel in result["panels"]] == [2, 2, 2]
+    assert [len(panel.curves) for panel in panels_of(plateau, result)] == [2, 2, 2]
 
 
 def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from looplab.conf.schema import Config, EvaluationConfig, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.baselines.iterates import best_rate, normal_equations
-from looplab.experiments.preconditioner import measure
+from looplab.experiments import preconditioner
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task
 from looplab.training.validation import evaluation_prompts
+from tests.experiments.checks import panels_of
 
 _SETTINGS = EvaluationConfig(prompts=300, resamples=50)
 _CONFIG = Config(
@@ -45,7 +46,12 @@ def inverse() -> Tensor:
 
 
 def learned(*runs: Run) -> Any:
-    (group,) = measure(runs, _SETTINGS)["groups"]
+    result = preconditioner.measure(runs, _SETTINGS)
+    (panel,) = panels_of(preconditioner, result)
+    assert [curve.name for curve in panel.curves] == [
+        *("model", "gradient_descent", "preconditioned", "newton")
+    ]
+    (group,) = result["groups"]
     return group
 
 

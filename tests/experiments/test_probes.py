@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import TaskConfig
-from looplab.experiments.claims import Measured
+from looplab.evaluation.measured import Measured
 from looplab.experiments.measuring import Request
 from looplab.experiments.probes import measure
 from looplab.training import train

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from looplab.experiments import residual_scaling
 from looplab.experiments.near_init import Near
 from looplab.experiments.residual_scaling_toy import (
     branch_sizes,
@@ -18,6 +19,7 @@ from looplab.experiments.residual_scaling_toy import (
     run,
     toy,
 )
+from tests.experiments.checks import check_panels, panels_of
 
 D = 6
 POWER = {"none": 0.0, "sqrt": -0.5, "linear": -1.0}  # of ε in R
@@ -143,6 +145,8 @@ def test_the_parts_are_put_together_by_name() -> None:
     near = Near(loops=(1, 2, 4), seeds=2)
     result = toy(near, width=D)
     assert toy(near, width=D) == result
+    names = check_panels(panels_of(residual_scaling, {"figure": "toy", **result}))
+    assert names[0] == "toy-norm"
     for seed in range(2):
         start, *stack = islice(layers(D, seed), 13)
         for (scaling, power), (column, r) in product(POWER.items(), enumerate((1, 2, 4))):

@@ -10,11 +10,12 @@ import torch
 
 from looplab.conf.schema import LoopsConfig, TaskConfig
 from looplab.evaluation import load_run
+from looplab.experiments import residual_scaling
 from looplab.experiments.residual_scaling import trained
 from looplab.training import Run, train
 from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
-from tests.experiments.checks import check_panels
+from tests.experiments.checks import check_panels, panels_of
 
 
 @pytest.fixture
@@ -31,7 +32,8 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
     names = ["trained-norms", "trained-cosines-1", "trained-cosines-2"]
     parts = ["trained-energy-1", "trained-products-1", "trained-energy-2", "trained-products-2"]
     last = ["trained-cosines-by-distance", *parts, "trained-branch", "trained-gain"]
-    assert check_panels(result["panels"]) == [*names, *last]
+    panels = panels_of(residual_scaling, {"figure": "trained", **result})
+    assert check_panels(panels) == [*names, *last]
     for run, found in zip(runs, result["runs"], strict=True):
         b = run.config.loops.b
         prompts = evaluation_prompts(run.task, 64, run.config.task.points, 0)

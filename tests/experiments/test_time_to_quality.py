@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation import evaluate, load_run
+from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.experiments.claims import Verdict, find_claim, judge
 from looplab.experiments.command import main
+from looplab.show.evaluate import evaluate
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run

@@ -31,8 +31,9 @@ import torch
 from numpy.typing import NDArray
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.evaluation.measured import Measured
 from looplab.experiments import evidence as select
-from looplab.experiments.claims import Evidence, Measured
+from looplab.experiments.claims import Evidence
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
 

@@ -14,7 +14,8 @@ from looplab import main as run
 from looplab.conf.compose import commands
 from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.export.export import export
-from looplab.evaluation.report import report
+from looplab.show.card import card
+from looplab.show.report import report
 from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import train
 from looplab.training.run_folder.status import status_of
@@ -182,7 +183,7 @@ def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) ->
     assert (path / "tokenizer.json").exists()
     loaded = load_run(path)
     assert loaded.model.spec.vocabulary == 270
-    shipped = export(loaded, Path("shelf") / "text")
+    shipped = export(loaded, Path("shelf") / "text", card)
     assert load_run(shipped).model.spec.vocabulary == 270
     capsys.readouterr()
     assert run.main(["action=generate", f"run={shipped}", "prompt=the", "tokens=5"]) == 0

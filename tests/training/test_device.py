@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
-from looplab.evaluation import evaluate, load_run
+from looplab.evaluation import load_run
 from looplab.models import Model
 from looplab.models.cpu import CpuOperations
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.segment import Segment, Span, run_segment
+from looplab.show.evaluate import evaluate
 from looplab.training import device, train
 from looplab.training.device import Placement, place
 from looplab.training.run_folder.checkpoint import saved_steps

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import evaluate
+from looplab.show.evaluate import evaluate
 from looplab.tasks import Prompts
 from looplab.training import train
 from looplab.training.assemble import step_generator

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig
-from looplab.evaluation import evaluate
+from looplab.show.evaluate import evaluate
 from looplab.training import Run, train
 from looplab.training.run_folder.metrics import Metrics
 from tests.conftest import tiny_config

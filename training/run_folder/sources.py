@@ -1,9 +1,12 @@
-"""The source files that a number depends on, and a digest of each, to recognise edited code.
+"""The source files that weights or numbers depend on, and a digest of each, to recognise edited
+code.
 
 sources_of("tasks", "models")           # {"models/model.py": "tokens:1f0c…", "tasks/linear.py": …}
+measured_by(model_errors, Linear)       # {"evaluation/errors.py": "tokens:77ab…", …}
 
-All files of a room count, whatever a run uses of them. Of a user's code counts what it calls, in
-files, by their names, and in a notebook's cells.
+Weights depend on all files of the rooms that train, whatever a run uses of them; a number on what
+the function that measures it imports. Of a user's code counts what it calls, in files, by their
+names, and in a notebook's cells.
 """
 
 import ast
@@ -15,7 +18,7 @@ from typing import Any
 
 from looplab.conf.checksum import key_of
 from looplab.conf.digest import TOKENS, code_digest, digest_of_kind, kind_of
-from looplab.conf.imports import HOME, file_of, is_installed
+from looplab.conf.imports import HOME, file_of, is_installed, project_files
 from looplab.conf.plugins import user_code
 
 from .cells import has_source, reached
@@ -24,7 +27,8 @@ _PROJECT = "looplab."
 CELLS = "cells"  # stands for a notebook's among the files
 KERNELS = "models/kernels"  # for the backend triton alone
 TRAINED = ("tasks", "models", "curricula", "training")  # what weights depend on
-EVALUATED = (*TRAINED, "evaluation")  # what errors depend on
+# Tasks and models are called by their names, as settings have them: all of them count.
+_CALLED_BY_NAME = ("tasks", "models")
 OTHER_CODE = "trained by other code: "  # a remark on a run begins so
 # What is registered by these measures trained models.
 _MEASURING = ("register_baseline", "register_shift", "register_target")
@@ -40,6 +44,24 @@ def sources_of(
     and targets that they register.
     """
     digests = {name: _digest_of(path) for name, path in _files(rooms).items()}
+    return dict(sorted((digests | _outside(things, for_training)).items()))
+
+
+def measured_by(*things: Any) -> dict[str, str]:
+    """Path and digest of the files that a number depends on which these functions, classes and
+    modules measure: of the project all tasks and models, and what the modules of these things
+    import up to the rooms conf and show; of a user's code what it calls."""
+    modules = {_module_of(thing) for thing in things}
+    own = sorted(name.removeprefix(_PROJECT) for name in modules if name.startswith(_PROJECT))
+    files = _files(_CALLED_BY_NAME) | project_files(own)
+    digests = {name: _digest_of(path) for name, path in files.items()}
+    others = [thing for thing in things if not _module_of(thing).startswith(_PROJECT)]
+    return dict(sorted((digests | _outside(others)).items()))
+
+
+def _outside(things: Iterable[Any], for_training: bool = False) -> dict[str, str]:
+    """The digests of a user's code of these classes, functions and modules."""
+    digests: dict[str, str] = {}
     for thing in things:
         for name, content in outside_code(thing).items():
             bearing = training_part(content) if for_training else content
@@ -47,7 +69,7 @@ def sources_of(
         if _is_in_cell(thing):
             definitions, _ = reached(thing)
             digests[CELLS] = key_of([digests.get(CELLS), definitions])
-    return dict(sorted(digests.items()))
+    return digests
 
 
 def changed_code(

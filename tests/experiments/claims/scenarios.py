@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.claims import Estimate, Evidence, Measured
+from looplab.evaluation.measured import Measured
+from looplab.experiments.claims import Estimate, Evidence
 from looplab.experiments.definition import Member, load, members_of
 
 from .synthetic import DIMS, Made, evidence, language, seeds

@@ -16,7 +16,8 @@ from looplab.conf.schema import (
     TrainingConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments.claims import Evidence, Measured
+from looplab.evaluation.measured import Measured
+from looplab.experiments.claims import Evidence
 
 PROMPTS, DIMS = 200, 4
 # Of a quantity: the evidence in which it has about this value.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import GrowthConfig
+from looplab.evaluation.measured import Measured
 from looplab.experiments.claims import (
     Claim,
     Estimate,
     Evidence,
-    Measured,
     Verdict,
     find_claim,
     judge,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from looplab.evaluation.tables import Table
 from looplab.experiments.command import main
 from looplab.experiments.definition import load
 from looplab.experiments.engine import claims_parts
 from looplab.experiments.settings import ExperimentSettings
+from looplab.show.tables import Table
 
 
 def _judged(name: str, verdict: str, mean: float | None) -> dict[str, Any]:

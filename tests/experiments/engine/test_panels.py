@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from looplab.conf.schema import Config
-from looplab.experiments.claims import Measured
-from looplab.experiments.definition import PanelSpec, load, members_of
-from looplab.experiments.standard_panels import panels
+from looplab.evaluation.measured import Measured
+from looplab.experiments.definition import load, members_of
+from looplab.show.panel_spec import PanelSpec
+from looplab.show.standard_panels import panels
 
 
 def test_a_curve_is_the_mean_over_seeds_and_prompts(tiny: Path) -> None:

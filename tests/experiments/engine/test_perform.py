@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from looplab.evaluation.drawing import save_panels
 from looplab.experiments import engine as perform
 from looplab.experiments.command import main
+from looplab.show.drawing import save_panels
 from looplab.training.run_folder import run as run_module
 from looplab.training.run_folder.files import read_record
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from looplab import main as run
-from looplab.evaluation import drawing
+from looplab.show import drawing
 from looplab.training.run_folder.files import read_record
 
 _GRID = [

@@ -14,8 +14,7 @@ from scipy.stats import ttest_rel
 from looplab.conf.compose import commands
 from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.plotting import plot
-from looplab.experiments.claims import Measured
+from looplab.evaluation.measured import Measured
 from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
@@ -24,6 +23,7 @@ from looplab.experiments.grid import (
     train_grid,
 )
 from looplab.experiments.statistics import hierarchical_test
+from looplab.show.plotting import plot
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]
 

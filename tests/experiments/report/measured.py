@@ -7,8 +7,10 @@ from typing import Any
 from unittest.mock import patch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import compare, drawing, evaluate
-from looplab.evaluation.panel import Curve, Panel
+from looplab.show import drawing
+from looplab.show.compare import compare
+from looplab.show.evaluate import evaluate
+from looplab.show.panel import Curve, Panel
 from looplab.training import train
 from looplab.training.run_folder.files import write_record
 from tests.conftest import tiny_config

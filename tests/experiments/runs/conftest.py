@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import evaluate
+from looplab.show.evaluate import evaluate
 from looplab.training import train
 from tests.conftest import tiny_config
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.evaluation.tables import Table
 from looplab.experiments.scaling_law.__main__ import main
 from looplab.experiments.scaling_law.law import Law, fitted
 from looplab.experiments.scaling_law.worth import best_sizes, page
+from looplab.show.tables import Table
 from tests.experiments.scaling_law.design import crossed, noisy, published_law
 
 SIZES, DATA, LOOPS = [1e7, 1e8, 1e9], [1e9, 1e10, 1e11], [1.0, 2.0, 4.0]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from looplab import train_grid
-from looplab.evaluation import evaluate
+from looplab.show.evaluate import evaluate
 from looplab.training import train
 from tests.conftest import printed
 from tests.training.tiny import WORDS, interrupted, tiny

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from looplab.evaluation.tables import Table, document
+from looplab.show.tables import Table, document
 
 TABLE = Table(["R", "1", "64"], [["none", "1.25", "3"], ["", "±0.1"]])
 NAME = r"a, b|c_d $x^2$ & <i>50 %</i> #1 {e} ~ \f *g*"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from looplab.evaluation.panel import Curve, Panel, mean_of_seeds
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 
 
 def test_a_frame_has_every_curve_and_its_own_x() -> None:

@@ -29,9 +29,9 @@ from matplotlib.transforms import ScaledTranslation
 
 from looplab.conf.mistakes import nearest
 from looplab.conf.schema import FigureSettings
+from looplab.evaluation.bootstrap import numbers
 from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
-from .bootstrap import numbers
 from .style import styles_of
 
 if TYPE_CHECKING:

@@ -6,16 +6,15 @@ from typing import Any
 
 from looplab.conf.command import as_word
 from looplab.conf.words import as_typed
+from looplab.evaluation.evaluate_run import KIND
+from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.results import FORMAT, by_loop_name, unit
 from looplab.tasks.language import Language
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run
 
-from ..evaluate_run import KIND
-from ..figures import FORMAT
-from ..measure import weights_digest
-from ..report import report
-from ..results import by_loop_name, unit
+from .report import report
 
 _CARD = """\
 ---

@@ -6,11 +6,8 @@ from typing import Any
 import numpy as np
 
 from looplab.conf.schema import TableFormat
-
-from .bootstrap import Band, numbers
-from .figures import curves, models, published_curve, run_labels, solvers
-from .panel import Curve
-from .results import (
+from looplab.evaluation.bootstrap import Band, numbers
+from looplab.evaluation.results import (
     NATS,
     SQUARED_ERROR,
     Evaluation,
@@ -19,6 +16,9 @@ from .results import (
     of_loops,
     unit,
 )
+
+from .figures import curves, models, published_curve, run_labels, solvers
+from .panel import Curve
 from .tables import Part, Table, document
 
 

@@ -9,11 +9,8 @@ import numpy as np
 
 from looplab.conf.in_words import task_in_words
 from looplab.curricula import Curriculum, SampledLoops, Schedule
-from looplab.training.run_folder.metrics import smoothed
-
-from .bootstrap import Band
-from .panel import Curve, Panel
-from .results import (
+from looplab.evaluation.bootstrap import Band
+from looplab.evaluation.results import (
     ERROR_RATE,
     NATS,
     ON_THESE_INPUTS,
@@ -29,8 +26,10 @@ from .results import (
     unit,
     unit_of_shifts,
 )
+from looplab.training.run_folder.metrics import smoothed
 
-FORMAT = 4  # of evaluation.json; an older one is computed again
+from .panel import Curve, Panel
+
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
 _FAR = 3  # times the error of predicting zero, or of the worst model
 _POOR = 0.5  # of the error of predicting zero, which a solver of any use falls below

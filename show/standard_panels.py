@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from looplab.conf.build import setting_of
 from looplab.conf.in_words import in_words, name_in_words, task_in_words
 from looplab.evaluation.bootstrap import Interval, clustered_bootstrap
-from looplab.evaluation.figures import loop_axis, without_far
-from looplab.evaluation.panel import Curve, Panel, file_name
+from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import (
     ZERO,
     by_loop_name,
@@ -18,12 +18,13 @@ from looplab.evaluation.results import (
     levels_of,
     unit_of_shifts,
 )
-from looplab.evaluation.style import STYLES
 from looplab.tasks import SHIFTS
 from looplab.training.assemble import build_task, trained_loops
 
-from .claims import Measured
-from .definition import PanelSpec, setting_of
+from .figures import loop_axis, without_far
+from .panel import Curve, Panel, file_name
+from .panel_spec import PanelSpec
+from .style import STYLES
 
 _WIDE = 8  # the largest value over the smallest from which on an axis is logarithmic
 _RESAMPLES, _SEED = 1000, 2024

@@ -18,12 +18,13 @@ from matplotlib.text import Text
 
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
-from looplab.evaluation import evaluate, style
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.drawing import curve_styles, save_panels, svg
-from looplab.evaluation.figures import training_panels, without_far
-from looplab.evaluation.panel import Curve, Panel
-from looplab.evaluation.style import styles_of
+from looplab.show import style
+from looplab.show.drawing import curve_styles, save_panels, svg
+from looplab.show.evaluate import evaluate
+from looplab.show.figures import training_panels, without_far
+from looplab.show.panel import Curve, Panel
+from looplab.show.style import styles_of
 from looplab.training import Run
 from tests.conftest import HOME, batches_of, printed, times_of
 

@@ -18,8 +18,6 @@ from . import rc  # noqa: F401  # isort: skip  (before matplotlib)
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from looplab.conf.schema import ModelConfig
-
 Dash = str | tuple[int, tuple[float, ...]]  # as matplotlib's linestyle, in widths of the line
 _SOLID: Dash = "-"
 _LONG: Dash = (0, (6, 1.6))
@@ -182,17 +180,3 @@ def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
         )
         for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
     }
-
-
-def kind_of(model: ModelConfig) -> str:
-    """The kind of a model's curve: its way to loop where that has a name of its own, else its
-    family."""
-    if model.family != "looped":
-        return model.family
-    if model.connectivity is not None:
-        return model.connectivity
-    if model.lanes:
-        return "lanes"
-    if model.prelude or model.coda:
-        return "recurrent"
-    return "unnormed" if model.norm == "at_readout" else "looped"

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.conf.mistakes import ConfigError, RunError, check_choice
+from looplab.evaluation.load import run_of
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run, shown_evaluation
 
 from .drawing import styled, unknown_names
-from .evaluate_run import panels_of_training
+from .evaluate import panels_of_training
 from .figures import comparison_panels, evaluation_panels
-from .load import run_of
 from .panel import Panel
 
 if TYPE_CHECKING:

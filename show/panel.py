@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .bootstrap import Band, Interval, bootstrap
+from looplab.evaluation.bootstrap import Band, Interval, bootstrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,12 @@ class Curve:
     models, so that it does not decide on the axis. `b`: the loops that the model was trained with,
     where x counts loops. `x`: its own, where it is not the panel's. `points`: drawn as points that
     no line joins.
+
+    Examples
+    --------
+    >>> from looplab import Curve
+    >>> Curve(label="looped", kind="looped", mean=[0.5, 0.25]).mean
+    [0.5, 0.25]
     """
 
     label: str
@@ -68,6 +74,13 @@ class Panel:
     vertical ones. `x_names` are what the values of x stand for: tables, not numbers. `matrix` has
     values between -1 and 1 over x and x, None where there is none. Panels of one `picture` are
     drawn in one file of that name.
+
+    Examples
+    --------
+    >>> from looplab import Curve, Panel
+    >>> curve = Curve(label="looped", kind="looped", mean=[0.5, 0.25], name="looped")
+    >>> Panel("error", "Error by loop", "loop", "error", [1, 2], [curve], log="y").frame().shape
+    (2, 2)
     """
 
     name: str
@@ -150,6 +163,12 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
     finite: none), nan without any; with a 90 % interval by resampling seeds, nan for one seed.
 
     Of two or three seeds the interval is about their range: claims judge by wider ones.
+
+    Examples
+    --------
+    >>> from looplab import mean_of_seeds
+    >>> mean_of_seeds([[0.5, 0.2], [0.7, 0.4]]).mean.round(2).tolist()
+    [0.6, 0.3]
     """
     rows = np.array(values, dtype=np.float64)
     if rows.size and len(rows) > 1 and np.isfinite(rows).all():

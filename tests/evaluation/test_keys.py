@@ -1,0 +1,105 @@
+"""What numbers are kept under: the code that measures them, and nothing that only shows them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from looplab.conf import imports
+from looplab.evaluation.baselines.lasso import lasso
+from looplab.evaluation.baselines.linear import least_squares
+from looplab.evaluation.evaluate_run import _measure
+from looplab.evaluation.measure import Measure
+from looplab.experiments import length
+from looplab.openml_eval.scoring import solver_answers
+from looplab.probing.probe import probe
+from looplab.tasks.linear import Linear
+from looplab.training.run_folder import sources
+from looplab.training.run_folder.sources import measured_by
+from tests.conftest import HOME
+
+ROOMS = (
+    *("conf", "tasks", "models", "curricula", "training", "evaluation", "show", "probing"),
+    *("openml_eval", "experiments"),
+)
+MEASURED: dict[str, tuple[Any, ...]] = {
+    "model": (Measure, Linear),
+    "least squares": (Measure, Linear, least_squares),
+    "Lasso": (Measure, Linear, lasso),
+    "evaluation": (_measure, Linear, least_squares),
+    "probes": (probe, Linear),
+    "question": (length, Linear),
+    "tables": (solver_answers,),
+}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the project's code that stands for it."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for room in ROOMS:
+        shutil.copytree(HOME / room, copy / room, ignore=lambda _, names: _not_code(names))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (imports, sources):
+            patch.setattr(module, "HOME", copy)
+        sources._files.cache_clear()
+        yield copy
+    sources._files.cache_clear()
+
+
+def _not_code(names: list[str]) -> list[str]:
+    return [name for name in names if "." in name and not name.endswith(".py")]
+
+
+def changed_by(path: Path, old: str, new: str) -> set[str]:
+    """Which of `MEASURED` have another key after an edit, which is undone."""
+    before = {name: measured_by(*things) for name, things in MEASURED.items()}
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    sources._files.cache_clear()
+    after = {name: measured_by(*things) for name, things in MEASURED.items()}
+    path.write_text(text, encoding="utf-8")
+    sources._files.cache_clear()
+    return {name for name in MEASURED if before[name] != after[name]}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("show/style.py", "#0072B2", "#0072B3"),
+        (
+            "show/tables.py",
+            "def document(",
+            "def text_of(rows):\n    return rows\n\n\ndef document(",
+        ),
+        ("experiments/report/page.py", "_WITH_FIGURES = 20", "_WITH_FIGURES = 30"),
+        ("evaluation/errors.py", "@dataclass", "# A comment.\n@dataclass"),
+        ("evaluation/bootstrap.py", "A mean over prompts", "The mean over prompts"),
+        ("experiments/grid.py", "import re", "import os\nimport re"),
+        ("conf/mistakes.py", "did you mean", "was it"),
+    ],
+)
+def test_what_only_shows_or_says_numbers_measures_none_again(
+    file: str, old: str, new: str, checkout: Path
+) -> None:
+    assert changed_by(checkout / file, old, new) == set()
+
+
+def test_a_changed_formula_of_a_baseline_measures_again_what_uses_it(checkout: Path) -> None:
+    baselines = checkout / "evaluation" / "baselines"
+    assert changed_by(baselines / "lasso.py", "alpha", "beta") == {"Lasso"}
+    changed = changed_by(baselines / "linear.py", "penalty", "weight")
+    # Probes have the least-squares weights as a target.
+    assert changed == {"least squares", "evaluation", "probes"}
+
+
+def test_a_changed_measure_measures_again_what_imports_it(checkout: Path) -> None:
+    everything = changed_by(checkout / "models" / "model.py", "def forward(", "def forwards(")
+    assert everything == set(MEASURED)
+    question = changed_by(checkout / "experiments" / "length.py", "_LONGEST", "_FARTHEST")
+    assert question == {"question"}
+    errors = changed_by(checkout / "evaluation" / "errors.py", "halted_at", "stopped_at")
+    assert {"model", "evaluation"} <= errors
