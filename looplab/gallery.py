@@ -97,7 +97,7 @@ def _panels(kind: str, content: Kept) -> list[Any]:
         content["title"] = results.title(content)
         content["panels"] = [each.plain() for each in probe.panels(content)]
     elif kind in ("evaluation", "comparison"):
-        from looplab.evaluation import figures
+        from looplab.show import figures
 
         content["title"] = figures.title(content)
         if kind == "evaluation":

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from looplab import main as run
 from looplab.conf.words import as_called
-from looplab.evaluation import tables
 from looplab.evaluation.bootstrap import Interval
 from looplab.evaluation.core import Result
 from looplab.experiments.claims import Verdict, verdict_parts
 from looplab.experiments.scaling_law import __main__ as scaling_law
 from looplab.probing import __main__ as probing
 from looplab.probing.dynamics import __main__ as dynamics
+from looplab.show import tables
 from looplab.show.core_table import core_table
 from looplab.show.tables import Part, Table, document
 from tests.openml_eval.leave_one_out.test_leave_one_out_report import MINE, POLLEN, told

@@ -86,7 +86,7 @@ def test_a_users_settings_of_matplotlib_change_no_picture(tmp_path: Path) -> Non
 
 def test_what_ends_the_import_of_matplotlib_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "matplotlibrc").write_bytes(b"text.usetex: \xff\xfe")
-    code = "from looplab.evaluation import style; from matplotlib import pyplot"
+    code = "from looplab.show import style; from matplotlib import pyplot"
     for name, value in {"MPLBACKEND": "nonsense", "MATPLOTLIBRC": str(tmp_path)}.items():
         said = printed("-c", code, cwd=HOME, **{name: value})
         assert said.startswith("matplotlib's settings are left out, as it cannot read them: ")
