@@ -13,8 +13,9 @@ from typing import Any
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
-from looplab.evaluation import evaluate_run, load_run
+from looplab.evaluation import evaluate_run
 from looplab.evaluation.kept import shown
+from looplab.evaluation.load import load_run
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import remarks, shared
 from looplab.show.drawing import save_panels

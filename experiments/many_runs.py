@@ -20,9 +20,9 @@ from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
-from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import stored
 from looplab.evaluation.kept import altered
+from looplab.evaluation.load import load_run
 from looplab.show.evaluate import evaluate
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task

@@ -29,15 +29,16 @@ from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
 from looplab.evaluation.kept import found, kept
+from looplab.evaluation.load import load_run
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import measured_by
 

@@ -24,7 +24,7 @@ def carry_out(command: Command) -> None:
         print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
         print(as_called(run_py("action=evaluate", f"run={run.path}")), flush=True)
     elif command.action == "compare":
-        from looplab.evaluation import load_run
+        from looplab.evaluation.load import load_run
         from looplab.show.compare import compare
         from looplab.show.report import comparison_table
 
@@ -37,7 +37,7 @@ def carry_out(command: Command) -> None:
 
         print(plan_of(config), flush=True)
     elif command.action == "evaluate":
-        from looplab.evaluation import load_run
+        from looplab.evaluation.load import load_run
 
         run = load_run(command.paths[0])
         # Its own, but for what an evaluation may ask for: task.eval, and where the data are today.

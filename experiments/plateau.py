@@ -11,13 +11,14 @@ from torch.nn import functional as F
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.load import load_run
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.probing.attention import recorded_shares, uniform_share
 from looplab.show.panel import Curve, Panel
 from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Interval
+from looplab.evaluation.load import load_run
 from looplab.probing.probe import by_layer, probe, stored
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings

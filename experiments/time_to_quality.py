@@ -11,11 +11,12 @@ import numpy as np
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
+from looplab.evaluation.load import load_run
 from looplab.show.panel import Curve, Panel, file_name, mean_of_seeds
 from looplab.training.assemble import build_curriculum, trained_loops
+from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.validation import evaluation_prompts

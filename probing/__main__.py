@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     """Run the command; returns the exit code."""
 
     def measure(settings: ProbingSettings) -> str:
-        from looplab.evaluation import load_run
+        from looplab.evaluation.load import load_run
         from looplab.probing.probe import probe, table
 
         run = load_run(settings.run)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, model_errors
+from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.main import main
 from looplab.show.evaluate import evaluate

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from looplab.conf.compose import commands
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.experiments.definition import load
 from looplab.probing.probe import probe
 from looplab.probing.settings import ProbingSettings

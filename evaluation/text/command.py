@@ -70,7 +70,7 @@ def generate(words: Sequence[str]) -> int:
     prompt = prompts[-1] if prompts else ""
 
     def show(settings: GenerateSettings) -> str:
-        from looplab.evaluation import load_run
+        from looplab.evaluation.load import load_run
 
         from .language_model import generate
 
@@ -84,8 +84,8 @@ def core(words: Sequence[str]) -> int:
     """Run `action=core`; returns the exit code."""
 
     def show(settings: CoreSettings) -> str:
-        from looplab.evaluation import load_run
         from looplab.evaluation.core import core
+        from looplab.evaluation.load import load_run
         from looplab.show.core_table import core_table
 
         from .language_model import language_model

@@ -14,8 +14,8 @@ from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.load import load_run
 from looplab.evaluation.text.measure import last_stage
 from looplab.models.flops import pass_costs
 from looplab.training.run_folder.run import Run

@@ -15,9 +15,8 @@ from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableFormat
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
-from looplab.evaluation.load import writable
+from looplab.evaluation.load import load_run, writable
 from looplab.evaluation.results import unit
 from looplab.models import Model
 from looplab.show.panel import Curve, Panel

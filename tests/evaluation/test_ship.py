@@ -9,8 +9,8 @@ from looplab.conf import saved
 from looplab.conf.build import config_to_mapping
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation import load_run
 from looplab.evaluation.export.export import export
+from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.show.card import card
 from looplab.training import Run

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.load import load_run
 from looplab.experiments import plateau
 from looplab.experiments.plateau import bayes_error, compare, trajectory
 from looplab.probing.attention import recorded_shares
 from looplab.training import train
+from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.validation import evaluation_prompts
 from tests.experiments.checks import panels_of
 from tests.training.tiny import tiny

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from looplab.conf.schema import LoopsConfig, TaskConfig
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.experiments import residual_scaling
 from looplab.experiments.residual_scaling import trained
 from looplab.training import Run, train

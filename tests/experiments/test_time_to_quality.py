@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.load import load_run
 from looplab.experiments.claims import Verdict, find_claim, judge
 from looplab.experiments.command import main
 from looplab.show.evaluate import evaluate

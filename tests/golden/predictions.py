@@ -16,8 +16,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from looplab import LoopedClassifier, LoopedRegressor
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation import load_run
 from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.load import load_run
 from looplab.tasks import Prompts
 from looplab.training import import_checkpoint
 from looplab.training.assemble import trained_loops

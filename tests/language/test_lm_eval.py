@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from looplab import main as run
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.tasks import Prompts
 from looplab.training import Run
 from tests.conftest import HOME, printed

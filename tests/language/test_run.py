@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 
 from looplab import main as run
 from looplab.conf.compose import commands
-from looplab.evaluation import load_run, snapshots_of
 from looplab.evaluation.export.export import export
+from looplab.evaluation.load import load_run
 from looplab.show.card import card
 from looplab.show.report import report
 from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import train
+from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.status import status_of
 from tests.language.conftest import WORDS, only_run
 from tests.training.tiny import interrupted

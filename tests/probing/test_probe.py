@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.load import load_run
 from looplab.probing import fit as fit_module
 from looplab.probing.fit import Fit
 from looplab.probing.probe import probe, table

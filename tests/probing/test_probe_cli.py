@@ -7,7 +7,7 @@ import pytest
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import ModelConfig
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.probing.__main__ import main
 from looplab.probing.probe import probe
 from looplab.training import Run, train

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.models import Model
 from looplab.models.cpu import CpuOperations
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext

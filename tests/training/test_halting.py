@@ -13,7 +13,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, LoopsConfig
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.models import Model, ModelSpec
 from looplab.training import train
 from looplab.training.halting import Halting, halted_means, halted_shares

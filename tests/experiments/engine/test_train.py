@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from looplab.evaluation import snapshots_of
 from looplab.experiments.command import main
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.many_runs import train_all
-from looplab.training.run_folder.checkpoint import saved_steps
+from looplab.training.run_folder.checkpoint import saved_steps, snapshots_of
 from looplab.training.run_folder.run import run_folder
 
 

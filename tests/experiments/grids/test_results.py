@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from scipy.stats import ttest_rel
 
 from looplab.conf.compose import commands
-from looplab.evaluation import load_run
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.load import load_run
 from looplab.evaluation.measured import Measured
 from looplab.experiments.grid import (
     Grid,

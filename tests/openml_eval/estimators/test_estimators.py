@@ -8,8 +8,7 @@ import pandas
 import pytest
 import torch
 
-from looplab.evaluation import load_run
-from looplab.evaluation.load import load_model
+from looplab.evaluation.load import load_model, load_run
 from looplab.openml_eval.estimators import LoopedClassifier, LoopedRegressor
 from looplab.tasks.halfspaces import Halfspaces
 from tests.openml_eval.asked import asked_alone, both_polarities, order_of, standard

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.show.evaluate import evaluate
 from looplab.tasks import Prompts, RandomSource, table_rows, tables
 from looplab.tasks.table_rows import distinct

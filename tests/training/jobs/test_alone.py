@@ -30,7 +30,7 @@ from looplab.training import train
 run = train(tiny(Path(sys.argv[1]), steps=3))
 for name in ("sklearn", "matplotlib"):
     del sys.modules[name]
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.tasks import Prompts
 import torch
 loaded = load_run(run.path)

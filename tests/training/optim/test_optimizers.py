@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config, ModelConfig, TrainingConfig
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.models import Model, ModelSpec
 from looplab.models.blocks.parameters import Role
 from looplab.training import train

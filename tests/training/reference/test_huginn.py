@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.models.operations import Cache
 from looplab.tasks import Prompts
 from looplab.tasks.language import Language

@@ -19,7 +19,7 @@ from torch import Tensor
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import CurriculumConfig, GrowthConfig, LoopsConfig
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.models.reference import read_reference
 from looplab.tasks import Prompts
 from looplab.tasks.tables import TEN

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from looplab.conf.checksum import checksum_of
 from looplab.conf.schema import Config
-from looplab.evaluation import load_run, snapshots_of
+from looplab.evaluation.load import load_run
 from looplab.training import RunError, train
 from looplab.training.run_folder.checkpoint import (
     CheckpointError,
@@ -22,6 +22,7 @@ from looplab.training.run_folder.checkpoint import (
     newest_checkpoint,
     save_checkpoint,
     saved_steps,
+    snapshots_of,
 )
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import run_folder

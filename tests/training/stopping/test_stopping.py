@@ -21,7 +21,7 @@ from looplab.conf.schema import (
     ModelConfig,
     TaskConfig,
 )
-from looplab.evaluation import load_run
+from looplab.evaluation.load import load_run
 from looplab.training import Run, train
 from looplab.training.assemble import build_model
 from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
