@@ -70,7 +70,7 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
         earlier = read_record(path, kind).content or {}
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
             seconds = earlier.get(_SECONDS)
-            took = "" if seconds is None else f", which took {seconds:,.0f} s"
+            took = "" if seconds is None else f"; it took {seconds:,.0f} s then"
             print(f"{path}: by other code; the {kind} is made again{took}", flush=True)
             return
 
