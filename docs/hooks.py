@@ -15,8 +15,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from looplab.experiments.definition import Experiment, load, names
-from looplab.experiments.engine import count_text
 from looplab.gallery import Kept, draw, kept_files
+from looplab.show.verdicts import count_text
 
 DOCS = Path(__file__).parent
 HOME = DOCS.parent

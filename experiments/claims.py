@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
-from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
 from scipy.special import stdtrit
@@ -27,7 +26,6 @@ from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import shared, unfinished
-from looplab.show.tables import Part, Table
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
 
@@ -42,7 +40,6 @@ _MODULES = (
 _WEIGHTIEST: tuple[VerdictName, ...] = ("fails", "paper scale", "not measured", "not settled")
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
-_HEAD = ("claim", "statement", "published", "ours", "line", "seeds", "steps", "verdict")
 _MOST_SEEDS = 100  # that are thought of
 
 Side = Literal["above", "below", "within"]  # of a line; of a band
@@ -466,55 +463,3 @@ def _named(member: Measured) -> str:
 def finite(value: float) -> float | None:
     """The number, None if it is not finite."""
     return float(value) if math.isfinite(value) else None
-
-
-def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
-    """A table (the shortened sentence, its statement, the published number, ours with its 90 %
-    interval, the line, seeds, steps of the published steps, the verdict), a line for each statement
-    that several of them judge, and each note once, with its rows."""
-    rows, notes = [], dict[str, list[int]]()
-    for number, verdict in enumerate(verdicts, start=1):
-        published, *numbers, name = verdict_cells(verdict)
-        steps = "–" if verdict["mean"] is None else f"{verdict['steps']:,}"
-        if verdict["mean"] is not None and verdict["published_steps"] is not None:
-            steps += f" of {verdict['published_steps']:,}"
-        sentence = f"{number} {shorten(verdict['sentence'], 60, placeholder=' …')}"
-        identity = verdict.get("statement") or "–"
-        published = shorten(published, 24, placeholder=" …")
-        rows.append([sentence, identity, published, *numbers, steps, name])
-        if verdict["note"]:
-            notes.setdefault(verdict["note"], []).append(number)
-    lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
-    table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
-    return [table, *statement_lines(verdicts), *lines]
-
-
-def verdict_cells(verdict: Verdict) -> list[str]:
-    """The published number, ours with its interval, the line, seeds and the verdict."""
-    seeds = "–" if verdict["mean"] is None else str(verdict["seeds"])
-    texts = [published_text(verdict), estimate_text(verdict), line_text(verdict)]
-    return [*texts, seeds, verdict["verdict"]]
-
-
-def published_text(verdict: Verdict) -> str:
-    """'1.04, of whole losses': the published number and what it is of; a dash for none."""
-    what = verdict.get("published_of")
-    return f"{verdict['published']}, of {what}" if what else verdict["published"] or "–"
-
-
-def estimate_text(verdict: Verdict) -> str:
-    """'0.983 (0.979 to 0.986)', a dash where nothing was measured."""
-    if verdict["mean"] is None:
-        return "–"
-    values = (verdict["low"], verdict["mean"], verdict["high"])
-    for digits in (3, 4, 5):  # as many as tell the ends apart
-        low, mean, high = ("" if value is None else f"{value:.{digits}g}" for value in values)
-        if low != high:
-            break
-    return f"{mean} ({low or '−∞'} to {high or '∞'})"
-
-
-def line_text(verdict: Verdict) -> str:
-    """'< 1.1': the side of the line on which the claim holds; '0.9 to 1.1' for a band."""
-    text = " to ".join(f"{end:g}" for end in ends_of(verdict["line"]))
-    return {"above": "> ", "below": "< ", "within": ""}[verdict["holds_if"]] + text

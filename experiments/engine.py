@@ -4,7 +4,6 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 """
 
 import traceback
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -22,20 +21,11 @@ from looplab.show.drawing import save_panels
 from looplab.show.panel import Panel
 from looplab.show.standard_panels import panels
 from looplab.show.tables import Part, Table, document
+from looplab.show.verdicts import count_text, verdict_cells, verdict_parts
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
-from .claims import (
-    Evidence,
-    Verdict,
-    VerdictName,
-    find_claim,
-    heading,
-    judge,
-    statements,
-    verdict_cells,
-    verdict_parts,
-)
+from .claims import Evidence, Verdict, find_claim, heading, judge, statement_lines, statements
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
@@ -57,13 +47,6 @@ _HEAD = (
     "verdict",
 )
 _STATEMENTS = ("statement", "verdict", "claims", "what the paper says")
-_WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
-    "holds": ("holds", "hold"),
-    "fails": ("fails", "fail"),
-    "not settled": ("is not settled", "are not settled"),
-    "not measured": ("is not measured", "are not measured"),
-    "paper scale": ("wants the paper's scale", "want the paper's scale"),
-}
 
 
 def perform(settings: ExperimentSettings) -> str:
@@ -97,7 +80,7 @@ def perform(settings: ExperimentSettings) -> str:
         results.append(result)
         parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
         if result["verdicts"]:
-            parts += ["", *verdict_parts(result["verdicts"])]
+            parts += ["", *verdict_parts(result["verdicts"], statement_lines(result["verdicts"]))]
         if result["missing"]:
             parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
         if lines := remark_lines(members[experiment.name], result):
@@ -273,10 +256,3 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
         if whole := statements(verdicts):
             parts += [Table(_STATEMENTS, whole)]
     return parts
-
-
-def count_text(verdicts: Sequence[Verdict]) -> str:
-    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
-    counts = Counter(verdict["verdict"] for verdict in verdicts)
-    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
-    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"

@@ -14,13 +14,14 @@ from looplab import main as run
 from looplab.conf.words import as_called
 from looplab.evaluation.bootstrap import Interval
 from looplab.evaluation.core import Result
-from looplab.experiments.claims import Verdict, verdict_parts
+from looplab.experiments.claims import Verdict
 from looplab.experiments.scaling_law import __main__ as scaling_law
 from looplab.probing import __main__ as probing
 from looplab.probing.dynamics import __main__ as dynamics
 from looplab.show import tables
 from looplab.show.core_table import core_table
 from looplab.show.tables import Part, Table, document
+from looplab.show.verdicts import verdict_parts
 from tests.openml_eval.leave_one_out.test_leave_one_out_report import MINE, POLLEN, told
 from tests.openml_eval.leave_one_out.test_leave_one_out_report import run as scored
 
@@ -88,7 +89,7 @@ def test_tables_of_all_commands_fit(printed_parts: list[Part]) -> None:
     assert dynamics.main(few) == 0
     assert scaling_law.main(["table=minima", "resamples=20", "size=1e8", "budget=1e19"]) == 0
     told(scored(POLLEN, 1.0, 0.9), scored(MINE, 0.6, 0.45))
-    document(verdict_parts([_VERDICT]))
+    document(verdict_parts([_VERDICT], []))
     each = Result(10_042, 12, 0.2512, 0.25, Interval(*np.array([-0.00123, -0.0104, 0.0213])))
     core_table({"bigbench_language_identification": each}, each.centred)
     assert sum(isinstance(part, Table) for part in printed_parts) > 15

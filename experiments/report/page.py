@@ -175,8 +175,8 @@ def by_setting(runs: Sequence[Part]) -> tuple[list[str], list[Part]]:
 def _error(seeds: Sequence[Part]) -> str:
     """The mean error of runs of one setting after b loops, with its 90 % interval over seeds and
     prompts where all of them were measured on the same ones."""
-    from looplab.experiments.claims import estimate_text  # with torch
     from looplab.experiments.statistics import hierarchical_bootstrap
+    from looplab.show.verdicts import estimate_text
 
     known = [run["error"] for run in seeds if run["error"] is not None]
     text = f"{sum(known) / len(known):.3g}" if known else "–"
@@ -238,13 +238,8 @@ def data_link(text: str) -> str:
 
 def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of a page; `problems` are lines on what could not be shown."""
-    from looplab.experiments.claims import (  # with torch
-        estimate_text,
-        line_text,
-        published_text,
-        statement_lines,
-    )
-    from looplab.experiments.engine import count_text
+    from looplab.experiments.claims import statement_lines
+    from looplab.show.verdicts import count_text, estimate_text, line_text, published_text
 
     from .findings import findings, tests_of
 

@@ -13,16 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from looplab.conf.files import read_values
-from looplab.experiments.claims import (
-    all_claims,
-    estimate_text,
-    heading,
-    line_text,
-    published_text,
-    statements,
-)
+from looplab.experiments.claims import all_claims, heading, statements
 from looplab.experiments.definition import load
-from looplab.experiments.engine import count_text
+from looplab.show.verdicts import count_text, estimate_text, line_text, published_text
 from tests.conftest import HOME
 from tests.golden import results_page
 from tests.golden.claims import today

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from looplab.experiments.claims import estimate_text
 from looplab.show.panel import Curve, Panel
+from looplab.show.verdicts import estimate_text
 from tests.conftest import HOME
 
 PAGE = HOME / "docs" / "results.md"

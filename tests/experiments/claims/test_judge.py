@@ -16,10 +16,10 @@ from looplab.experiments.claims import (
     Verdict,
     find_claim,
     judge,
-    line_text,
     statements,
 )
 from looplab.experiments.statistics import over_seeds
+from looplab.show.verdicts import line_text
 
 from .synthetic import evidence, run, seeds
 

@@ -1,0 +1,82 @@
+"""Verdicts on claims as tables and words.
+
+document(verdict_parts(result["verdicts"], statement_lines(result["verdicts"])))
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+from .tables import Part, Table
+
+_HEAD = ("claim", "statement", "published", "ours", "line", "seeds", "steps", "verdict")
+_WORDS: dict[str, tuple[str, str]] = {  # of one claim, and of several
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "not settled": ("is not settled", "are not settled"),
+    "not measured": ("is not measured", "are not measured"),
+    "paper scale": ("wants the paper's scale", "want the paper's scale"),
+}
+Verdict = Mapping[str, Any]  # what a claim's judge returns
+
+
+def verdict_parts(verdicts: Sequence[Verdict], statement_lines: Sequence[str]) -> list[Part]:
+    """A table (the shortened sentence, its statement, the published number, ours with its 90 %
+    interval, the line, seeds, steps of the published steps, the verdict), the lines on statements
+    that several of them judge, and each note once, with its rows."""
+    rows, notes = [], dict[str, list[int]]()
+    for number, verdict in enumerate(verdicts, start=1):
+        published, *numbers, name = verdict_cells(verdict)
+        steps = "–" if verdict["mean"] is None else f"{verdict['steps']:,}"
+        if verdict["mean"] is not None and verdict["published_steps"] is not None:
+            steps += f" of {verdict['published_steps']:,}"
+        sentence = f"{number} {shorten(verdict['sentence'], 60, placeholder=' …')}"
+        identity = verdict.get("statement") or "–"
+        published = shorten(published, 24, placeholder=" …")
+        rows.append([sentence, identity, published, *numbers, steps, name])
+        if verdict["note"]:
+            notes.setdefault(verdict["note"], []).append(number)
+    lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
+    table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
+    return [table, *statement_lines, *lines]
+
+
+def verdict_cells(verdict: Verdict) -> list[str]:
+    """The published number, ours with its interval, the line, seeds and the verdict."""
+    seeds = "–" if verdict["mean"] is None else str(verdict["seeds"])
+    texts = [published_text(verdict), estimate_text(verdict), line_text(verdict)]
+    return [*texts, seeds, verdict["verdict"]]
+
+
+def published_text(verdict: Verdict) -> str:
+    """'1.04, of whole losses': the published number and what it is of; a dash for none."""
+    what = verdict.get("published_of")
+    return f"{verdict['published']}, of {what}" if what else verdict["published"] or "–"
+
+
+def estimate_text(verdict: Verdict) -> str:
+    """'0.983 (0.979 to 0.986)', a dash where nothing was measured."""
+    if verdict["mean"] is None:
+        return "–"
+    values = (verdict["low"], verdict["mean"], verdict["high"])
+    for digits in (3, 4, 5):  # as many as tell the ends apart
+        low, mean, high = ("" if value is None else f"{value:.{digits}g}" for value in values)
+        if low != high:
+            break
+    return f"{mean} ({low or '−∞'} to {high or '∞'})"
+
+
+def line_text(verdict: Verdict) -> str:
+    """'< 1.1': the side of the line on which the claim holds; '0.9 to 1.1' for a band."""
+    line = verdict["line"]
+    ends = [line] if isinstance(line, int | float) else line
+    text = " to ".join(f"{end:g}" for end in ends)
+    return {"above": "> ", "below": "< ", "within": ""}[verdict["holds_if"]] + text
+
+
+def count_text(verdicts: Sequence[Verdict]) -> str:
+    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
+    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
+    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
