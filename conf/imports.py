@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from .public import MODULES
+
 HOME = Path(__file__).parents[1]
 _PROJECT = "looplab"
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -56,11 +58,12 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def project_files(modules: Iterable[str]) -> dict[str, Path]:
-    """Return the files of modules of the project ("evaluation.errors") and of what these import,
-    by their paths in it. Imports end at the rooms conf and show; those for types alone do not
-    count."""
+def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return the files of modules of the project ("evaluation.errors"), those that files of a
+    user's import, and what all these import, by their paths in the project. Imports end at the
+    rooms conf and show; those for types alone do not count."""
     pending = [path for module in modules for path in _module_files(module, [HOME])]
+    pending += [path for user in users for path in _project_imports(user)]
     files: dict[str, Path] = {}
     while pending:
         path = pending.pop()
@@ -68,14 +71,22 @@ def project_files(modules: Iterable[str]) -> dict[str, Path]:
         if name in files or name.startswith(_ENDS):
             continue
         files[name] = path
-        if name in _BY_NAME:
-            continue
-        for level, imported in _imported_names(path, path.stat().st_mtime_ns, for_types=False):
-            if level:
-                pending += _module_files(imported, [path.parents[level - 1]])
-            elif _top(imported) == _PROJECT:
-                pending += _module_files(imported.removeprefix(f"{_PROJECT}."), [HOME])
+        if name not in _BY_NAME:
+            pending += _project_imports(path)
     return dict(sorted(files.items()))
+
+
+def _project_imports(path: Path) -> list[Path]:
+    """The files of the project's modules that a file imports."""
+    files: list[Path] = []
+    for level, name in _imported_names(path, path.stat().st_mtime_ns, for_types=False):
+        if level and path.is_relative_to(HOME):
+            files += _module_files(name, [path.parents[level - 1]])
+        elif not level and _top(name) == _PROJECT:
+            name = name.removeprefix(f"{_PROJECT}.")
+            module = MODULES.get(name, name).removeprefix(".")  # of `from looplab import train`
+            files += _module_files(module, [HOME])
+    return files
 
 
 def is_installed(path: Path) -> bool:

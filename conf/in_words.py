@@ -36,7 +36,7 @@ FUNCTIONS = {  # of a task, for titles
     "decision_tree": "Decision trees",
     "halfspaces": "Halfspaces",
     "tables_prior": "Random tables",
-    "tables_prior_regression": "Random tables of numbers",
+    "tables_prior_regression": "Random regression tables",
 }
 _NOTHING = ("none", "null", "None", "")
 

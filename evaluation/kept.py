@@ -57,8 +57,13 @@ def kept(
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, kind, content)
-        result = found(folder, kind, request)
+        result = _without_time(read_record(path, kind).content)
     return result
+
+
+def _without_time(result: Any) -> Any:
+    """A stored result, None for none, without the time that it took: that is of one machine."""
+    return result and {key: value for key, value in result.items() if key != _SECONDS}
 
 
 def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
@@ -71,7 +76,7 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
             seconds = earlier.get(_SECONDS)
             took = "" if seconds is None else f"; it took {seconds:,.0f} s then"
-            print(f"{path}: by other code; the {kind} is made again{took}", flush=True)
+            print(f"{path} was made by other code: made again{took}", flush=True)
             return
 
 
@@ -85,9 +90,7 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     if problem:
         print(f"{problem}; computed again", flush=True)
         return None
-    if result:
-        result.pop(_SECONDS, None)  # of one machine, and no part of the result
-    return result
+    return _without_time(result)
 
 
 def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:

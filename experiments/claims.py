@@ -26,6 +26,7 @@ from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import shared, unfinished
+from looplab.show.verdicts import ends_of
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
 
@@ -352,11 +353,6 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
         return "fails"
     above, below = estimate.low > first, estimate.high < last
     return "holds" if (above or not has_lower) and (below or not has_upper) else "not settled"
-
-
-def ends_of(line: Line | Sequence[float]) -> Sequence[float]:
-    """The number of a line, or both ends of a band."""
-    return [line] if isinstance(line, int | float) else line
 
 
 def heading(source: str) -> str:

@@ -17,6 +17,7 @@ __version__ = "0.1.0"  # pyproject.toml reads it here
 
 from . import rooms  # noqa: F401  # isort: skip  (before what is in them)
 from .conf.lazy import importer
+from .conf.public import MODULES
 from .conf.threads import spin_briefly
 
 spin_briefly()
@@ -60,45 +61,6 @@ if TYPE_CHECKING:  # the same names, for type checkers
     from .training.run_folder.checkpoint import snapshots_of as snapshots_of
     from .training.validation import evaluation_prompts as evaluation_prompts
 
-# The public names, and where they are.
-_MODULES = {
-    "Callback": ".training",
-    "Config": ".conf.schema",
-    "ConfigError": ".conf.mistakes",
-    "Curve": ".show.panel",
-    "EarlyStopping": ".training",
-    "Estimate": ".experiments.claims",
-    "Evidence": ".experiments.claims",
-    "Loop": ".models.loops.loop",
-    "LoopedClassifier": ".openml_eval.estimators",
-    "LoopedRegressor": ".openml_eval.estimators",
-    "Model": ".models",
-    "Panel": ".show.panel",
-    "Prompts": ".tasks",
-    "Run": ".training",
-    "RunError": ".conf.mistakes",
-    "SharedLoop": ".models.loops.loop",
-    "Target": ".probing.targets",
-    "Task": ".tasks",
-    "claim": ".experiments.claims",
-    "compare": ".show.compare",
-    "evaluate": ".show.evaluate",
-    "evaluation_prompts": ".training.validation",
-    "from_pretrained": ".evaluation.load",
-    "load_run": ".evaluation.load",
-    "mean_of_seeds": ".show.panel",
-    "over_seeds": ".experiments.statistics",
-    "plot": ".show.plotting",
-    "register_baseline": ".evaluation.baselines",
-    "register_loop": ".models.loops.make",
-    "register_shift": ".tasks",
-    "register_target": ".probing.targets",
-    "register_task": ".tasks",
-    "runs_table": ".experiments.runs_table",
-    "snapshots_of": ".training.run_folder.checkpoint",
-    "train": ".training",
-    "train_grid": ".experiments.grid",
-}
-__all__ = [*_MODULES]
+__all__ = [*MODULES]
 
-__getattr__, __dir__ = importer(__name__, _MODULES)
+__getattr__, __dir__ = importer(__name__, MODULES)

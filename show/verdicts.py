@@ -69,10 +69,13 @@ def estimate_text(verdict: Verdict) -> str:
 
 def line_text(verdict: Verdict) -> str:
     """'< 1.1': the side of the line on which the claim holds; '0.9 to 1.1' for a band."""
-    line = verdict["line"]
-    ends = [line] if isinstance(line, int | float) else line
-    text = " to ".join(f"{end:g}" for end in ends)
+    text = " to ".join(f"{end:g}" for end in ends_of(verdict["line"]))
     return {"above": "> ", "below": "< ", "within": ""}[verdict["holds_if"]] + text
+
+
+def ends_of(line: float | Sequence[float]) -> Sequence[float]:
+    """The number of a line, or both ends of a band."""
+    return [line] if isinstance(line, int | float) else line
 
 
 def count_text(verdicts: Sequence[Verdict]) -> str:

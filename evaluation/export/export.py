@@ -37,9 +37,12 @@ _GROUPS = (
 )
 
 
-def export(run: Run, folder: Path, card: Callable[[Run, Mapping[str, Any]], str]) -> Path:
-    """Make `folder` of a run, whole or not at all; its path. `card` writes its README.md,
-    from the run and its environment. Raises ConfigError for a run that is
+# What writes README.md, from a run and what it was made with.
+Card = Callable[[Run, Mapping[str, Any]], str]
+
+
+def export(run: Run, folder: Path, card: Card) -> Path:
+    """Make `folder` of a run, whole or not at all; its path. Raises ConfigError for a run that is
     unfinished, OSError where a folder that is not empty is there."""
     steps = run.config.training.steps
     if run.step < steps:
@@ -52,7 +55,7 @@ def export(run: Run, folder: Path, card: Callable[[Run, Mapping[str, Any]], str]
     return folder
 
 
-def _write(run: Run, folder: Path, card: Callable[[Run, Mapping[str, Any]], str]) -> None:
+def _write(run: Run, folder: Path, card: Card) -> None:
     weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
     save_checkpoint(folder / "checkpoints", run.step, weights)
     (tensors,) = (folder / "checkpoints").glob("*.safetensors")

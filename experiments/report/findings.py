@@ -12,8 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from looplab.conf.in_words import in_words
-from looplab.experiments.claims import ends_of
-from looplab.show.verdicts import count_text, estimate_text, line_text
+from looplab.show.verdicts import count_text, ends_of, estimate_text, line_text
 
 _MOST, _LEAST = 6, 3  # sentences
 _LEVEL = 0.1  # of p, by Holm: that of a 90 % interval

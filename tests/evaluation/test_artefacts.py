@@ -89,8 +89,10 @@ def test_what_was_altered_is_made_anew(
     assert "altered" not in capsys.readouterr().out
 
 
-def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]) -> None:
-    """Of the task, the model or a solver; what is of other code alone is found."""
+def test_edited_code_is_measured_anew(
+    tiny_run: Run, edit: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the task, the model or a solver, with a line; what is of other code alone is found."""
     evaluate(tiny_run, SETTINGS)
     everything = {"model", "lasso", "lasso-choice"} | BASELINES
     for edited, wanted in (
@@ -105,6 +107,8 @@ def test_edited_code_is_measured_anew(tiny_run: Run, edit: Callable[[str], None]
         result = evaluate(tiny_run, SETTINGS)
         new = set((tiny_run.path / "cache").iterdir()) - known
         assert {path.stem.rpartition("-")[0] for path in new} == wanted, edited
+        said = "was made by other code: made again; it took" in capsys.readouterr().out
+        assert said == bool(wanted), edited
         trained = edited.startswith(("models", "tasks"))
         told = [line for line in result["remarks"] if "other code" in line]
         assert told == (

@@ -1,6 +1,7 @@
 """What numbers are kept under: the code that measures them, and nothing that only shows them."""
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from looplab.conf import imports
+from looplab.conf.plugins import load_plugins
 from looplab.evaluation.baselines.lasso import lasso
 from looplab.evaluation.baselines.linear import least_squares
 from looplab.evaluation.evaluate_run import _measure
@@ -15,15 +17,12 @@ from looplab.evaluation.measure import Measure
 from looplab.experiments import length
 from looplab.openml_eval.scoring import solver_answers
 from looplab.probing.probe import probe
+from looplab.rooms import ROOMS
 from looplab.tasks.linear import Linear
 from looplab.training.run_folder import sources
 from looplab.training.run_folder.sources import measured_by
 from tests.conftest import HOME
 
-ROOMS = (
-    *("conf", "tasks", "models", "curricula", "training", "evaluation", "show", "probing"),
-    *("openml_eval", "experiments"),
-)
 MEASURED: dict[str, tuple[Any, ...]] = {
     "model": (Measure, Linear),
     "least squares": (Measure, Linear, least_squares),
@@ -103,3 +102,17 @@ def test_a_changed_measure_measures_again_what_imports_it(checkout: Path) -> Non
     assert question == {"question"}
     errors = changed_by(checkout / "evaluation" / "errors.py", "halted_at", "stopped_at")
     assert {"model", "evaluation"} <= errors
+
+
+def test_a_question_of_a_users_file_hangs_on_what_it_imports_of_the_project(
+    tmp_path: Path,
+) -> None:
+    """Also by a public name."""
+    path = tmp_path / "asks_errors.py"
+    path.write_text(
+        "from looplab import evaluation_prompts\nfrom looplab.evaluation import errors\n"
+    )
+    load_plugins([str(path)])
+    found = measured_by(sys.modules["plugin:asks_errors"])
+    assert {"asks_errors.py", "training/validation.py", "evaluation/errors.py"} <= found.keys()
+    assert "evaluation/measure.py" not in found

@@ -18,7 +18,7 @@ from typing import Any
 
 from looplab.conf.checksum import key_of
 from looplab.conf.digest import TOKENS, code_digest, digest_of_kind, kind_of
-from looplab.conf.imports import HOME, file_of, is_installed, project_files
+from looplab.conf.imports import HOME, file_of, imported_files, is_installed, project_files
 from looplab.conf.plugins import user_code
 
 from .cells import has_source, reached
@@ -50,12 +50,15 @@ def sources_of(
 def measured_by(*things: Any) -> dict[str, str]:
     """Path and digest of the files that a number depends on which these functions, classes and
     modules measure: of the project all tasks and models, and what the modules of these things
-    import up to the rooms conf and show; of a user's code what it calls."""
+    import up to the rooms conf and show; of a user's code what it calls, and what that imports of
+    the project."""
     modules = {_module_of(thing) for thing in things}
     own = sorted(name.removeprefix(_PROJECT) for name in modules if name.startswith(_PROJECT))
-    files = _files(_CALLED_BY_NAME) | project_files(own)
-    digests = {name: _digest_of(path) for name, path in files.items()}
     others = [thing for thing in things if not _module_of(thing).startswith(_PROJECT)]
+    paths = [file_of(name) for thing in others for name in outside_modules(thing)]
+    users = [each for path in paths if path for each in imported_files(path).values()]
+    files = _files(_CALLED_BY_NAME) | project_files(own, users)
+    digests = {name: _digest_of(path) for name, path in files.items()}
     return dict(sorted((digests | _outside(others)).items()))
 
 
