@@ -31,7 +31,10 @@ _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were 
 _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 # Modules that plugins were taught to import, and where their names are now.
-_MOVED = {"looplab.evaluation.panel": "looplab.show.panel"}
+_MOVED = {
+    "looplab.evaluation.panel": "looplab.show.panel",
+    "looplab.experiments.statistics": "looplab.evaluation.statistics",
+}
 _Thing = TypeVar("_Thing")
 
 

@@ -26,6 +26,7 @@ from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import shared, unfinished
+from looplab.evaluation.statistics import Estimate, NotMeasured, finite
 from looplab.show.verdicts import ends_of
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
@@ -62,48 +63,6 @@ _OF_CLAIM = (
     "statement",
     "says",
 )
-
-
-class NotMeasured(Exception):
-    """A claim cannot be judged from what there is; the message says why, in one line."""
-
-
-class Estimate(NamedTuple):
-    """A quantity with its 90 % interval (nan where there is none), the number of training seeds in
-    it, and what a reader of the interval must know: what measures find and claims are judged by.
-
-    A claim on results of other commands says itself after how many training `steps` they were
-    measured and on what `size` of model and task; for one on runs the judge reads both from them.
-
-    Examples
-    --------
-    >>> from looplab import Estimate
-    >>> Estimate(0.9, 0.8, 1.1, seeds=4).mean
-    0.9
-    """
-
-    mean: float
-    low: float
-    high: float
-    seeds: int
-    steps: int | None = None
-    size: str = ""
-    note: str = ""
-
-    def plain(self) -> dict[str, Any]:
-        """The estimate of a measure as JSON has it: None where a number is not finite."""
-        mean, low, high = map(finite, self[:3])
-        return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Estimate:
-        """The estimate of what `plain` returned; NotMeasured if it is not finite."""
-        mean, low, high, note = (values[key] for key in ("mean", "low", "high", "note"))
-        if mean is None:
-            raise NotMeasured("the quantity is not finite")
-        if low is None or high is None:
-            raise NotMeasured(note or "its interval is not finite")
-        return cls(mean, low, high, values["seeds"], note=note)
 
 
 @dataclass(frozen=True)
@@ -454,8 +413,3 @@ def _size_note(
 
 def _named(member: Measured) -> str:
     return f"{member.label}, seed {member.config.seed}"
-
-
-def finite(value: float) -> float | None:
-    """The number, None if it is not finite."""
-    return float(value) if math.isfinite(value) else None

@@ -18,13 +18,14 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
+from looplab.evaluation.statistics import Estimate, finite
 from looplab.show.panel import Curve, Panel
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import SUITE, Estimate, Evidence, finite
+from .claims import SUITE, Evidence
 from .evidence import of_runs
 from .measuring import band, estimate, first_at_most
 

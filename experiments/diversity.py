@@ -13,12 +13,13 @@ from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
 from .measuring import estimate, grouped, looped_over_standard, unrolled
 

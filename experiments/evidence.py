@@ -15,10 +15,10 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
 from looplab.training.assemble import trained_loops
 
-from .claims import Estimate, Evidence, NotMeasured
-from .statistics import hierarchical_bootstrap
+from .claims import Evidence
 
 Errors = Callable[["Group"], Floats]  # [seeds, prompts]
 

@@ -18,6 +18,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged, measured
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
 from looplab.training.objective import loss
@@ -25,9 +26,8 @@ from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper
+from .claims import SUITE, Evidence, Paper
 from .evidence import Group, after, bits, groups, over_examples, ratio
-from .statistics import over_seeds
 
 ERROR = "error / error of predicting zero"
 LEFT = 0.7  # of the initial error: a smoothed loss below it has left the plateau

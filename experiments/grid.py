@@ -37,6 +37,7 @@ from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.statistics import finite, hierarchical_bootstrap, hierarchical_test
 from looplab.show.panel import Panel, file_name
 from looplab.show.panel_spec import PanelSpec
 from looplab.show.report import Result
@@ -50,14 +51,12 @@ from looplab.training.run_folder.files import write_bytes, write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
-from .claims import finite
 from .definition import Experiment, Member, described
 from .engine import measured, remark_lines, result_of, show_result
 from .groups import BEGUN
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
-from .statistics import hierarchical_bootstrap, hierarchical_test
 
 _CLUSTER = "slurm"
 _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into the line

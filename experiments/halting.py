@@ -18,13 +18,14 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, claim
+from .claims import Evidence, claim
 from .evidence import measured_groups
 from .measuring import band, batches, estimate, first_at_most, grouped, value_at
 

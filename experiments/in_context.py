@@ -13,8 +13,9 @@ import numpy as np
 
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
 
-from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper
+from .claims import SUITE, Evidence, Paper
 from .evidence import (
     Errors,
     Group,
@@ -30,7 +31,6 @@ from .evidence import (
     ratio_of,
     within,
 )
-from .statistics import hierarchical_bootstrap
 
 # A ratio of errors that counts as no difference: curves a tenth apart lie on each other in the
 # paper's figures, whose axes span one to four decades.

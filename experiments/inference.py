@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.evaluation.text.scores import bits_per_byte, blocks
 from looplab.models import Model
 from looplab.models.flops import pass_costs
@@ -23,7 +24,7 @@ from looplab.tasks.language import Language
 from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Evidence, claim
 from .measuring import SeedGroup, estimate, grouped
 
 _BATCHES, _REPEATS = (1, 8, 32), 5

@@ -13,13 +13,13 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
+from .claims import Evidence, Paper
 from .fully_looped import final_error
-from .statistics import over_seeds
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
 _DECAY = 0.9  # of the smoothed loss

@@ -25,16 +25,16 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Estimator, Evidence, NotMeasured, Paper
+from .claims import Estimator, Evidence, Paper
 from .plateau import LEAVES
 from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
 from .scaling_law.runs import row_of
-from .statistics import over_seeds
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 NOTE = "one seed: the interval is over runs alone"

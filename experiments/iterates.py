@@ -12,12 +12,13 @@ from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.results import unit
+from looplab.evaluation.statistics import Estimate, Statistic
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, claim
+from .claims import Evidence, claim
 from .evidence import of_group
 from .measuring import (
     BESIDE_SOLVERS,
@@ -29,7 +30,6 @@ from .measuring import (
     grouped,
     unrolled,
 )
-from .statistics import Statistic
 
 METHODS = {
     "gradient_descent": "gradient descent, one rate",

@@ -2,7 +2,9 @@
 
 from functools import partial
 
-from .claims import Evidence, NotMeasured, claim
+from looplab.evaluation.statistics import NotMeasured
+
+from .claims import Evidence, claim
 from .evidence import Group, after, at_b, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
 

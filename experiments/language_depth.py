@@ -11,11 +11,11 @@ from functools import partial
 
 from looplab.conf.checks.loops import most_loops
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
 
-from .claims import SUITE, Estimate, Evidence, NotMeasured
+from .claims import SUITE, Evidence
 from .evidence import Group, bits, errors, group, groups, ratio, within
 from .measuring import first_at_most
-from .statistics import hierarchical_bootstrap
 
 _ALLOWED = 1.01  # times the least bits per byte, to be near it
 # In Table 1 of arXiv 2605.18797 LT_i's and FLT's largest ratio is 1.001, LT's is 1.058.

@@ -11,15 +11,15 @@ from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.evaluation.text.measure import last_stage
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimate, Evidence, NotMeasured, Paper
+from .claims import Evidence, Paper
 from .iso_depth import CLUSTERS, NOTE, claim_worth, of_phi, panel_by_r
 from .scaling_law.law import fitted
 from .scaling_law.runs import row_of
-from .statistics import over_seeds
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
 _STEP = 0.25  # of log10: budgets nearer than half of it are one

@@ -35,6 +35,7 @@ from looplab.evaluation.load import load_run
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.evaluation.statistics import Estimate, Statistic, hierarchical_bootstrap, over_seeds
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts, Task
 from looplab.training.assemble import trained_loops
@@ -42,9 +43,8 @@ from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
 from looplab.training.run_folder.sources import measured_by
 
-from .claims import Estimate, why_unfinished
+from .claims import why_unfinished
 from .definition import ALSO_UNFINISHED
-from .statistics import Statistic, hierarchical_bootstrap, over_seeds
 
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 

@@ -13,13 +13,14 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
 from .measuring import band, estimate, grouped, looped_over_standard, ratio, unrolled
 

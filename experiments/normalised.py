@@ -14,12 +14,13 @@ from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured, resolved
 from looplab.evaluation.measure import Measure, shift_names
 from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
+from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel
 from looplab.tasks import SHIFTS, Shifted
 from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
 from looplab.training.run_folder.run import Run
 
-from .claims import SUITE, Estimate, Evidence
+from .claims import SUITE, Evidence
 from .evidence import measured_groups
 from .measuring import SeedGroup, band, estimate, grouped, ratio
 

@@ -14,6 +14,7 @@ from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.load import load_run
 from looplab.evaluation.results import SQUARED_ERROR
+from looplab.evaluation.statistics import Estimate
 from looplab.probing.attention import recorded_shares, uniform_share
 from looplab.show.panel import Curve, Panel
 from looplab.tasks import Prompts
@@ -22,7 +23,7 @@ from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, claim
+from .claims import Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
 from .measuring import band, batches, estimate, first_at_most, grouped, value_at
 

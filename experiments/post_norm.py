@@ -3,7 +3,9 @@ loops (DeepLoop, arXiv 2607.13491), beside pre-norm blocks whose branches are sc
 
 from functools import partial
 
-from .claims import Estimate, Evidence, claim
+from looplab.evaluation.statistics import Estimate
+
+from .claims import Evidence, claim
 from .evidence import groups, over_examples, ratio
 
 _NO_WORSE = 1.1

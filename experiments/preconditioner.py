@@ -10,6 +10,7 @@ import torch
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.statistics import Estimate
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.show.panel import Panel
 from looplab.tasks import Prompts
@@ -17,7 +18,7 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, claim
+from .claims import Evidence, claim
 from .evidence import measured_groups
 from .iterates import solved
 from .measuring import (

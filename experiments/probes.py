@@ -16,15 +16,15 @@ from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation.bootstrap import Interval
 from looplab.evaluation.load import load_run
+from looplab.evaluation.statistics import Estimate, NotMeasured, Z, over_seeds
 from looplab.probing.probe import by_layer, probe, stored
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
-from .claims import Estimate, Evidence, NotMeasured
+from .claims import Evidence
 from .definition import words_of
 from .in_context import of_paper
 from .measuring import Measurement, Request
-from .statistics import Z, over_seeds
 
 
 def measure(request: Request) -> Measurement:

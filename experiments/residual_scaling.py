@@ -20,6 +20,7 @@ from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.results import kind_of
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.training.assemble import trained_loops
@@ -27,12 +28,11 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from . import near_init
-from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper
+from .claims import SUITE, Evidence, Paper
 from .measuring import grouped
 from .near_init import Near, values_of
 from .residual_scaling_rates import rates, rates_panels
 from .residual_scaling_toy import toy, toy_panels
-from .statistics import over_seeds
 
 
 def measure(

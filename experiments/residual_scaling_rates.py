@@ -11,16 +11,23 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import logged
+from looplab.evaluation.statistics import (
+    Estimate,
+    NotMeasured,
+    absolute,
+    finite,
+    half_width,
+    over_seeds,
+)
 from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import SUITE, Estimate, Evidence, NotMeasured, Paper, finite
+from .claims import SUITE, Evidence, Paper
 from .evidence import Errors, bits, groups, over_examples
 from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
-from .statistics import absolute, half_width, over_seeds
 
 
 class Optimum(NamedTuple):

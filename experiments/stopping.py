@@ -1,9 +1,10 @@
 """Random numbers of loops in training against a fixed one: how level the error stays from b loops
 to 3 b, where a user may stop (arXiv 2606.29983)."""
 
-from .claims import Estimate, Evidence, claim
+from looplab.evaluation.statistics import Estimate, over_seeds
+
+from .claims import Evidence, claim
 from .evidence import errors, group
-from .statistics import over_seeds
 
 _FAR = 3  # times b: the last loop at which a user may stop
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from looplab.conf.mistakes import RunError
+from looplab.evaluation.statistics import Estimate, NotMeasured, Z, over_seeds
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
 from looplab.openml_eval.report import accuracy_panel
 from looplab.openml_eval.settings import asked
 
-from .claims import Estimate, Evidence, NotMeasured
+from .claims import Evidence
 from .definition import words_of
 from .in_context import of_paper
 from .measuring import Measurement, Request
-from .statistics import Z, over_seeds
 
 
 def measure(request: Request) -> Measurement:

@@ -14,6 +14,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
 from looplab.evaluation.load import load_run
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, file_name, mean_of_seeds
 from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
@@ -21,10 +22,9 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Estimate, Evidence, NotMeasured, claim
+from .claims import Evidence, claim
 from .flops import Flops
 from .measuring import batches, grouped
-from .statistics import over_seeds
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 _claim = partial(claim, source="this suite, docs/records.md")

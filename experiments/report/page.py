@@ -25,6 +25,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
 from looplab.evaluation.kept import arrays_of, kept
+from looplab.evaluation.statistics import hierarchical_bootstrap
 from looplab.experiments.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
@@ -175,7 +176,7 @@ def by_setting(runs: Sequence[Part]) -> tuple[list[str], list[Part]]:
 def _error(seeds: Sequence[Part]) -> str:
     """The mean error of runs of one setting after b loops, with its 90 % interval over seeds and
     prompts where all of them were measured on the same ones."""
-    from looplab.experiments.statistics import hierarchical_bootstrap
+
     from looplab.show.verdicts import estimate_text
 
     known = [run["error"] for run in seeds if run["error"] is not None]

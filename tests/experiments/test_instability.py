@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.statistics import NotMeasured
 from looplab.experiments import instability
-from looplab.experiments.claims import Evidence, NotMeasured, find_claim
+from looplab.experiments.claims import Evidence, find_claim
 from looplab.training import Run
 from tests.experiments.checks import panels_of
 

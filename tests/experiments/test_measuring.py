@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.experiments.claims import Estimate, NotMeasured
+from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.experiments.measuring import band, estimate
 
 _SETTINGS = EvaluationConfig(resamples=200)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.statistics import Estimate
 from looplab.experiments import evidence as select
 from looplab.experiments.claims import Evidence
 from looplab.training.run_folder.files import read_json
@@ -236,7 +237,7 @@ def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
 def today() -> dict[str, dict[str, Any]]:
     """By claim, in the order of experiments: the `experiment`, `mean`, `low`, `high` (None where
     there is none), `seeds`, `verdict` and `reason` why it is not measured."""
-    from looplab.experiments.claims import Estimate, decide, find_claim
+    from looplab.experiments.claims import decide, find_claim
     from looplab.experiments.definition import load, names
 
     content, rows = _content(), dict[str, dict[str, Any]]()

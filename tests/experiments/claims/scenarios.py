@@ -11,7 +11,8 @@ import numpy as np
 
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
-from looplab.experiments.claims import Estimate, Evidence
+from looplab.evaluation.statistics import Estimate
+from looplab.experiments.claims import Evidence
 from looplab.experiments.definition import Member, load, members_of
 
 from .synthetic import DIMS, Made, evidence, language, seeds

@@ -9,8 +9,8 @@ from scipy import stats
 
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.statistics import Estimate
 from looplab.experiments.claims import (
-    Estimate,
     Evidence,
     Verdict,
     all_claims,

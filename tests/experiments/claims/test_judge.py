@@ -9,16 +9,8 @@ import pytest
 
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation.measured import Measured
-from looplab.experiments.claims import (
-    Claim,
-    Estimate,
-    Evidence,
-    Verdict,
-    find_claim,
-    judge,
-    statements,
-)
-from looplab.experiments.statistics import over_seeds
+from looplab.evaluation.statistics import Estimate, over_seeds
+from looplab.experiments.claims import Claim, Evidence, Verdict, find_claim, judge, statements
 from looplab.show.verdicts import line_text
 
 from .synthetic import evidence, run, seeds

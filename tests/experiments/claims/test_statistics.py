@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
-from looplab.experiments.claims import NotMeasured
-from looplab.experiments.statistics import hierarchical_bootstrap, over_seeds
+from looplab.evaluation.statistics import NotMeasured, hierarchical_bootstrap, over_seeds
 
 
 def difference(means: Sequence[Floats]) -> Floats:

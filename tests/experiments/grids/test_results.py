@@ -15,6 +15,7 @@ from looplab.conf.compose import commands
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.load import load_run
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.statistics import hierarchical_test
 from looplab.experiments.grid import (
     Grid,
     errors_by_setting,
@@ -22,7 +23,6 @@ from looplab.experiments.grid import (
     setting_rows,
     train_grid,
 )
-from looplab.experiments.statistics import hierarchical_test
 from looplab.show.plotting import plot
 
 _WORDS = ["task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"]

@@ -1,4 +1,4 @@
-"""Intervals of a claim's quantity over training seeds and prompts.
+"""Estimates: intervals of a quantity over training seeds and prompts.
 
 hierarchical_bootstrap([looped, standard], lambda means: means[0] / means[1], log=True)
 
@@ -10,16 +10,17 @@ Student's t on the seeds' own means keeps its level for few seeds (Colas, Sigaud
 prompts. The interval is the outer of the two.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
-from looplab.evaluation.bootstrap import Floats, crossed_means
-
-from .claims import Estimate, NotMeasured
+from .bootstrap import Floats, crossed_means
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
@@ -29,6 +30,53 @@ _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
 _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 Statistic = Callable[[Sequence[Floats]], Floats]
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
+class NotMeasured(Exception):
+    """A claim cannot be judged from what there is; the message says why, in one line."""
+
+
+class Estimate(NamedTuple):
+    """A quantity with its 90 % interval (nan where there is none), the number of training seeds in
+    it, and what a reader of the interval must know: what measures find and claims are judged by.
+
+    A claim on results of other commands says itself after how many training `steps` they were
+    measured and on what `size` of model and task; for one on runs the judge reads both from them.
+
+    Examples
+    --------
+    >>> from looplab import Estimate
+    >>> Estimate(0.9, 0.8, 1.1, seeds=4).mean
+    0.9
+    """
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    steps: int | None = None
+    size: str = ""
+    note: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """The estimate of a measure as JSON has it: None where a number is not finite."""
+        mean, low, high = map(finite, self[:3])
+        return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Estimate:
+        """The estimate of what `plain` returned; NotMeasured if it is not finite."""
+        mean, low, high, note = (values[key] for key in ("mean", "low", "high", "note"))
+        if mean is None:
+            raise NotMeasured("the quantity is not finite")
+        if low is None or high is None:
+            raise NotMeasured(note or "its interval is not finite")
+        return cls(mean, low, high, values["seeds"], note=note)
 
 
 @_quiet
