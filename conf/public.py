@@ -33,7 +33,7 @@ MODULES = {
     "register_shift": ".tasks",
     "register_target": ".probing.targets",
     "register_task": ".tasks",
-    "runs_table": ".experiments.runs_table",
+    "runs_table": ".evaluation.runs_table",
     "snapshots_of": ".training.run_folder.checkpoint",
     "train": ".training",
     "train_grid": ".experiments.grid",

@@ -11,7 +11,6 @@ What the papers say, statement by statement, and which claims judge it, is in co
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -38,8 +37,6 @@ _MODULES = (
     *("in_context", "probes", "tables", "jacobian", "stopping", "post_norm", "language_depth"),
     *RUN_MEASURES,
 )
-# Of several claims of a statement the first of these that one has is the statement's.
-_WEIGHTIEST: tuple[VerdictName, ...] = ("fails", "paper scale", "not measured", "not settled")
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _MOST_SEEDS = 100  # that are thought of
@@ -312,40 +309,6 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
         return "fails"
     above, below = estimate.low > first, estimate.high < last
     return "holds" if (above or not has_lower) and (below or not has_upper) else "not settled"
-
-
-def heading(source: str) -> str:
-    """The paper of a claim's source, 'arXiv 2311.12424', or 'this suite'."""
-    return re.split(r"[,:;(]| for | against ", source)[0].strip()
-
-
-def statements(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Of each statement with claims among these verdicts its id, its verdict by these, their number
-    ('2', '1 of 2' where it has others) and what it says. It holds if all hold, fails if one
-    fails."""
-    found: dict[str, dict[str, Verdict]] = {}
-    for verdict in verdicts:
-        if identity := verdict.get("statement"):
-            found.setdefault(identity, {})[verdict["claim"]] = verdict
-    rows = []
-    for identity, by_claim in found.items():
-        names = {claim.name for claim in all_claims().values() if claim.statement == identity}
-        judged = [verdict["verdict"] for verdict in by_claim.values()]
-        name = next((name for name in _WEIGHTIEST if name in judged), "holds")
-        others = len(names - by_claim.keys())
-        count = f"{len(judged)} of {len(judged) + others}" if others else str(len(judged))
-        says = next(iter(by_claim.values()))["says"]
-        rows.append([identity, name, count, says])
-    return rows
-
-
-def statement_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """'ICL-76 holds, by 2 claims: …' for each statement that several claims judge."""
-    return [
-        f"{identity} {name}, by {count} claims: {says}"
-        for identity, name, count, says in statements(verdicts)
-        if count != "1"
-    ]
 
 
 def seeds_note(line: float, estimate: Estimate) -> str:

@@ -15,9 +15,10 @@ from looplab.conf.compose import grid_commands
 from looplab.conf.help import help_text as help_of_runs
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.words import as_called, settings_from_words
+from looplab.show.settings import ReportSettings
 
 from .definition import load, names
-from .settings import ExperimentSettings, GridSettings, ReportSettings
+from .settings import ExperimentSettings, GridSettings
 
 MULTIRUN = {"-m", "--multirun"}
 _STOP_MESSAGE = "stopped, with every training saved; the same command resumes"
@@ -152,7 +153,7 @@ def report(words: Sequence[str]) -> int:
     help_text = _REPORT_HELP.format(settings=described(ReportSettings))
 
     def write(settings: ReportSettings) -> str:
-        from .report.page import write_report
+        from looplab.show.page.page import write_report
 
         return write_report(settings)
 

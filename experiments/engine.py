@@ -21,11 +21,11 @@ from looplab.show.drawing import save_panels
 from looplab.show.panel import Panel
 from looplab.show.standard_panels import panels
 from looplab.show.tables import Part, Table, document
-from looplab.show.verdicts import count_text, verdict_cells, verdict_parts
+from looplab.show.verdicts import count_text, heading, statements, verdict_cells, verdict_parts
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
-from .claims import Evidence, Verdict, find_claim, heading, judge, statement_lines, statements
+from .claims import Evidence, Verdict, find_claim, judge
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
@@ -80,7 +80,7 @@ def perform(settings: ExperimentSettings) -> str:
         results.append(result)
         parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
         if result["verdicts"]:
-            parts += ["", *verdict_parts(result["verdicts"], statement_lines(result["verdicts"]))]
+            parts += ["", *verdict_parts(result["verdicts"])]
         if result["missing"]:
             parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
         if lines := remark_lines(members[experiment.name], result):

@@ -37,6 +37,7 @@ from looplab.conf.setting import check_settings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.run_sets import BEGUN
 from looplab.evaluation.statistics import finite, hierarchical_bootstrap, hierarchical_test
 from looplab.show.panel import Panel, file_name
 from looplab.show.panel_spec import PanelSpec
@@ -53,7 +54,6 @@ from looplab.training.run_folder.status import status_of
 
 from .definition import Experiment, Member, described
 from .engine import measured, remark_lines, result_of, show_result
-from .groups import BEGUN
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings

@@ -16,6 +16,7 @@ from torch.utils.benchmark import Timer
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
+from looplab.evaluation.runs_table import duration
 from looplab.models import Model
 from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_task
@@ -27,7 +28,6 @@ from .definition import Member, described
 from .flops import shapes_of
 from .gpu_time import CARD, RATES, GpuTime, gpu_time
 from .many_runs import progress, time_left
-from .runs_table import duration
 from .settings import ExperimentSettings, GridSettings
 
 _SIZE, _SECONDS = 1024, 0.5  # of the products that are timed here

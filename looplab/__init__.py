@@ -30,12 +30,12 @@ if TYPE_CHECKING:  # the same names, for type checkers
     from .evaluation.baselines import register_baseline as register_baseline
     from .evaluation.load import from_pretrained as from_pretrained
     from .evaluation.load import load_run as load_run
+    from .evaluation.runs_table import runs_table as runs_table
     from .evaluation.statistics import Estimate as Estimate
     from .evaluation.statistics import over_seeds as over_seeds
     from .experiments.claims import Evidence as Evidence
     from .experiments.claims import claim as claim
     from .experiments.grid import train_grid as train_grid
-    from .experiments.runs_table import runs_table as runs_table
     from .models import Model as Model
     from .models.loops.loop import Loop as Loop
     from .models.loops.loop import SharedLoop as SharedLoop

@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
         print(f"looplab {__version__}")
         return 0
     if "action=list" in words:
-        from looplab.experiments import listing  # with NumPy, which takes a while
+        from looplab.show import listing  # with NumPy, which takes a while
 
         return listing.main(words)
     if words[:1] == ["lm_eval"]:

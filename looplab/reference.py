@@ -11,11 +11,12 @@ from looplab.conf.schema import Config
 from looplab.conf.setting import Item, all_settings
 from looplab.evaluation.export.command import ExportSettings
 from looplab.evaluation.text.command import CoreSettings, GenerateSettings
-from looplab.experiments.listing import ListSettings
 from looplab.experiments.scaling_law.settings import ScalingSettings
-from looplab.experiments.settings import ExperimentSettings, GridSettings, ReportSettings
+from looplab.experiments.settings import ExperimentSettings, GridSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings
+from looplab.show.listing import ListSettings
+from looplab.show.settings import ReportSettings
 
 _COMMANDS: dict[str, type[Any]] = {
     "python run.py experiment=…": ExperimentSettings,

@@ -1,12 +1,15 @@
 """Verdicts on claims as tables and words.
 
-document(verdict_parts(result["verdicts"], statement_lines(result["verdicts"])))
+document(verdict_parts(result["verdicts"]))
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any
+
+from looplab.conf.files import read_values
 
 from .tables import Part, Table
 
@@ -18,10 +21,12 @@ _WORDS: dict[str, tuple[str, str]] = {  # of one claim, and of several
     "not measured": ("is not measured", "are not measured"),
     "paper scale": ("wants the paper's scale", "want the paper's scale"),
 }
+# Of several claims of a statement the first of these that one has is the statement's.
+_WEIGHTIEST: tuple[str, ...] = ("fails", "paper scale", "not measured", "not settled")
 Verdict = Mapping[str, Any]  # what a claim's judge returns
 
 
-def verdict_parts(verdicts: Sequence[Verdict], statement_lines: Sequence[str]) -> list[Part]:
+def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
     """A table (the shortened sentence, its statement, the published number, ours with its 90 %
     interval, the line, seeds, steps of the published steps, the verdict), the lines on statements
     that several of them judge, and each note once, with its rows."""
@@ -39,7 +44,7 @@ def verdict_parts(verdicts: Sequence[Verdict], statement_lines: Sequence[str]) -
             notes.setdefault(verdict["note"], []).append(number)
     lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
     table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
-    return [table, *statement_lines, *lines]
+    return [table, *statement_lines(verdicts), *lines]
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:
@@ -83,3 +88,37 @@ def count_text(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
     return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
+
+
+def heading(source: str) -> str:
+    """The paper of a claim's source, 'arXiv 2311.12424', or 'this suite'."""
+    return re.split(r"[,:;(]| for | against ", source)[0].strip()
+
+
+def statements(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """Of each statement with claims among these verdicts its id, its verdict by these, their number
+    ('2', '1 of 2' where it has others) and what it says. It holds if all hold, fails if one
+    fails."""
+    found: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        if identity := verdict.get("statement"):
+            found.setdefault(identity, {})[verdict["claim"]] = verdict
+    known, rows = read_values("statements"), []
+    for identity, by_claim in found.items():
+        names = {*known.get(identity, {}).get("claims", ())}
+        judged = [verdict["verdict"] for verdict in by_claim.values()]
+        name = next((name for name in _WEIGHTIEST if name in judged), "holds")
+        others = len(names - by_claim.keys())
+        count = f"{len(judged)} of {len(judged) + others}" if others else str(len(judged))
+        says = next(iter(by_claim.values()))["says"]
+        rows.append([identity, name, count, says])
+    return rows
+
+
+def statement_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """'ICL-76 holds, by 2 claims: …' for each statement that several claims judge."""
+    return [
+        f"{identity} {name}, by {count} claims: {says}"
+        for identity, name, count, says in statements(verdicts)
+        if count != "1"
+    ]

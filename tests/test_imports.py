@@ -135,7 +135,7 @@ def test_no_module_is_loaded_under_two_names() -> None:
         ),
         (
             "looplab.experiments.scaling_law.__main__, "
-            "looplab.experiments.command, looplab.experiments.runs_table",
+            "looplab.experiments.command, looplab.evaluation.runs_table",
             ["torch", "sklearn", "matplotlib", "pandas"],
         ),
         ("looplab.openml_eval.estimators, looplab.openml_eval.fetch", ["wandb", "arff", "openml"]),

@@ -89,7 +89,7 @@ def test_tables_of_all_commands_fit(printed_parts: list[Part]) -> None:
     assert dynamics.main(few) == 0
     assert scaling_law.main(["table=minima", "resamples=20", "size=1e8", "budget=1e19"]) == 0
     told(scored(POLLEN, 1.0, 0.9), scored(MINE, 0.6, 0.45))
-    document(verdict_parts([_VERDICT], []))
+    document(verdict_parts([_VERDICT]))
     each = Result(10_042, 12, 0.2512, 0.25, Interval(*np.array([-0.00123, -0.0104, 0.0213])))
     core_table({"bigbench_language_identification": each}, each.centred)
     assert sum(isinstance(part, Table) for part in printed_parts) > 15

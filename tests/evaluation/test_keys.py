@@ -74,7 +74,7 @@ def changed_by(path: Path, old: str, new: str) -> set[str]:
             "def document(",
             "def text_of(rows):\n    return rows\n\n\ndef document(",
         ),
-        ("experiments/report/page.py", "_WITH_FIGURES = 20", "_WITH_FIGURES = 30"),
+        ("show/page/page.py", "_WITH_FIGURES = 20", "_WITH_FIGURES = 30"),
         ("evaluation/errors.py", "@dataclass", "# A comment.\n@dataclass"),
         ("evaluation/bootstrap.py", "A mean over prompts", "The mean over prompts"),
         ("experiments/grid.py", "import re", "import os\nimport re"),

@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from looplab.conf.files import read_values
-from looplab.experiments.claims import all_claims, heading, statements
+from looplab.experiments.claims import all_claims
 from looplab.experiments.definition import load
-from looplab.show.verdicts import count_text, estimate_text, line_text, published_text
+from looplab.show.verdicts import (
+    count_text,
+    estimate_text,
+    heading,
+    line_text,
+    published_text,
+    statements,
+)
 from tests.conftest import HOME
 from tests.golden import results_page
 from tests.golden.claims import today

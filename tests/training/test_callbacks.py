@@ -10,7 +10,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.remarks import remarks
-from looplab.experiments.runs_table import runs_table
+from looplab.evaluation.runs_table import runs_table
 from looplab.training import Callback, EarlyStopping, train
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import run_folder

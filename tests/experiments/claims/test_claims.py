@@ -16,9 +16,9 @@ from looplab.experiments.claims import (
     all_claims,
     decide,
     find_claim,
-    heading,
     judge,
 )
+from looplab.show.verdicts import heading
 from tests.golden.claims import frozen_evidence
 
 from .scenarios import SCENARIOS

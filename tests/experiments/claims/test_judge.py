@@ -10,8 +10,8 @@ import pytest
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate, over_seeds
-from looplab.experiments.claims import Claim, Evidence, Verdict, find_claim, judge, statements
-from looplab.show.verdicts import line_text
+from looplab.experiments.claims import Claim, Evidence, Verdict, find_claim, judge
+from looplab.show.verdicts import line_text, statements
 
 from .synthetic import evidence, run, seeds
 

@@ -9,7 +9,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.evaluation.load import load_run
-from looplab.experiments.runs_table import rows_of
+from looplab.evaluation.runs_table import rows_of
 from looplab.main import main
 from looplab.training import train
 from looplab.training.assemble import build_task

@@ -8,8 +8,8 @@ import pytest
 
 from looplab import runs_table
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments.groups import BEGUN
-from looplab.experiments.runs_table import rows_of
+from looplab.evaluation.run_sets import BEGUN
+from looplab.evaluation.runs_table import rows_of
 from looplab.main import main
 from looplab.training.run_folder.files import read_record, write_record
 from looplab.training.run_folder.run import RunFolder

@@ -25,16 +25,24 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
 from looplab.evaluation.kept import arrays_of, kept
+from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.evaluation.statistics import hierarchical_bootstrap
-from looplab.experiments.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
+from looplab.show.verdicts import (
+    count_text,
+    estimate_text,
+    line_text,
+    published_text,
+    statement_lines,
+)
 from looplab.training.run_folder.files import read_json, read_record, write_bytes
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.sources import sources_of
 from looplab.training.run_folder.status import is_run
 
 from ..settings import ReportSettings
+from .findings import findings, tests_of
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _COLUMNS = 6  # settings, at most, with a column each
@@ -177,8 +185,6 @@ def _error(seeds: Sequence[Part]) -> str:
     """The mean error of runs of one setting after b loops, with its 90 % interval over seeds and
     prompts where all of them were measured on the same ones."""
 
-    from looplab.show.verdicts import estimate_text
-
     known = [run["error"] for run in seeds if run["error"] is not None]
     text = f"{sum(known) / len(known):.3g}" if known else "–"
     if seeds[0]["task"] == "language":
@@ -239,11 +245,6 @@ def data_link(text: str) -> str:
 
 def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of a page; `problems` are lines on what could not be shown."""
-    from looplab.experiments.claims import statement_lines
-    from looplab.show.verdicts import count_text, estimate_text, line_text, published_text
-
-    from .findings import findings, tests_of
-
     results = [
         result | {"tests": tests_of(result), "statements": statement_lines(result["verdicts"])}
         for result in results

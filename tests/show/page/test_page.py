@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from looplab import main as run
-from looplab.experiments.report import page
-from looplab.experiments.settings import ReportSettings
+from looplab.show.page import page
+from looplab.show.settings import ReportSettings
 from tests.test_cli import TINY
 
 from .measured import NASTY, Page, experiment_path

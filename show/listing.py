@@ -13,10 +13,17 @@ from looplab.conf.in_words import labels_of_settings
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
+from looplab.evaluation.run_sets import groups_in
+from looplab.evaluation.runs_table import (
+    NOT_NAMED,
+    Row,
+    duration,
+    folders_of,
+    no_runs,
+    rows_of,
+    runs_table,
+)
 from looplab.show.tables import Part, Table, document
-
-from .groups import groups_in
-from .runs_table import NOT_NAMED, Row, duration, folders_of, no_runs, rows_of, runs_table
 
 _HELP = """\
 The runs in a folder, by grid and experiment, the newest first: what differs within the group,

@@ -1,5 +1,5 @@
 """A table of runs, which everything reads that is about many of them; `python run.py action=list`
-(listing.py) prints it. No torch here.
+(show/listing.py) prints it. No torch here.
 
 table = runs_table("runs")                      # a row a run
 table[table.state == "finished"].sort_values("error")
@@ -32,7 +32,7 @@ from looplab.training.run_folder.status import (
     status_of,
 )
 
-from .groups import groups_in
+from .run_sets import groups_in
 
 if TYPE_CHECKING:
     from pandas import DataFrame

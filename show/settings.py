@@ -1,0 +1,49 @@
+"""Settings of `python run.py action=report`. No torch here.
+
+ReportSettings(folder="runs", output="report").check()
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from looplab.conf.checks.folders import check_folder
+from looplab.conf.files import choices
+from looplab.conf.mistakes import ConfigError, check_choice
+from looplab.conf.saved import unpacked
+from looplab.conf.setting import check_settings, setting
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report is about, and where it is written."""
+
+    folder: str = setting("runs", "where runs, experiments and comparisons are")
+    runs: tuple[str, ...] = setting(
+        (), "folders of runs, grids or experiments that the page is about; none: everything"
+    )
+    experiment: tuple[str, ...] = setting((), "names of experiments that the page is about")
+    output: str = setting(
+        "report", "the folder of the page: index.html, or NAME.html of what it is about"
+    )
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting, and as `paths`."""
+        check_settings("", self)
+        check_folder("output", self.output)
+        self.paths()
+
+    def paths(self) -> list[Path]:
+        """The folders that the page is about, of an experiment those of every scale and number of
+        seeds; none for everything. Raises ConfigError for one that is not there."""
+        paths = [unpacked(path) for path in self.runs]
+        for path in paths:
+            if not any(path.glob("*.json")):
+                raise ConfigError("runs", f"must name a run, a grid or an experiment: {path}")
+        for name in self.experiment:
+            found = sorted(Path(self.folder).glob(f"experiments/{name}-*/result.json"))
+            if not found:
+                check_choice("experiment", name, choices("experiment"))
+                made = f"python run.py experiment={name} makes it"
+                raise ConfigError("experiment", f"{name} has no result in {self.folder}: {made}")
+            paths += [path.parent for path in found]
+        return paths
