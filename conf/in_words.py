@@ -10,9 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .build import config_to_mapping, flatten
-from .schema import Config
-
 _ALONE = "{value}"
 # By the last part of a key of one or two; the plural of a unit ends in s.
 _FORMS = {
@@ -38,6 +35,17 @@ FUNCTIONS = {  # of a task, for titles
     "tables_prior": "Random tables",
     "tables_prior_regression": "Random regression tables",
 }
+# The starts of keys of settings that move no number of a run, or its seed's alone.
+NOT_OF_NUMBERS = (
+    "schema_version",
+    *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
+    "tensorboard",
+    *("evaluation.", "figures.", "tables."),
+    *("task.settings.data_dir", "task.settings.eval"),
+    *("training.checkpoint_every", "training.snapshots"),
+    *("training.log_every", "training.log_norms"),
+    *("training.recompute", "training.zero_stage"),  # the same numbers with less memory
+)
 _NOTHING = ("none", "null", "None", "")
 
 
@@ -87,17 +95,11 @@ def _typed(key: str) -> str:
     return key.replace("task.settings.", "task.")
 
 
-def labels_of(configs: Sequence[Config], ignored: tuple[str, ...]) -> list[str]:
-    """The labels of configurations, as `labels_of_settings` has them."""
-    return labels_of_settings([flatten(config_to_mapping(each)) for each in configs], ignored)
-
-
-def labels_of_settings(
-    settings: Sequence[Mapping[str, Any]], ignored: tuple[str, ...]
-) -> list[str]:
-    """A label for each run's settings by dotted key that says in what they differ from the others:
-    the family where these differ, then settings, but those that are `ignored` or schedules, which
-    follow from others; of many those alone, in their order, that tell more of them apart."""
+def labels_of_settings(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a label for each run's settings by dotted key that says in what they differ from the
+    others: the family where these differ, then settings, but those that move no number, and
+    schedules, which follow from others; of many those alone, in their order, that tell more of them
+    apart."""
     labels, families = [""] * len(settings), [each["model.family"] for each in settings]
     for family in dict.fromkeys(families):
         places = [place for place, each in enumerate(families) if each == family]
@@ -106,7 +108,7 @@ def labels_of_settings(
             key
             for key in dict.fromkeys(key for each in flats for key in each)
             if len({repr(each[key]) for each in flats if key in each}) > 1
-            and not key.startswith(ignored)
+            and not key.startswith(NOT_OF_NUMBERS)
             and not any(isinstance(each.get(key), list | dict) for each in flats)
         ]
         keys = [key for key in keys if not key.startswith("curriculum.")] or keys

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
-from looplab.training.run_folder.run import IRRELEVANT, Run
+from looplab.training.run_folder.run import Run
 
-from .bootstrap import Band, Floats, Interval, crossed_means
+from .bootstrap import Band, Floats
 from .evaluate_run import changed, measured
+from .groups import grouped, labels_of
 from .kept import Arrays
 from .remarks import remarks
 from .results import Evaluation, intervals_by
+from .statistics import interval_over_seeds
 
 _OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
 _OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "key")
@@ -64,24 +65,29 @@ def _curves(
     """By label the runs of each curve, its errors by examples and by loop, and the former less the
     first curve's, with intervals over seeds and prompts. Runs that differ in nothing, not even
     their seed, have their folders' names."""
-    labels = labels_of([run.config for run in runs], IRRELEVANT)
-    seeds = [(label, run.config.seed) for label, run in zip(labels, runs, strict=True)]
+    groups = grouped(runs)
+    labels = labels_of(groups)
     members: dict[str, list[int]] = {}
-    for index, pair in enumerate(seeds):
-        label = pair[0] if seeds.count(pair) == 1 else _name(runs[index])
-        members.setdefault(label, []).append(index)
+    for group, label in zip(groups, labels, strict=True):
+        own = label if labels.count(label) == 1 else _name(group.runs[0])
+        members[own] = [runs.index(run) for run in group.runs]
 
     def stacked(key: str, of: Sequence[int]) -> Floats:
         length = min(arrays[index][key].shape[1] for index in of)
         return np.stack([arrays[index][key][:, :length] for index in of]).astype(np.float64)
 
-    def band(errors: Floats, less: Floats | None = None) -> Band:
-        both = [errors] if less is None else [errors, less]
-        mean, *other = (each.mean((0, 1)) for each in both)
-        drawn, *others = crossed_means(both, settings.resamples, settings.seed)
-        if less is not None:
-            mean, drawn = mean - other[0], drawn - others[0]
-        return Interval(mean, *np.percentile(drawn, (5, 95), axis=0)).to_json()
+    def band(errors: Floats) -> Band:
+        return interval_over_seeds(
+            [errors], log=True, resamples=settings.resamples, seed=settings.seed
+        ).to_json()
+
+    def difference(errors: Floats, less: Floats) -> Band:
+        return interval_over_seeds(
+            [errors, less],
+            lambda means: means[0] - means[1],
+            resamples=settings.resamples,
+            seed=settings.seed,
+        ).to_json()
 
     found, names = dict[str, Any](), [*entries]
     for label, of in members.items():
@@ -91,7 +97,7 @@ def _curves(
             **{key: entries[names[of[0]]][key] for key in ("style", "b")},
             "by_examples": band(errors),
             "by_loop": band(stacked("by_loop", of)),
-            "minus_first": band(errors, stacked("model", first)),
+            "minus_first": difference(errors, stacked("model", first)),
         }
     return found
 

@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from looplab.conf.schema import Config
+
+from .bootstrap import Floats
+from .statistics import NotMeasured
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,3 +35,11 @@ class Measured:
     remarks: Sequence[str] = ()
     # The error of predicting zero on each shifted input.
     zero: Mapping[str, float] = field(default_factory=dict)
+
+    def errors(self, name: str = "model_at_b") -> Floats:
+        """Return an array, [prompts, …]. Raises NotMeasured if the run lacks it."""
+        if name not in self.arrays:
+            shift = name.rpartition("/")[0]
+            hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
+            raise NotMeasured(f"{self.label} has no errors{hint}")
+        return np.asarray(self.arrays[name], np.float64)

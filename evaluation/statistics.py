@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
-from .bootstrap import Floats, crossed_means
+from .bootstrap import Floats, Interval, crossed_means
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
@@ -79,7 +80,6 @@ class Estimate(NamedTuple):
         return cls(mean, low, high, values["seeds"], note=note)
 
 
-@_quiet
 def hierarchical_bootstrap(
     groups: Sequence[NDArray[np.floating]],
     statistic: Statistic,
@@ -89,29 +89,51 @@ def hierarchical_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Estimate:
-    """A statistic of the means of several groups of trainings, with its 90 % interval.
+    """Return a single number and its 90 % interval; arguments as of `interval_over_seeds`.
+
+    `trained` says which groups are of trainings; the others, of solvers, have no seeds to count.
+    """
+    mean, low, high = interval_over_seeds(
+        groups, statistic, log=log, resamples=resamples, seed=seed
+    )
+    of_all = [len(group) for group in groups]
+    counts = [n for n, is_trained in zip(of_all, trained or of_all, strict=True) if is_trained]
+    if not math.isfinite(mean):
+        return Estimate(float(mean), math.nan, math.nan, min(counts))
+    return Estimate(float(mean), float(low), float(high), min(counts), note=_note(counts))
+
+
+@_quiet
+def interval_over_seeds(
+    groups: Sequence[NDArray[np.floating]],
+    statistic: Statistic = itemgetter(0),
+    *,
+    log: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """Return a statistic, [...], of the means of groups of trainings, with its 90 % interval: the
+    one rule for seeds, in tables and figures as for claims.
 
     Each group has the values [seeds, prompts, ...] of one configuration; all groups are on the same
     prompts, which are resampled together, while seeds are resampled group by group. `statistic`
     gets the mean of each group, [..., values], and returns the quantity for each leading index.
     `log` says that it is positive and that its logarithm is closer to a normal variable, as that of
-    a ratio. `trained` says which groups are of trainings; the others, of solvers, have no seeds to
-    count. With one seed in every group the interval is over prompts alone.
+    an error or a ratio. With one seed in every group the interval is over prompts alone.
     """
     floats = [np.asarray(group, dtype=np.float64) for group in groups]
-    value = float(statistic([group.mean((0, 1)) for group in floats]))
-    seeds = [len(group) for group in floats]
-    of_trainings = [n for n, is_trained in zip(seeds, trained or seeds, strict=True) if is_trained]
-    if not math.isfinite(value):
-        return Estimate(value, math.nan, math.nan, min(of_trainings))
-    low, high = np.percentile(statistic(crossed_means(floats, resamples, seed)), _ENDS)
-    if max(seeds) > 1:
+    value = np.asarray(statistic([group.mean((0, 1)) for group in floats]))
+    resampled = statistic(crossed_means(floats, resamples, seed))
+    low, high = np.percentile(resampled, _ENDS, axis=0)
+    if max(map(len, floats)) > 1:
         scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
         half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
-        low = min(low, back(scale(value) - half))
-        high = max(high, back(scale(value) + half))
-    note = _note(of_trainings)
-    return Estimate(value, float(low), float(high), min(of_trainings), note=note)
+        low_by_student = back(scale(value) - half)
+        high_by_student = back(scale(value) + half)
+        # The outer of the two; where Student's is nan, the bootstrap's.
+        low = np.where(low_by_student < low, low_by_student, low)
+        high = np.where(high_by_student > high, high_by_student, high)
+    return Interval(value, low, high)
 
 
 @_quiet
@@ -154,9 +176,9 @@ def over_seeds(
         raise NotMeasured(f"one {what} has no spread" if len(numbers) else f"no {what}")
     if log:
         numbers, spreads = np.log(numbers), spreads / numbers  # to first order
-    parts = [(float(np.square(spreads).mean()), math.inf)]
+    parts = [(np.square(spreads).mean(), math.inf)]
     if len(numbers) > 1:
-        parts.append((float(numbers.var(ddof=1)) / len(numbers), len(numbers) - 1.0))
+        parts.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
     half = half_width(*_standard_error(parts))
     ends = numbers.mean() + half * np.array([0, -1, 1])
     mean, low, high = map(float, np.exp(ends) if log else ends)
@@ -171,9 +193,9 @@ def absolute(found: Estimate) -> Estimate:
     return found._replace(mean=abs(found.mean), low=low, high=max(ends))
 
 
-def half_width(error: float, freedom: float, level: float = LEVEL) -> float:
+def half_width(error: ArrayLike, freedom: ArrayLike, level: float = LEVEL) -> Floats:
     """Half the width of Student's interval for a standard error with these degrees of freedom."""
-    return float(stdtrit(freedom, (1 + level) / 2)) * error
+    return np.asarray(stdtrit(freedom, (1 + level) / 2) * error)
 
 
 def _note(seeds: Sequence[int]) -> str:
@@ -189,26 +211,29 @@ def _parts(
     scale: Callable[[Floats], Floats],
     resamples: int,
     seed: int,
-) -> list[tuple[float, float]]:
+) -> list[tuple[Floats, float]]:
     """The variance of the scaled statistic over prompts, and that over the seeds of each group that
     has several, each with its degrees of freedom."""
     over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-    parts = [(float(scale(statistic(over_prompts)).var()), floats[0].shape[1] - 1.0)]
+    parts = list[tuple[Floats, float]]()
+    prompts = floats[0].shape[1]
+    if prompts > 1:
+        parts.append((np.var(scale(statistic(over_prompts)), axis=0), prompts - 1.0))
     for index, group in enumerate(floats):
         count = len(group)
         if count > 1:  # each seed is left out once, and the other groups are whole
             means = [np.repeat(each.mean((0, 1))[None], count, axis=0) for each in floats]
             by_seed = group.mean(1)
             means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
-            parts.append(((count - 1) * float(scale(statistic(means)).var()), count - 1.0))
+            parts.append(((count - 1) * np.var(scale(statistic(means)), axis=0), count - 1.0))
     return parts
 
 
-def _standard_error(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _standard_error(parts: Sequence[tuple[Floats, float]]) -> tuple[Floats, Floats]:
     """The standard error of a sum of independent variables with these estimated variances and
     degrees of freedom, and its degrees of freedom by Welch and Satterthwaite."""
-    total = sum(variance for variance, _ in parts)
-    if not total > 0:
-        return (0.0 if total == 0 else math.nan), math.inf
-    inverse = sum((variance / total) ** 2 / freedom for variance, freedom in parts)
-    return math.sqrt(total), (1 / inverse if inverse else math.inf)
+    total = np.asarray(sum(variance for variance, _ in parts))
+    shares = [(variance / total) ** 2 / freedom for variance, freedom in parts]
+    freedom = 1 / np.asarray(sum(shares))
+    # Without a spread there is nothing to estimate.
+    return np.sqrt(total), np.where(total > 0, freedom, math.inf)

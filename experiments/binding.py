@@ -19,7 +19,7 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
-from .evidence import Group, after, at_b, differing, of_runs, over_examples, ratio_of
+from .evidence import Trainings, after, at_b, differing, of_runs, over_examples, ratio_of
 from .measuring import estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, by_step, followed
 
@@ -166,7 +166,7 @@ def _ratio(evidence: Evidence, key: str) -> Estimate:
     return of_runs(evidence, "binding", "ratios", key)
 
 
-def _twins(evidence: Evidence) -> list[list[Group]]:
+def _twins(evidence: Evidence) -> list[list[Trainings]]:
     """Looped models on interleaved tokens, each with the one on pairs that is alike in all else."""
     return differing(
         evidence,

@@ -9,6 +9,7 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.groups import labelled
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name, unit
 from looplab.show.panel import Curve, Panel
 from looplab.tasks.conditioned_linear import ConditionedLinear
@@ -17,7 +18,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
-from .measuring import band_of, bands_by_loop, by_loop, estimate, grouped, squared_errors
+from .measuring import band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)
@@ -43,12 +44,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     prompts = [evaluation_prompts(t, settings.prompts, points, settings.seed) for t in tasks]
     largest, groups = κs.index(task.condition), []
     looped: dict[int, Floats] = {}  # by b
-    for group in grouped(runs):
+    for label, group in labelled(runs):
         by_κ = [squared_errors(group, each, settings)[..., -1] for each in prompts]
         of_training = by_κ[largest]  # [seeds, prompts, b]
         rise = estimate([of_training], settings, _rise, log=True)
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
-        by_loops = bands_by_loop(group, of_training, settings)
+        by_loops = bands_by_loop(label, group, of_training, settings)
         groups.append({**by_loops, "by_condition": band_of(at_b), "rise": rise})
         if group.family == "looped":
             looped[group.b] = np.stack((by_κ[0][..., -1], of_training[..., -1]), axis=-1)

@@ -124,7 +124,9 @@ def _bands(
     def least_b(means: Sequence[Floats]) -> Floats:
         return _least(means[0], loops)
 
-    least = np.stack([band([array], settings, least_b) for array in arrays])  # [values, 3, T]
+    least = np.stack(
+        [band([array], settings, least_b, log=False) for array in arrays]
+    )  # [values, 3, T]
     hardest = np.stack(band([arrays[-1]], settings))  # [3, T, b]
     return {
         "errors": [band([array[..., -1, :]], settings) for array in arrays],

@@ -12,6 +12,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines.bayes import discrete_posterior
 from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.groups import grouped
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel
@@ -21,7 +22,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import estimate, grouped, looped_over_standard, unrolled
+from .measuring import estimate, looped_over_standard, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(
@@ -45,7 +46,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     """
     groups, on_new = [], dict[tuple[str, Any], Floats]()
     for group in grouped(runs):
-        task, points = group.task, group.config.task.points
+        task, points = group.runs[0].task, group.config.task.points
         assert isinstance(task, NoisyLinear)
         generator = torch.Generator().manual_seed(settings.seed)
         prompts = {

@@ -6,49 +6,31 @@ last(looped)                            # [seeds, prompts], the last query's err
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from looplab.conf.schema import Config, EvaluationConfig
+from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.groups import Group, grouped
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
-from looplab.training.assemble import trained_loops
 
 from .claims import Evidence
 
-Errors = Callable[["Group"], Floats]  # [seeds, prompts]
+Trainings = Group[Measured]  # of one configuration
+Errors = Callable[[Trainings], Floats]  # [seeds, prompts]
 
 
-class Group(NamedTuple):
-    """The runs of one configuration, by seed."""
-
-    config: Config  # with seed 0
-    members: list[Measured]
-
-    @property
-    def b(self) -> int:
-        """The loops in training, or the layers of a standard model."""
-        return trained_loops(self.config)
-
-
-def groups(evidence: Evidence, **settings: Any) -> list[Group]:
+def groups(evidence: Evidence, **settings: Any) -> list[Trainings]:
     """All groups with these settings (as `Evidence.where`), the smallest models first: by layers,
     width, b and T. Raises NotMeasured if there is none."""
-    found: dict[str, Group] = {}
-    for member in evidence.where(**settings):
-        # What the runs of a group share: nothing that says where or how they are evaluated.
-        config = replace(member.config, folder="", device="auto", backend="auto")
-        config = replace(config, seed=0, evaluation=EvaluationConfig())
-        found.setdefault(repr(config), Group(config, [])).members.append(member)
     size = attrgetter("model.n_layer", "model.n_embd", "loops.b", "loops.T")
-    return sorted(found.values(), key=lambda each: size(each.config))
+    return sorted(grouped(evidence.where(**settings)), key=lambda each: size(each.config))
 
 
-def group(evidence: Evidence, **settings: Any) -> Group:
+def group(evidence: Evidence, **settings: Any) -> Trainings:
     """The largest of the groups with these settings; of looped models, of those with one layer."""
     found = groups(evidence, **settings)
     single = [each for each in found if each.config.model.n_layer == 1]
@@ -58,15 +40,15 @@ def group(evidence: Evidence, **settings: Any) -> Group:
 def differing(
     evidence: Evidence,
     same: Callable[[Config], object],
-    value: Callable[[Group], Any],
+    value: Callable[[Trainings], Any],
     *,
     least: int = 2,
     **settings: Any,
-) -> list[list[Group]]:
+) -> list[list[Trainings]]:
     """Lists of the groups with these settings whose configurations have the same in common and that
     differ in a value, in rising order of it, at least so many values in each. Raises NotMeasured if
     there is no such list."""
-    alike: dict[str, list[Group]] = {}
+    alike: dict[str, list[Trainings]] = {}
     for each in groups(evidence, **settings):
         alike.setdefault(repr(same(each.config)), []).append(each)
     found = [
@@ -111,38 +93,28 @@ def of_runs(evidence: Evidence, *names: str, **settings: Any) -> Estimate:
     return Estimate.read(evidence.result(*names))
 
 
-def errors(of: Group, name: str = "model_at_b") -> Floats:
-    """An array of a group, [seeds, prompts, …]. Raises NotMeasured if a run lacks it."""
-    shift = name.rpartition("/")[0]
-    for member in of.members:
-        if name not in member.arrays:
-            hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
-            raise NotMeasured(f"{member.label} has no errors{hint}")
-    return np.stack([member.arrays[name] for member in of.members]).astype(np.float64)
-
-
-def bits(of: Group, times: float = 1.0) -> Floats:
+def bits(of: Trainings, times: float = 1.0) -> Floats:
     """Bits per byte of each block of the held-out text after so many times b loops (or all layers
     of a standard model), [seeds, blocks]."""
-    return errors(of, "held_out")[..., round(times * of.b) - 1]
+    return of.errors("held_out")[..., round(times * of.b) - 1]
 
 
-def last(of: Group) -> Floats:
+def last(of: Trainings) -> Floats:
     """The error of the last query, [seeds, prompts]."""
-    return errors(of)[..., -1]
+    return of.errors()[..., -1]
 
 
-def over_examples(of: Group, name: str = "model_at_b") -> Floats:
+def over_examples(of: Trainings, name: str = "model_at_b") -> Floats:
     """The mean error over all numbers of examples, [seeds, prompts]."""
-    return errors(of, name).mean(-1)
+    return of.errors(name).mean(-1)
 
 
-def at_loop(of: Group, loop: int) -> Floats:
+def at_loop(of: Trainings, loop: int) -> Floats:
     """The last query's error after a loop, counted from 1, [seeds, prompts]."""
-    found = errors(of, "by_loop")
+    found = of.errors("by_loop")
     if found.shape[-1] < loop:
         raise NotMeasured(
-            f"{of.members[0].label} was followed for {found.shape[-1]} loops of {loop}: "
+            f"{of.runs[0].label} was followed for {found.shape[-1]} loops of {loop}: "
             f"evaluation.max_loops={loop}"
         )
     return found[..., loop - 1]
@@ -156,7 +128,7 @@ def after(times: float) -> Errors:
 at_b = after(1)
 
 
-def ratio(pairs: Sequence[tuple[Group, Group]], of: Errors) -> Estimate:
+def ratio(pairs: Sequence[tuple[Trainings, Trainings]], of: Errors) -> Estimate:
     """The ratio of two groups' mean errors, paired by prompt: the geometric mean over several
     pairs. `of` gives the errors [seeds, prompts]."""
     for pair in pairs:
@@ -176,7 +148,7 @@ def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> 
 
 
 def within(
-    rows: Iterable[Sequence[Group]], above: Sequence[Errors], below: Sequence[Errors]
+    rows: Iterable[Sequence[Trainings]], above: Sequence[Errors], below: Sequence[Errors]
 ) -> Estimate:
     """The ratio of two errors of the same runs (of several the geometric means), so that seeds are
     paired too: in a row of one group its ratio, in one of two the first's over the second's; the
@@ -198,8 +170,8 @@ def within(
     return hierarchical_bootstrap(parts, statistic, log=True)
 
 
-def check_same_prompts(*found: Group) -> None:
+def check_same_prompts(*found: Trainings) -> None:
     """Raises NotMeasured for groups that were evaluated on prompts of different tasks."""
     if any(each.config.task != found[0].config.task for each in found):
-        labels = " and ".join(each.members[0].label for each in found)
+        labels = " and ".join(each.runs[0].label for each in found)
         raise NotMeasured(f"{labels} were evaluated on different prompts")

@@ -27,7 +27,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .claims import SUITE, Evidence, Paper
-from .evidence import Group, after, bits, groups, over_examples, ratio
+from .evidence import Trainings, after, bits, groups, over_examples, ratio
 
 ERROR = "error / error of predicting zero"
 LEFT = 0.7  # of the initial error: a smoothed loss below it has left the plateau
@@ -275,7 +275,7 @@ def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
     return estimate._replace(steps=result["steps"], size=_SIZE)
 
 
-def _texts(evidence: Evidence, variant: str) -> list[Group]:
+def _texts(evidence: Evidence, variant: str) -> list[Trainings]:
     """The groups of a variant of more than one loop, by their loops; NotMeasured for fewer than
     two."""
     found = groups(evidence, name="language", connectivity=variant)

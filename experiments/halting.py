@@ -17,6 +17,7 @@ from torch import Tensor
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
+from looplab.evaluation.groups import grouped
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel, file_name
@@ -27,7 +28,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
-from .measuring import band, batches, estimate, first_at_most, grouped, value_at
+from .measuring import band, batches, estimate, first_at_most, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),
@@ -72,7 +73,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         ratio = partial(_ratio, b=group.b, settings=settings)
         groups.append(
             {
-                "task": group.task.name,
+                "task": group.runs[0].task.name,
                 "learned_over_measured": ratio([own], "learned", "measured"),
                 "measured_over_fixed": ratio([own], "measured", "fixed"),
                 **{

@@ -18,11 +18,10 @@ from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bo
 from .claims import SUITE, Evidence, Paper
 from .evidence import (
     Errors,
-    Group,
+    Trainings,
     after,
     at_b,
     differing,
-    errors,
     group,
     groups,
     last,
@@ -145,7 +144,7 @@ SUITE.claim(
 )(partial(_over_standard, task="linear", of=_on("noise")))
 
 
-def _standard_by_layers(evidence: Evidence) -> list[Group]:
+def _standard_by_layers(evidence: Evidence) -> list[Trainings]:
     """The standard models of linear functions, by layers, at least two."""
     found = groups(evidence, family="standard", name="linear", distinct_prompts=0)
     if len({each.config.model.n_layer for each in found}) < 2:
@@ -179,12 +178,12 @@ for _shift, _what in (
     )(partial(_over_best_depth, of=_on(_shift)))
 
 
-def _noisy(of: Group, k: int) -> Floats:
+def _noisy(of: Trainings, k: int) -> Floats:
     """With noise, the errors after k examples, [seeds, prompts]."""
-    return errors(of, "noise/model_at_b")[..., k]
+    return of.errors("noise/model_at_b")[..., k]
 
 
-def _peak_over_deepest(evidence: Evidence, which: Callable[[Evidence], Group]) -> Estimate:
+def _peak_over_deepest(evidence: Evidence, which: Callable[[Evidence], Trainings]) -> Estimate:
     """The peak of double descent of a model over that of the deepest standard one."""
     pair = which(evidence), _standard_by_layers(evidence)[-1]
     d = pair[0].config.task.dims
@@ -233,7 +232,7 @@ def _few_prompts(evidence: Evidence) -> Estimate:
     return ratio(pairs, last)
 
 
-def _is_standard(of: Group) -> bool:
+def _is_standard(of: Trainings) -> bool:
     return of.config.model.family == "standard"
 
 
@@ -252,11 +251,11 @@ def _over_solvers(
     """A part of the errors, [seeds, prompts], by default the last query's, looped over the best of
     the solvers that were run, which have no seeds."""
     looped = group(evidence, family="looped", name=task)
-    arrays = looped.members[0].arrays  # the same for all seeds
+    arrays = looped.runs[0].arrays  # the same for all seeds
     found = [part(np.asarray(arrays[name], np.float64)[None]) for name in solvers if name in arrays]
     if not found:
         raise NotMeasured(f"no errors of {' or '.join(solvers)}")
-    return ratio_of([part(errors(looped)), min(found, key=np.mean)], trained=(True, False))
+    return ratio_of([part(looped.errors()), min(found, key=np.mean)], trained=(True, False))
 
 
 _NEIGHBOURS = {"nearest_neighbours": "3-nearest neighbours"}
@@ -290,7 +289,7 @@ for _name, _task, _what, _solvers in (
 def _less_least_squares(evidence: Evidence) -> Estimate:
     """The excess over the Bayes error at the last query, paired by prompt."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
-    excess = last(looped) - looped.members[0].arrays["least_squares"][:, -1]
+    excess = last(looped) - looped.runs[0].arrays["least_squares"][:, -1]
     return hierarchical_bootstrap([excess], lambda means: means[0])
 
 
@@ -318,7 +317,7 @@ def _shape_but(key: str, config: Config) -> object:
 
 
 # By what differs: what looped models have in common, and its value.
-_DIFFER: Mapping[str, tuple[Callable[[Config], object], Callable[[Group], int]]] = {
+_DIFFER: Mapping[str, tuple[Callable[[Config], object], Callable[[Trainings], int]]] = {
     "T": (lambda c: (c.task, c.model, c.loops.b), lambda g: min(g.config.loops.T, g.b)),
     **{key: (partial(_shape_but, key), attrgetter(f"config.model.{key}")) for key in _SHAPE},
     "b": (lambda c: (c.task, c.model, c.loops.T), lambda g: g.b),
@@ -326,12 +325,12 @@ _DIFFER: Mapping[str, tuple[Callable[[Config], object], Callable[[Group], int]]]
 }
 
 
-def _by(evidence: Evidence, setting: str, least: int = 2) -> list[list[Group]]:
+def _by(evidence: Evidence, setting: str, least: int = 2) -> list[list[Trainings]]:
     """The looped models that differ in a setting, at least so many at a time, in rising order."""
     return differing(evidence, *_DIFFER[setting], least=least, family="looped")
 
 
-def _grows(of: Group) -> bool:
+def _grows(of: Trainings) -> bool:
     """Says whether the number of loops grows in training."""
     start, loops = of.config.curriculum.loops.start, of.config.loops
     return (min(loops.T, loops.b) if start is None else start) < loops.b
@@ -491,7 +490,7 @@ _fig04(
 )(lambda e: ratio([(f[0], f[-1]) for f in _by(e, "T")], at_b))
 
 
-def _by_b(evidence: Evidence, least: int) -> list[Group]:
+def _by_b(evidence: Evidence, least: int) -> list[Trainings]:
     """Looped models of linear functions that differ in b alone, at the largest T that so many have,
     in rising order of b."""
     found = [each for each in _by(evidence, "b", least) if each[0].config.task.name == "linear"]
@@ -509,7 +508,7 @@ def _few_loops_over_standard(evidence: Evidence) -> Estimate:
     raise NotMeasured(f"no standard model of {looped.b} layers")
 
 
-def _loops_to_converge(rows: Sequence[Sequence[Group]]) -> Estimate:
+def _loops_to_converge(rows: Sequence[Sequence[Trainings]]) -> Estimate:
     """The loops in which a model's error first comes within half of what it is after b, of the last
     of a row over the first: the geometric mean over the rows."""
     pairs = [(row[-1], row[0]) for row in rows]
@@ -518,7 +517,7 @@ def _loops_to_converge(rows: Sequence[Sequence[Group]]) -> Estimate:
         loops = [np.log(1 + np.argmax(m <= STAYS * m[..., -1:], axis=-1)) for m in means]
         return np.exp(np.mean([a - b for a, b in zip(loops[::2], loops[1::2], strict=True)], 0))
 
-    curves = [errors(each, "by_loop")[..., : each.b] for pair in pairs for each in pair]
+    curves = [each.errors("by_loop")[..., : each.b] for pair in pairs for each in pair]
     return hierarchical_bootstrap(curves, statistic, log=True)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.evaluation.text.scores import bits_per_byte, blocks
 from looplab.models import Model
@@ -25,7 +26,7 @@ from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
-from .measuring import SeedGroup, estimate, grouped
+from .measuring import estimate
 
 _BATCHES, _REPEATS = (1, 8, 32), 5
 _CACHES = {"own": "each loop's own keys and values", "shared": "shared over loops"}
@@ -45,9 +46,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     byte, the `flops` of a block's last token, the `bytes` a token and, by batch, the tokens a
     second on so many `threads` (`speed_1`); `shared_over_own` is the ratio of bits per byte.
     """
-    found = grouped(runs)
-    speeds = _speeds(found)
-    groups = [_of_group(each, settings, speeds) for each in found]
+    named = labelled(runs)
+    speeds = _speeds(named)
+    groups = [_of_group(label, group, settings, speeds) for label, group in named]
     groups.sort(key=itemgetter("loops"))
     return {"groups": groups, "threads": torch.get_num_threads()}
 
@@ -67,22 +68,25 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _speeds(groups: Sequence[SeedGroup]) -> dict[tuple[str, str, int], float]:
+def _speeds(groups: Sequence[tuple[str, Group[Run]]]) -> dict[tuple[str, str, int], float]:
     """Tokens a second of each group's first model, by its label, cache and batch: all take turns,
     and medians count."""
     seconds = defaultdict(list)
-    for _, group, cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
+    for _, (label, group), cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
         text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
         begin = perf_counter()
         _read(group.runs[0].model, text, group.b, Cache(shared=cache == "shared"))
-        seconds[group.label, cache, batch].append((perf_counter() - begin) / text.numel())
+        seconds[label, cache, batch].append((perf_counter() - begin) / text.numel())
     return {variant: 1 / median(times) for variant, times in seconds.items()}
 
 
 def _of_group(
-    group: SeedGroup, settings: EvaluationConfig, speeds: dict[tuple[str, str, int], float]
+    label: str,
+    group: Group[Run],
+    settings: EvaluationConfig,
+    speeds: dict[tuple[str, str, int], float],
 ) -> dict[str, Any]:
-    task, points = group.task, group.config.task.points
+    task, points = group.runs[0].task, group.config.task.points
     assert isinstance(task, Language)
     tokens, most = task.corpus.tokens["held_out"], settings.prompts * points
     prompts = blocks(tokens, task.tokenizer.start, points, most, "held_out")
@@ -100,12 +104,12 @@ def _of_group(
             "bits": float(columns[-1].mean()),
             "flops": flops,
             "bytes": cache.bytes / prompts.xs.numel(),
-            **{f"speed_{batch}": speeds[group.label, name, batch] for batch in _BATCHES},
+            **{f"speed_{batch}": speeds[label, name, batch] for batch in _BATCHES},
         }
     both = np.stack(columns, axis=-1)  # [seeds, blocks, caches]
     ratio = estimate([both], settings, lambda means: means[0][..., 1] / means[0][..., 0], log=True)
     loops = 1 if group.family == "standard" else group.b
-    return {"label": group.label, "loops": loops, "shared_over_own": ratio, **costs}
+    return {"label": label, "loops": loops, "shared_over_own": ratio, **costs}
 
 
 def _read(model: Model, text: Tensor, loops: int, cache: Cache) -> Tensor:

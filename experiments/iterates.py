@@ -11,6 +11,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines import iterates as solver
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.results import unit
 from looplab.evaluation.statistics import Estimate, Statistic
 from looplab.show.panel import Curve, Panel, file_name
@@ -22,12 +23,10 @@ from .claims import Evidence, claim
 from .evidence import of_group
 from .measuring import (
     BESIDE_SOLVERS,
-    SeedGroup,
     band,
     bands_by_loop,
     by_loop,
     estimate,
-    grouped,
     unrolled,
 )
 
@@ -59,7 +58,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     the number of the `nearest` iterate and its `cosine`; and the group its errors beside those of
     the iterates, as `bands_by_loop` has them.
     """
-    return {"groups": [_group(group, settings) for group in grouped(runs)]}
+    return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -88,8 +87,8 @@ def _by_method(group: Mapping[str, Any], key: str) -> list[Curve]:
     ]
 
 
-def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
-    task, b = group.task, group.b
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    task, b = group.runs[0].task, group.b
     loops = resolved(group.runs[0], settings).max_loops or b
     prompts, other_prompts = (
         evaluation_prompts(task, settings.prompts, group.config.task.points, seed)
@@ -111,15 +110,15 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
         both = own, cosines["gradient_descent"]
         methods[name] = {
             **_over_loops(name, both, slice(first - 1, last), settings),
-            "nearest": band([own], settings, _nearest(name)),
-            "cosine": band([own], settings, lambda means: np.asarray(means[0].max(-1))),
+            "nearest": band([own], settings, _nearest(name), log=False),
+            "cosine": band([own], settings, lambda means: np.asarray(means[0].max(-1)), log=False),
         }
     shown = min(loops, 64)  # every method has its iterates up to there
     solvers = {
         name: (METHODS[name], errors(steps[None, 1 : shown + 1]))
         for name, steps in iterates.items()
     }
-    by_loops = bands_by_loop(group, errors(models[:, :shown]), settings, solvers)
+    by_loops = bands_by_loop(label, group, errors(models[:, :shown]), settings, solvers)
     return {**by_loops, "methods": methods}
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from looplab.evaluation.statistics import NotMeasured
 
 from .claims import Evidence, claim
-from .evidence import Group, after, at_b, groups, ratio, within
+from .evidence import Trainings, after, at_b, groups, ratio, within
 from .in_context import NO_WORSE, STAYS
 
 _of_penalty = partial(claim, source="arXiv 2106.14342 (for equilibrium models)")
@@ -37,7 +37,7 @@ claim(
 )(lambda evidence: within([_pair(evidence, "tied")[:1]], [_FAR], [at_b]))
 
 
-def _pair(evidence: Evidence, family: str) -> tuple[Group, Group]:
+def _pair(evidence: Evidence, family: str) -> tuple[Trainings, Trainings]:
     """The models of a family with the largest penalty, and those without."""
     found = groups(evidence, family=family)
     weights = [each.config.training.jacobian_penalty for each in found]

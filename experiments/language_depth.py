@@ -14,7 +14,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
 
 from .claims import SUITE, Evidence
-from .evidence import Group, bits, errors, group, groups, ratio, within
+from .evidence import Trainings, bits, group, groups, ratio, within
 from .measuring import first_at_most
 
 _ALLOWED = 1.01  # times the least bits per byte, to be near it
@@ -24,7 +24,7 @@ _BUDGETS = SUITE._replace(prefix="language_").claim
 _ASKED = SUITE._replace(prefix="language_depth_")
 
 
-def _looped(evidence: Evidence, sampling: str) -> Group:
+def _looped(evidence: Evidence, sampling: str) -> Trainings:
     return group(evidence, family="looped", sampling=sampling)
 
 
@@ -114,13 +114,13 @@ for _name, _sentence, _quantity, _line, _estimate in (
     )
 
 
-def _most(of: Group) -> int:
+def _most(of: Trainings) -> int:
     """The most loops of training."""
     loops = of.config.loops
     return most_loops(loops.sampling, loops.b, loops.least)
 
 
-def _window(evidence: Evidence, which: str) -> Group:
+def _window(evidence: Evidence, which: str) -> Trainings:
     """The group whose loss is that of the last loop alone, of a window, or of all loops."""
     for each in groups(evidence, name="language", family="looped"):
         T = each.config.loops.T
@@ -132,7 +132,7 @@ def _window(evidence: Evidence, which: str) -> Group:
 def _keeps(evidence: Evidence, which: str) -> Estimate:
     of = _window(evidence, which)
     trained = partial(bits, times=_most(of) / of.b)
-    return within([[of]], [lambda of: errors(of, "held_out")[..., -1]], [trained])
+    return within([[of]], [lambda of: of.errors("held_out")[..., -1]], [trained])
 
 
 for _name, _which, _text in (
@@ -161,5 +161,5 @@ def all_loops_are_reached_sooner(evidence: Evidence) -> Estimate:
         first, second = (1 + first_at_most(each, _ALLOWED * each.min(-1)) for each in means)
         return first / second
 
-    both = [errors(_window(evidence, which), "held_out") for which in ("all", "last")]
+    both = [_window(evidence, which).errors("held_out") for which in ("all", "last")]
     return hierarchical_bootstrap(both, ratio_of_loops, log=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.groups import labelled
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
 from looplab.show.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
@@ -13,7 +14,7 @@ from looplab.training.validation import evaluation_prompts
 from .claims import claim
 from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
-from .measuring import band, estimate, grouped, looped_over_standard, squared_errors
+from .measuring import band, estimate, looped_over_standard, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
@@ -33,7 +34,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     # The shorter prompts are the beginnings of the longest.
     prompts = evaluation_prompts(runs[0].task, settings.prompts, _LONGEST * points, settings.seed)
     groups, last = [], dict[tuple[str, Any], Floats]()
-    for group in grouped(runs):
+    for label, group in labelled(runs):
         family, block = group.family, group.config.model.block
         errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
         last[family, block] = errors[..., -1]
@@ -41,7 +42,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         growth = estimate(
             [both], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
         )
-        about = {"label": group.label, "family": family, "block": block}
+        about = {"label": label, "family": family, "block": block}
         groups.append({**about, "growth": {"2": growth}, "errors": band([errors], settings)})
     return {
         "points": points,

@@ -19,28 +19,32 @@ from functools import partial
 from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from looplab.conf.build import config_to_mapping, flatten
-from looplab.conf.in_words import labels_of
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.evaluation.bootstrap import Floats, Interval, crossed_means
+from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.groups import Group
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.load import load_run
 from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
-from looplab.evaluation.statistics import Estimate, Statistic, hierarchical_bootstrap, over_seeds
+from looplab.evaluation.statistics import (
+    Estimate,
+    Statistic,
+    hierarchical_bootstrap,
+    interval_over_seeds,
+    over_seeds,
+)
 from looplab.show.panel import Curve, Panel, file_name
-from looplab.tasks import Prompts, Task
-from looplab.training.assemble import trained_loops
+from looplab.tasks import Prompts
 from looplab.training.run_folder.checkpoint import snapshots_of
-from looplab.training.run_folder.run import IRRELEVANT, Run, run_folder
+from looplab.training.run_folder.run import Run, run_folder
 from looplab.training.run_folder.sources import measured_by
 
 from .claims import why_unfinished
@@ -137,38 +141,6 @@ def measure_runs(name: str, request: Request) -> Measurement:
     return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
 
 
-# Settings by which runs are not grouped.
-_NOT_NAMED = ("schema_version", *(set(IRRELEVANT) - {"task.name", "model.family"}))
-
-
-class SeedGroup(NamedTuple):
-    """Runs that differ in their seeds alone; `label` has the settings in which groups differ,
-    `config` is that of the first seed, `b` the loops at the end of training, or the layers of a
-    standard model."""
-
-    label: str
-    family: str
-    runs: Sequence[Run]
-    config: Config
-    task: Task
-    b: int
-
-
-def grouped(runs: Sequence[Run]) -> list[SeedGroup]:
-    """The runs by their settings, in the order of the first of each, by rising seeds in a group."""
-    parts: dict[str, list[Run]] = {}
-    for run in runs:
-        flat = flatten(config_to_mapping(run.config)).items()
-        own = sorted((key, value) for key, value in flat if not key.startswith(_NOT_NAMED))
-        parts.setdefault(repr(own), []).append(run)
-    groups, firsts = [], [members[0].config for members in parts.values()]
-    for members, label in zip(parts.values(), labels_of(firsts, _NOT_NAMED), strict=True):
-        task, config, b = members[0].task, members[0].config, trained_loops(members[0].config)
-        members.sort(key=lambda run: run.config.seed)
-        groups.append(SeedGroup(label, config.model.family, members, config, task, b))
-    return groups
-
-
 def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:
     """The prompts, so many at a time."""
     for first in range(0, len(prompts), size):
@@ -176,7 +148,7 @@ def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:
 
 
 def unrolled(
-    group: SeedGroup, prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
+    group: Group[Run], prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
 ) -> Floats:
     """The predictions of each run after each of these loops (None: of its b), [runs, loops, B, n],
     on the CPU."""
@@ -191,22 +163,25 @@ def unrolled(
 
 
 def squared_errors(
-    group: SeedGroup, prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
+    group: Group[Run], prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
 ) -> Floats:
     """The squared errors of these predictions over the task's divisor, [runs, B, loops, n]."""
-    models = unrolled(group, prompts, settings, loops)
-    return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / group.task.divisor
+    models, task = unrolled(group, prompts, settings, loops), group.runs[0].task
+    return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / task.divisor
 
 
 def band(
-    groups: Sequence[Floats], settings: EvaluationConfig, statistic: Statistic = itemgetter(0)
+    groups: Sequence[Floats],
+    settings: EvaluationConfig,
+    statistic: Statistic = itemgetter(0),
+    *,
+    log: bool = True,
 ) -> Interval:
-    """A curve of a picture: a statistic, [...], of the means of groups of trainings [seeds,
-    prompts, ...], with its 90 % interval by resampling prompts and seeds (a single seed is not
-    resampled). Of few seeds it is too narrow to decide by: `estimate`."""
-    resampled = statistic(crossed_means(groups, settings.resamples, settings.seed))
-    low, high = np.percentile(resampled, (5, 95), axis=0)
-    return Interval(statistic([group.mean((0, 1)) for group in groups]), low, high)
+    """A curve of a picture: a statistic, [...], with the intervals of `interval_over_seeds`; by
+    default the first group's mean error, which is positive."""
+    return interval_over_seeds(
+        groups, statistic, log=log, resamples=settings.resamples, seed=settings.seed
+    )
 
 
 def band_of(estimates: Sequence[Estimate | None]) -> Interval:
@@ -257,7 +232,8 @@ def over_runs(values: Sequence[float]) -> Estimate:
 
 
 def bands_by_loop(
-    group: SeedGroup,
+    label: str,
+    group: Group[Run],
     errors: Floats,
     settings: EvaluationConfig,
     solvers: Mapping[str, tuple[str, Floats]] | None = None,
@@ -265,7 +241,7 @@ def bands_by_loop(
     """What `by_loop` draws: a group's errors, [seeds, prompts, loops], as a band, and those of
     solvers by name, each with its label, [1, prompts, steps]."""
     return {
-        "label": group.label,
+        "label": label,
         "family": group.family,
         "b": group.b,
         "band": band([errors], settings),

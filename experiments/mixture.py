@@ -12,6 +12,7 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.groups import grouped
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel, file_name
@@ -22,7 +23,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import band, estimate, grouped, looped_over_standard, ratio, unrolled
+from .measuring import band, estimate, looped_over_standard, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
@@ -40,19 +41,21 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     by class and for the sums, the errors by the number of examples of every model asked on it, with
     its family and the task that it was `trained_on`.
     """
-    groups = sorted(grouped(runs), key=lambda group: group.task.name != "mixture")
-    mixture, points = groups[0].task, groups[0].config.task.points
+    groups = sorted(grouped(runs), key=lambda group: group.runs[0].task.name != "mixture")
+    mixture, points = groups[0].runs[0].task, groups[0].config.task.points
     assert isinstance(mixture, Mixture)
     tasks = {name: replace(mixture, mixed=(name,)) for name in mixture.mixed}
     tasks[_SUMS] = replace(mixture, combined=True)
     errors = dict[tuple[str, str], dict[str, Floats]]()
     by_examples: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
     for group in groups:
-        trained, family = group.task.name, group.family
+        trained, family = group.runs[0].task.name, group.family
         errors[family, trained] = {}  # of the last query, [seeds, prompts]
         for name in tasks if trained == "mixture" else [trained]:
             prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
-            scale = group.task.divisor**0.5  # a class's outputs alone are not of variance 1
+            scale = (
+                group.runs[0].task.divisor ** 0.5
+            )  # a class's outputs alone are not of variance 1
             scaled = Prompts(prompts.xs, prompts.ys * scale)
             models = unrolled(group, scaled, settings)[:, -1]
             values = np.square(models / scale - prompts.ys.double().numpy())

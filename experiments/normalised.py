@@ -12,6 +12,7 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured, resolved
+from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.measure import Measure, shift_names
 from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
 from looplab.evaluation.statistics import Estimate
@@ -22,7 +23,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import SUITE, Evidence
 from .evidence import measured_groups
-from .measuring import SeedGroup, band, estimate, grouped, ratio
+from .measuring import band, estimate, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
@@ -49,7 +50,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     Errors are over the variance of y on the same inputs.
     """
     groups = []
-    for group in grouped(runs):
+    for label, group in labelled(runs):
         errors, labels = _errors(group, settings)
         drawn = {name: _bands(errors[name], labels, settings) for name in _DRAWN if name in errors}
         training = errors.pop(TRAINING)
@@ -57,7 +58,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         for kind in _READ:
             both = _paired(training[kind], training["none"])
             cost[kind] = band([both], settings, _ratio).to_json()
-        about = {"label": group.label, "family": group.family, "dims": group.task.dims}
+        about = {"label": label, "family": group.family, "dims": group.runs[0].task.dims}
         ratios = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
         groups.append({**about, "cost": cost, "shifts": ratios, "errors": drawn})
     return {"groups": groups}
@@ -83,14 +84,14 @@ def kind_of_shift(name: str) -> str:
 
 
 def _errors(
-    group: SeedGroup, settings: EvaluationConfig
+    group: Group[Run], settings: EvaluationConfig
 ) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:
     """By inputs, and then by how prompts are read [seeds, prompts, k] or by solver [1, prompts, k],
     errors over the variance of y on these inputs; and the solvers' labels."""
     measure = Measure(group.runs[0], resolved(group.runs[0], settings))
     inputs: dict[str, Shifted | None] = {TRAINING: None}
     inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
-    in_training = measure.prompts.ys.double().square().mean().item() / group.task.divisor
+    in_training = measure.prompts.ys.double().square().mean().item() / group.runs[0].task.divisor
     evaluated = {
         kind: [measured(run, replace(settings, normalise=kind))[1] for run in group.runs]
         for kind in _READ

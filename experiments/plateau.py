@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.groups import grouped
 from looplab.evaluation.load import load_run
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate
@@ -25,7 +26,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
-from .measuring import band, batches, estimate, first_at_most, grouped, value_at
+from .measuring import band, batches, estimate, first_at_most, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 QUANTITIES = ("error", "attention", "cosine", "zero")
@@ -105,7 +106,10 @@ def trajectory(
 
 def by_step(values: Floats, settings: EvaluationConfig) -> dict[str, Interval]:
     """Each quantity of [seeds, prompts, steps, 4] as a band over the steps."""
-    return {name: band([values[..., place]], settings) for place, name in enumerate(QUANTITIES)}
+    return {
+        name: band([values[..., place]], settings, log=name in ("error", "zero"))
+        for place, name in enumerate(QUANTITIES)
+    }
 
 
 def compare(

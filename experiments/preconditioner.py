@@ -10,6 +10,7 @@ import torch
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import resolved
+from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.statistics import Estimate
 from looplab.models.loops.linear_attention import LinearAttentionLoop
 from looplab.show.panel import Panel
@@ -23,10 +24,8 @@ from .evidence import measured_groups
 from .iterates import solved
 from .measuring import (
     BESIDE_SOLVERS,
-    SeedGroup,
     bands_by_loop,
     by_loop,
-    grouped,
     over_runs,
     ratio,
     squared_errors,
@@ -50,7 +49,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     rates that are best for b steps. Its errors by the loop, beside these methods', are as
     `bands_by_loop` has them.
     """
-    return {"groups": [_group(group, settings) for group in grouped(runs)]}
+    return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -62,8 +61,8 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
-    task, b = group.task, group.b
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
+    task, b = group.runs[0].task, group.b
     assert isinstance(task, ConditionedLinear)
     loops = resolved(group.runs[0], settings).max_loops or b
     prompts, other_prompts = (
@@ -99,7 +98,7 @@ def _group(group: SeedGroup, settings: EvaluationConfig) -> dict[str, Any]:
         return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
     return {
-        **bands_by_loop(group, models, settings, solvers),
+        **bands_by_loop(label, group, models, settings, solvers),
         "spread": over_runs([*map(spread, group.runs)]),
         "over_theory": over("preconditioned"),
         "over_descent": over("gradient_descent"),

@@ -18,6 +18,7 @@ from looplab.conf.mistakes import RunError, check_choice
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
+from looplab.evaluation.groups import labelled
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.results import kind_of
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
@@ -29,7 +30,6 @@ from looplab.training.validation import evaluation_prompts
 
 from . import near_init
 from .claims import SUITE, Evidence, Paper
-from .measuring import grouped
 from .near_init import Near, values_of
 from .residual_scaling_rates import rates, rates_panels
 from .residual_scaling_toy import toy, toy_panels
@@ -88,12 +88,12 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     """
     groups = [
         {
-            "label": group.label,
+            "label": label,
             "kind": kind_of(group.config.model),
             "b": group.b,
             "runs": [str(run.path) for run in group.runs],
         }
-        for group in grouped(runs)
+        for label, group in labelled(runs)
     ]
     return {"runs": [*map(_followed, runs)], "groups": groups, "prompts": PROMPTS}
 

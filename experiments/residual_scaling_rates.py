@@ -111,7 +111,7 @@ def gain(before: Floats, after: Floats) -> dict[str, Any]:
 def _half(values: Floats) -> float:
     """Half the width of the 95 % interval of the mean of two or more values, by Student's t."""
     error = values.std(ddof=1) / math.sqrt(len(values))
-    return half_width(float(error), len(values) - 1, level=0.95)
+    return float(half_width(error, len(values) - 1, level=0.95))
 
 
 def _unknown(reason: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ to 3 b, where a user may stop (arXiv 2606.29983)."""
 from looplab.evaluation.statistics import Estimate, over_seeds
 
 from .claims import Evidence, claim
-from .evidence import errors, group
+from .evidence import group
 
 _FAR = 3  # times b: the last loop at which a user may stop
 
@@ -22,7 +22,7 @@ def drawn_loops_level_the_error(evidence: Evidence) -> Estimate:
     variances = []
     for sampling in ("none", "uniform"):
         of = group(evidence, family="looped", sampling=sampling)
-        by_loop = errors(of, "by_loop").mean(1)
+        by_loop = of.errors("by_loop").mean(1)
         variances.append(by_loop[:, of.b - 1 : _FAR * of.b].var(axis=1))
     fixed, drawn = variances
     seeds = min(len(fixed), len(drawn))

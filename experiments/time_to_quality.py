@@ -13,6 +13,7 @@ from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
+from looplab.evaluation.groups import labelled
 from looplab.evaluation.load import load_run
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, file_name, mean_of_seeds
@@ -24,7 +25,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .flops import Flops
-from .measuring import batches, grouped
+from .measuring import batches
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 _claim = partial(claim, source="this suite, docs/records.md")
@@ -68,9 +69,9 @@ def _parts(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
     """The runs of each recipe, and of the settings in which those of one recipe differ."""
     parts: dict[str, Sequence[Run]] = {}
     for recipe in dict.fromkeys(run.config.recipe for run in runs):
-        groups = grouped([run for run in runs if run.config.recipe == recipe])
-        for group in groups:
-            parts[f"{recipe}, {group.label}" if len(groups) > 1 else recipe] = group.runs
+        groups = labelled([run for run in runs if run.config.recipe == recipe])
+        for label, group in groups:
+            parts[f"{recipe}, {label}" if len(groups) > 1 else recipe] = group.runs
     return parts
 
 
@@ -118,7 +119,8 @@ def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
             for key in (cost, "error")
         )
         kind = row["label"].partition(",")[0]
-        curves.append(Curve.of(row["label"], kind, mean_of_seeds(errors), x=x.mean(0).tolist()))
+        interval = mean_of_seeds(errors, log=True)
+        curves.append(Curve.of(row["label"], kind, interval, x=x.mean(0).tolist()))
     name = f"error_by_{cost}-{file_name(race['task'])}"
     title = race["task"].replace("_", " ")
     axes = (_COSTS[cost], f"error at k = {', '.join(map(str, race['k']))}")

@@ -15,7 +15,6 @@ from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.run_sets import groups_in
 from looplab.evaluation.runs_table import (
-    NOT_NAMED,
     Row,
     duration,
     folders_of,
@@ -82,7 +81,9 @@ def _listing(settings: ListSettings) -> str:
     grouped = {path for group in groups for path in group.runs}
     alone = [row for row in rows if row["path"] not in grouped]
     alone.sort(key=lambda row: not row["settings"])  # one that cannot be read has none
-    labels = labels_of_settings([row["settings"] for row in alone if row["settings"]], NOT_NAMED)
+    readable = [row for row in alone if row["settings"]]
+    labels = labels_of_settings([row["settings"] for row in readable])
+    labels = [f"{label}, seed {row['seed']}" for label, row in zip(labels, readable, strict=True)]
     labels += [""] * (len(alone) - len(labels))
     if alone:
         parts += ["runs of no grid", *_table(alone, labels), ""]

@@ -8,6 +8,7 @@ panel.frame()                    # its numbers, a pandas table
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -16,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from looplab.evaluation.bootstrap import Band, Interval, bootstrap
+from looplab.evaluation.bootstrap import Band, Interval
+from looplab.evaluation.statistics import interval_over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_RESAMPLES, _SEED = 1000, 2024
 Values = Sequence[float | None]
 
 
@@ -158,11 +159,10 @@ def _plain(part: Panel | Curve) -> dict[str, Any]:
     return found
 
 
-def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
+def mean_of_seeds(values: ArrayLike | Sequence[Values], log: bool = False) -> Interval:
     """The mean of values [seeds, x] at each x over the seeds that have one (None and what is not
-    finite: none), nan without any; with a 90 % interval by resampling seeds, nan for one seed.
-
-    Of two or three seeds the interval is about their range: claims judge by wider ones.
+    finite: none), nan without any; with its 90 % interval, nan for one seed. `log` is for errors
+    and other positive values: then no end is below zero.
 
     Examples
     --------
@@ -171,13 +171,13 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values]) -> Interval:
     [0.6, 0.3]
     """
     rows = np.array(values, dtype=np.float64)
-    if rows.size and len(rows) > 1 and np.isfinite(rows).all():
-        return bootstrap(rows, _RESAMPLES, _SEED)
-    found: list[tuple[Any, ...]] = []
+    found = list[tuple[Any, ...]]()
     for column in rows.T:
         known = column[np.isfinite(column)]
-        alone = (np.append(known, np.nan)[0], np.nan, np.nan)
-        found.append(bootstrap(known, _RESAMPLES, _SEED) if len(known) > 1 else alone)
+        if len(known) > 1:
+            found.append(interval_over_seeds([known[:, None]], log=log))
+        else:
+            found.append((*known, *[math.nan] * (3 - len(known))))
     return Interval(*np.array(found).reshape(-1, 3).T)
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from looplab.conf.in_words import in_words, labels_of, labels_of_settings
-from looplab.conf.schema import Config
+from looplab.conf.in_words import in_words, labels_of_settings
 
 
 @pytest.mark.parametrize(
@@ -24,16 +23,6 @@ def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, wo
     assert in_words(key, value) == words
 
 
-def test_labels_say_in_what_runs_differ() -> None:
-    words = ("task=linear", "task=linear loops.b=6 loops.T=3", "task=linear model=standard")
-    configs = [Config.of(*each.split()) for each in words]
-    assert labels_of(configs, ()) == ["looped, b = 12, T = 4", "looped, b = 6, T = 3", "standard"]
-    assert labels_of(configs[:2], ("loops.T",)) == ["b = 12", "b = 6"]
-    assert labels_of(configs[:1] * 2, ()) == ["looped", "looped"]
-    far = [configs[0], Config.of("task=linear", "recipe=paper")]
-    assert len({*labels_of(far, ("recipe",))}) == 2
-
-
 def test_labels_have_a_setting_that_the_first_run_lacks() -> None:
     """As a user's task has one beside runs of other tasks."""
     linear: dict[str, Any] = {"model.family": "looped", "task.name": "linear"}
@@ -43,7 +32,7 @@ def test_labels_have_a_setting_that_the_first_run_lacks() -> None:
         waves | {"task.settings.frequency": 1},
         waves | {"task.settings.frequency": 2},
     ]
-    assert labels_of_settings(settings, ()) == [
+    assert labels_of_settings(settings) == [
         "linear",
         "waves, frequency = 1",
         "waves, frequency = 2",

@@ -31,9 +31,9 @@ import torch
 from numpy.typing import NDArray
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.evaluation.groups import Group
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate
-from looplab.experiments import evidence as select
 from looplab.experiments.claims import Evidence
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
@@ -93,17 +93,17 @@ class _Stacked(np.ndarray[Any, Any]):
             member.arrays.note(self.name, columns)
 
 
-_errors = select.errors
+_errors = Group.errors
 
 
-def _noting_errors(of: select.Group, name: str = "model_at_b") -> Any:
-    """`select.errors`, whose reader's columns are noted."""
-    if not all(isinstance(member.arrays, _Read) for member in of.members):
+def _noting_errors(of: Group[Measured], name: str = "model_at_b") -> Any:
+    """`Group.errors`, whose reader's columns are noted."""
+    if not all(isinstance(member.arrays, _Read) for member in of.runs):
         return _errors(of, name)
-    before = [dict(member.arrays.read) for member in of.members]  # type: ignore[attr-defined]
+    before = [dict(member.arrays.read) for member in of.runs]  # type: ignore[attr-defined]
     stacked = _errors(of, name).view(_Stacked)
-    stacked.members, stacked.name = of.members, name
-    for member, read in zip(of.members, before, strict=True):
+    stacked.members, stacked.name = [*of.runs], name
+    for member, read in zip(of.runs, before, strict=True):
         member.arrays.read = read  # type: ignore[attr-defined]
     return stacked
 
@@ -114,7 +114,7 @@ def freeze(words: list[str]) -> None:
 
     Raises RunError where one of them is not finished.
     """
-    select.errors = _noting_errors  # before the claims import it
+    Group.errors = _noting_errors  # type: ignore[assignment, method-assign]
     from looplab.conf.mistakes import RunError
     from looplab.conf.words import settings_from_words
     from looplab.experiments import engine

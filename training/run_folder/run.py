@@ -23,6 +23,7 @@ from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.checksum import key_of
 from looplab.conf.digest import BYTES, code_digest, kind_of
 from looplab.conf.files import own_settings
+from looplab.conf.in_words import NOT_OF_NUMBERS
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.mistakes import RunError as RunError
 from looplab.conf.plugins import COPIES, PREFIX, edited_files, is_users
@@ -51,15 +52,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 # Settings that neither a run's weights nor its name depend on.
-IRRELEVANT = (
-    *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
-    "tensorboard",
-    *("evaluation.", "figures.", "tables."),
-    *("task.name", "model.family", "task.settings.data_dir", "task.settings.eval"),
-    *("training.checkpoint_every", "training.snapshots"),
-    *("training.log_every", "training.log_norms"),
-    *("training.recompute", "training.zero_stage"),  # the same numbers with less memory
-)
+IRRELEVANT = (*NOT_OF_NUMBERS, "task.name", "model.family")
 
 
 @dataclass(frozen=True)
@@ -360,7 +353,6 @@ def _training_values(config: Config) -> dict[str, Any]:
     """The settings for training by dotted key; those of its task that a run of an earlier version
     does not have are at their default."""
     flat = _task_defaults(config.task.name) | flatten(config_to_mapping(config))
-    del flat["schema_version"]
     return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
 
 
