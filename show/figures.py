@@ -1,7 +1,7 @@
 """The panels of an evaluation, of a comparison and of a training, from their JSON."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from looplab.conf.in_words import task_in_words
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.evaluation.bootstrap import Band
 from looplab.evaluation.results import (
-    ERROR_RATE,
     NATS,
     ON_THESE_INPUTS,
     SQUARED_ERROR,
@@ -20,7 +19,6 @@ from looplab.evaluation.results import (
     by_loop_name,
     examples_name,
     in_own_unit,
-    levels_of,
     normalised_words,
     of_loops,
     unit,
@@ -28,11 +26,10 @@ from looplab.evaluation.results import (
 )
 from looplab.training.run_folder.metrics import smoothed
 
+from .builders import by_examples, by_loop, errors_panel
 from .panel import Curve, Panel
 
 _MOST = 120  # points of a training's curve; more lines of a log are averaged
-_FAR = 3  # times the error of predicting zero, or of the worst model
-_POOR = 0.5  # of the error of predicting zero, which a solver of any use falls below
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _CHANGES = {
     "state": "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖", "prediction": "prediction: |ŷₜ − ŷₜ₋₁| / std of y",
@@ -114,7 +111,10 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
     others = [each for each in result["published"] if each["name"] not in known]
     drawn += map(published_curve, others)
     named = result["settings"]["baselines"] is not None
-    panels = [_by_examples(result, k, drawn, named), _by_loop(result)]
+    panels = [
+        by_examples("error_by_examples", title(result), error, drawn, named=named),
+        _by_loop(result),
+    ]
     if above := result.get("above_optimal"):
         optimum = result["labels"][above["over"]]
         panels.append(
@@ -130,18 +130,18 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
 
 
 def _by_loop(result: Evaluation) -> Panel:
-    by_loop, name = result["by_loop"], unit(result["family"])
-    near, what = by_loop["near_least"], of_loops(result["error"]).capitalize()
+    name = unit(result["family"])
+    near, what = result["by_loop"]["near_least"], of_loops(result["error"]).capitalize()
     first = f"first within {near['within']:.0%} of the least"
-    height = by_loop["model"]["mean"][near["loop"] - 1]
+    height = result["by_loop"]["model"]["mean"][near["loop"] - 1]
     mark = Curve(
         label=first, kind="median", mean=[height], x=[near["loop"]], points=True, name="near_least"
     )
-    return _errors(
-        "error_by_loop",
-        f"{what} by {name}, {first} at {name} {near['loop']} ({near['low']:g} to {near['high']:g})",
-        result["error"], (name, _last_query(result)), by_loop["loop"],
-        [_of_loops(result["family"], result, "model"), mark],
+    text = f"{near['loop']} ({near['low']:g} to {near['high']:g})"
+    drawn = [_of_loops(result["family"], result, "model"), mark]
+    return by_loop(
+        "error_by_loop", f"{what} by {name}, {first} at {name} {text}", result["error"], drawn,
+        [result["family"] == "standard"], _last_query(result),
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _early_exit(result: Evaluation) -> Panel:
     for on in _CHANGES:
         label, loops = f"early exit on the {on}'s change", halting[on]["loops"]["mean"]
         drawn.append(Curve.of(label, on, halting[on]["error"], name=on, x=loops))
-    return _errors(
+    return errors_panel(
         "halting", f"Error against {name}s used with early exit", result["error"],
         (f"mean {name}s used (dots: tolerances {first:g} to {last:g})", _last_query(result)),
         by_loop["loop"], drawn,
@@ -196,17 +196,18 @@ def _shifts_in(
         drawn.append(Curve.of(shift["label"], "shift", shift["by_loop"], name=key))
         of_model, of_zero = models(result, shift), {ZERO: shift["zero"]}
         highs = [high for curve in of_model for high in curve.high if high is not None]
-        panel = _errors(
-            f"shift_{key}{suffix}", shift["label"], error, (examples_name(error), name), shift["k"],
-            [*of_model, *solvers(shift["labels"], shift)], of_zero,
+        panel = by_examples(
+            f"shift_{key}{suffix}", shift["label"], error,
+            [*of_model, *solvers(shift["labels"], shift)],
+            named=result["settings"]["baselines"] is not None, levels=of_zero, y_label=name,
         )  # fmt: skip
         limits = (None, 3 * max(shift["zero"], *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
-    by_loop = _errors(
+    first = by_loop(
         f"shifts_by_loop{suffix}", f"The last query's error on shifted inputs, by {loop}", error,
-        (loop, name), _loops(drawn), drawn,
+        drawn, [result["family"] == "standard"], name,
     )  # fmt: skip
-    return [by_loop, *panels]
+    return [first, *panels]
 
 
 def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
@@ -225,15 +226,15 @@ def comparison_panels(result: Mapping[str, Any]) -> list[Panel]:
     standard = {run["family"] == "standard" for run in result["runs"].values()}
     drawn = [*errors, *solvers(result["labels"], part)]
     return [
-        _by_examples(result, part["k"], drawn, result["named"]),
+        by_examples("error_by_examples", title(result), error, drawn, named=result["named"]),
         Panel(
             "difference_by_examples", f"Error less that of {first}, paired by prompt",
             examples_name(error), f"{error}, less that of {first}", part["k"], differences,
             levels={first: 0.0},
         ),
-        _errors(
-            "error_by_loop", f"{of_loops(error).capitalize()} by loop", error,
-            (loop_axis(standard), by_loop_name(error, part["k"][-1])), _loops(loops), loops,
+        by_loop(
+            "error_by_loop", f"{of_loops(error).capitalize()} by loop", error, loops, standard,
+            by_loop_name(error, part["k"][-1]),
         ),
     ]  # fmt: skip
 
@@ -304,65 +305,10 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     return [panel] if curves else []
 
 
-def without_far(panel: Panel, named: bool) -> Panel:
-    """The panel of models without the solvers that stand no comparison, which stay in its table;
-    with them where they were `named`. Their errors lie somewhere far above those of predicting zero
-    and of every model; or above, where they are nowhere much less than that of predicting zero, as
-    of nearest neighbours in 20 dimensions."""
-    models = [value for each in panel.curves if not each.solver for value in each.mean if value]
-    worst = max([*panel.levels.values(), *models], default=math.inf)
-    zero = panel.levels.get(ZERO, math.inf)
-    poor = []
-    for each in panel.curves:
-        if not each.solver or named:
-            continue
-        errors = [value for value in each.mean if value is not None]
-        is_worse = any(low is not None and low > worst for low in each.low)
-        is_far = max(errors, default=0.0) > _FAR * worst
-        if is_far or (is_worse and min(errors) > _POOR * zero):
-            poor.append(each)
-    left = [each for each in panel.curves if each not in poor]
-    return replace(panel, curves=left, undrawn=poor)
-
-
-def loop_axis(standard: Collection[bool]) -> str:
-    """The name of an axis of loops, by which of its models are standard ones, with layers."""
-    name = unit("standard" if all(standard) else "looped")
-    return f"{name} (layer, for standard models)" if len({*standard}) > 1 else name
-
-
-def _by_examples(
-    result: Mapping[str, Any], k: Sequence[float], drawn: Sequence[Curve], named: bool
-) -> Panel:
-    """Errors by examples, with the level of guessing or of predicting zero; `named`: whether the
-    solvers were."""
-    error = result["error"]
-    axes = (examples_name(error), error)
-    levels = levels_of(error)
-    panel = _errors("error_by_examples", title(result), error, axes, k, drawn, levels)
-    return without_far(panel, named)
-
-
 def _of_loops(label: str, result: Mapping[str, Any], name: str) -> Curve:
     """A model's errors by loop, with a mark at its b."""
     by_loop = result["by_loop"]["model"]
     return Curve.of(label, result["style"], by_loop, name=name, b=result["b"])
-
-
-def _errors(
-    name: str, title: str, error: str, axes: tuple[str, str], x: Sequence[float],
-    drawn: Sequence[Curve], levels: Mapping[str, float] | None = None,
-) -> Panel:  # fmt: skip
-    """A panel of errors: rates from 0, nats as they are, all others on a log scale."""
-    return Panel(
-        name, title, *axes, x, drawn, log="" if error in (ERROR_RATE, NATS) else "y",
-        limits=(0 if error == ERROR_RATE else None, None), levels=levels or {},
-    )  # fmt: skip
-
-
-def _loops(drawn: Sequence[Curve]) -> list[float]:
-    """The loops of curves by loop, from 1 to the last of the longest."""
-    return list(range(1, max(len(curve.mean) for curve in drawn) + 1))
 
 
 def _last_query(result: Evaluation) -> str:
