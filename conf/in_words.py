@@ -95,6 +95,19 @@ def _typed(key: str) -> str:
     return key.replace("task.settings.", "task.")
 
 
+def settings_key(settings: Mapping[str, Any], varied: Sequence[str] = ()) -> str:
+    """Return what runs that differ in their seed alone share, of a run's settings by dotted key.
+
+    Settings that move no number count only if they are among the `varied`, the starts of their
+    keys."""
+    counted = [
+        (key, value)
+        for key, value in settings.items()
+        if not key.startswith(NOT_OF_NUMBERS) or key.startswith(tuple(varied))
+    ]
+    return repr(sorted(counted))
+
+
 def labels_of_settings(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a label for each run's settings by dotted key that says in what they differ from the
     others: the family where these differ, then settings, but those that move no number, and

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from looplab.conf.build import config_to_mapping, flatten
-from looplab.conf.in_words import NOT_OF_NUMBERS, labels_of_settings
+from looplab.conf.in_words import labels_of_settings, settings_key
 from looplab.conf.schema import Config
 from looplab.training.assemble import trained_loops
 
@@ -83,13 +83,13 @@ R = TypeVar("R", bound=HasConfig)
 def grouped(runs: Iterable[R], varied: Sequence[str] = ()) -> list[Group[R]]:
     """Return the runs by their settings, in the order of the first of each.
 
-    Settings that move no number count only if they are among the `varied`, the starts of their
-    keys. Runs that differ in nothing, not even their seed, are in groups of their own.
+    `varied` are as of `settings_key`. Runs that differ in nothing, not even their seed, are in
+    groups of their own.
     """
     members: dict[tuple[str, int], list[R]] = {}
     copies: dict[tuple[str, int], int] = {}
     for run in runs:
-        settings = _settings_key(run.config, tuple(varied))
+        settings = settings_key(_flat(run.config), varied)
         seed = run.config.seed
         copy = copies.get((settings, seed), 0)
         copies[settings, seed] = copy + 1
@@ -114,13 +114,3 @@ def labelled(runs: Iterable[R]) -> list[tuple[str, Group[R]]]:
 
 def _flat(config: Config) -> dict[str, object]:
     return flatten(config_to_mapping(config))
-
-
-def _settings_key(config: Config, varied: tuple[str, ...]) -> str:
-    """The settings that numbers depend on, as text."""
-    counted = [
-        (key, value)
-        for key, value in _flat(config).items()
-        if not key.startswith(NOT_OF_NUMBERS) or key.startswith(varied)
-    ]
-    return repr(sorted(counted))

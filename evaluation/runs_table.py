@@ -8,7 +8,6 @@ runs_table("runs", errors="by_loop")            # a row a run and loop
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.command import as_word
 from looplab.conf.imports import imported_code
+from looplab.conf.in_words import NOT_OF_NUMBERS
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import plugins_of, read_mapping
 from looplab.conf.schema import Config
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-# Of no meaning for a run's numbers.
-NOT_NAMED = (
-    *("schema_version", "model.family", "folder", "device", "backend", "plugins", "wandb"),
-    *("tensorboard", "name", "scale", "recipe", "evaluation.", "figures.", "tables."),
-    *("training.checkpoint_every", "training.log_every"),
-)
-_NOT_SHOWN = (*NOT_NAMED, "task.name", "model.connectivity", "seed")  # those in own columns, too
+_NOT_SHOWN = (*NOT_OF_NUMBERS, "task.name", "model.family", "model.connectivity")  # own columns
 _CURVES = {"by_examples": ("k", "model_at_b"), "by_loop": ("loop", "model")}
 Row = dict[str, Any]
 
@@ -187,16 +181,6 @@ def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
         for key in keys
     }
     return {key: values for key, values in columns.items() if len(set(values)) > 1}
-
-
-def unlike_most(rows: Sequence[Row]) -> list[str]:
-    """For each row the words of the settings in which it is unlike most of them."""
-    words: list[list[str]] = [[] for _ in rows]
-    for key, values in differing(rows).items():
-        usual = Counter(values).most_common(1)[0][0]
-        for own, value in zip(words, values, strict=True):
-            own += [f"{key}={value}"] if value not in ("", usual) else []
-    return [" ".join(own) for own in words]
 
 
 @cache

@@ -13,8 +13,9 @@ import numpy as np
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import grouped
-from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate, NotMeasured
+from looplab.show.builders import by_examples
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.tasks.mixture import Mixture
@@ -77,7 +78,6 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Errors on each class, and on the sums, by the number of examples."""
-    axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
     drawn = []
     for name, models in found["errors"].items():
         curves = []
@@ -86,9 +86,8 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
             label = f"{each['family']}, trained on {of}"
             curves.append(Curve.of(label, each["family"], each["band"]))
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
-        examples = range(len(curves[0].mean))
         file = f"mixture-{file_name(name)}"
-        drawn.append(Panel(file, title, *axes, examples, curves, log="y"))
+        drawn.append(by_examples(file, title, SQUARED_ERROR, curves))
     return drawn
 
 

@@ -20,12 +20,12 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from looplab.conf.checksum import key_of
-from looplab.conf.in_words import in_words
+from looplab.conf.in_words import in_words, labels_of_settings, settings_key
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
 from looplab.evaluation.kept import arrays_of, kept
-from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of, unlike_most
+from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of
 from looplab.evaluation.statistics import hierarchical_bootstrap
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
@@ -166,17 +166,21 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
 def by_setting(runs: Sequence[Part]) -> tuple[list[str], list[Part]]:
     """The columns of the settings in which runs differ, and a row for each combination: its
     `values`, its `title`, its `runs`, which are its seeds, and their `error`. Of more settings than
-    have columns there is one column, of what is unlike most."""
-    own, unlike, rows = differing(runs), unlike_most(runs), dict[Any, Part]()
-    columns = own if len(own) <= _COLUMNS else {"differs in": unlike}
+    have columns there is one column, of what is said of a group in words."""
+    columns = differing(runs)
+    labels = labels_of_settings([run["settings"] for run in runs])
+    if len(columns) > _COLUMNS:
+        columns = {"differs in": labels}
     models = [run["model"] for run in runs]
-    if len(set(models)) > 1 or not own:
+    if len(set(models)) > 1 or not columns:
         columns = {"model": models, **columns}
-    for index, (run, words) in enumerate(zip(runs, unlike, strict=True)):
+    rows: dict[tuple[str, str], Part] = {}
+    for index, run in enumerate(runs):
         values = [column[index] for column in columns.values()]
-        said = [in_words(key, column[index]) for key, column in columns.items() if key in own]
+        said = [in_words(key, column[index]) for key, column in columns.items() if "." in key]
         row = {"values": values, "title": ", ".join([run["model"], *said]), "runs": []}
-        key = run["model"], words, run["name"].partition("-before-")[2]  # set aside by again=true
+        set_aside = run["name"].partition("-before-")[2]  # by again=true
+        key = settings_key(run["settings"]), set_aside
         rows.setdefault(key, row)["runs"].append(run)
     return [*columns], [row | {"error": _error(row["runs"])} for row in rows.values()]
 
@@ -192,7 +196,7 @@ def _error(seeds: Sequence[Part]) -> str:
     with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
         found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
         last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
-        text = estimate_text(hierarchical_bootstrap([last], itemgetter(0)).plain())
+        text = estimate_text(hierarchical_bootstrap([last], itemgetter(0), log=True).plain())
     return text
 
 
