@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from looplab.conf.build import build
-from looplab.conf.checks.config import check_config
+from looplab.conf.checks.config import check_evaluation
 from looplab.conf.checks.reach import check_reach
 from looplab.conf.command import as_word
 from looplab.conf.plugins import added_names
@@ -45,7 +45,7 @@ def changed(
     if not changes:
         return settings
     settings = build(EvaluationConfig, {**vars(settings), **changes}, "evaluation.")
-    check_config(replace(config, evaluation=settings))
+    check_evaluation(replace(config, evaluation=settings))
     return settings
 
 

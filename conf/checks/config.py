@@ -58,12 +58,11 @@ def check_config(config: Config) -> None:
             beyond = f"is {growth.start}, beyond the end of {end}"
             raise ConfigError(f"curriculum.{name}.start", beyond)
     check_settings("training.", config.training)
-    check_settings("evaluation.", config.evaluation)
     check_settings("", config)
+    check_evaluation(config)
     for key, problem in chain(
         _task_mistakes(task), prompt_mistakes(config.model, task), _text_mistakes(config),
-        loop_mistakes(config), _evaluation_mistakes(config), _training_mistakes(config),
-        _bayes_mistakes(config),
+        loop_mistakes(config), _training_mistakes(config),
     ):  # fmt: skip
         raise ConfigError(key, problem)
 
@@ -106,11 +105,18 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.embedding_dtype", "must be float32 with model.tied_head: it is the head's"
 
 
-def _evaluation_mistakes(config: Config) -> Iterator[tuple[str, str]]:
-    if config.evaluation.shifts and (reason := _NO_SHIFTS.get(config.task.name)):
-        yield "evaluation.shifts", f"must be empty: {reason}"
+def check_evaluation(config: Config) -> None:
+    """Raises ConfigError for the first setting of the evaluation that is out of its range, or that
+    has no meaning with the task."""
+    check_settings("evaluation.", config.evaluation)
+    reason = _NO_SHIFTS.get(config.task.name)
+    if config.evaluation.shifts and reason:
+        raise ConfigError("evaluation.shifts", f"must be empty: {reason}")
     if config.evaluation.normalise != "none" and config.task.is_text:
-        yield "evaluation.normalise", "must be none for task=language: a text has no scale"
+        problem = "must be none for task=language: a text has no scale"
+        raise ConfigError("evaluation.normalise", problem)
+    for key, problem in _bayes_mistakes(config):
+        raise ConfigError(key, problem)
 
 
 def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:

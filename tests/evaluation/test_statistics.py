@@ -1,13 +1,19 @@
 """Intervals over seeds and prompts against resampling by hand, scipy and simulated coverage."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from looplab.evaluation.bootstrap import Floats, crossed_means
-from looplab.evaluation.statistics import NotMeasured, hierarchical_bootstrap, over_seeds
+from looplab.evaluation.statistics import (
+    NotMeasured,
+    hierarchical_bootstrap,
+    interval_over_seeds,
+    over_seeds,
+)
 
 
 def difference(means: Sequence[Floats]) -> Floats:
@@ -98,3 +104,18 @@ def test_errors_over_prompts_make_the_interval_of_one_seed() -> None:
         over_seeds([2.0])
     with pytest.raises(NotMeasured, match="no seed"):
         over_seeds([])
+
+
+def test_each_place_of_a_curve_has_the_interval_of_its_number() -> None:
+    errors = np.random.default_rng(7).exponential(size=(3, 40, 2))
+    curve = interval_over_seeds([errors], log=True)
+    for place in range(2):
+        number = hierarchical_bootstrap([errors[..., place]], itemgetter(0), log=True)
+        assert tuple(part[place] for part in curve) == pytest.approx(number[:3])
+
+
+def test_no_error_of_two_unlike_seeds_reaches_below_zero() -> None:
+    errors = np.array([[[0.9], [0.8]], [[0.1], [0.2]]])
+    plain, positive = (interval_over_seeds([errors], log=log) for log in (False, True))
+    assert plain.low[0] < 0 < positive.low[0]
+    assert positive.high[0] > positive.mean[0]
