@@ -27,6 +27,7 @@ from looplab.conf.words import as_typed
 from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.evaluation.statistics import hierarchical_bootstrap
+from looplab.evaluation.verdict import Verdict
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
 from looplab.show.verdicts import (
@@ -114,13 +115,14 @@ def results_in(paths: Iterable[Path], problems: list[str]) -> list[Part]:
         elif kind and "panels" in record.content:
             try:
                 panels = [Panel.read(panel) for panel in record.content["panels"]]
+                verdicts = [*map(Verdict.read, record.content.get("verdicts", ()))]
             except TypeError:
-                problems.append(f"{path} is not shown: its panels are of another version's form")
+                problems.append(f"{path} is not shown: it is of another version's form")
                 continue
             own = {"id": f"result-{len(results)}", "path": path.parent.as_posix(), "name": name}
             sort = _SORTS[0 if name.startswith("grid-") else 1 if kind == "experiment" else 2]
             result = {**_EMPTY, **own, "title": name} | record.content
-            results.append(result | {"panels": panels, "sort": sort})
+            results.append(result | {"panels": panels, "verdicts": verdicts, "sort": sort})
     return sorted(results, key=lambda result: _SORTS.index(result["sort"]))
 
 
@@ -190,9 +192,10 @@ def _error(seeds: Sequence[Part]) -> str:
     if seeds[0]["task"] == "language":
         return f"{text} bits per byte"
     with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
-        found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
-        last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
-        text = estimate_text(hierarchical_bootstrap([last], itemgetter(0)).plain())
+        kept_in = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
+        last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in kept_in])
+        found = hierarchical_bootstrap([last], itemgetter(0)).plain()
+        text = estimate_text(found["mean"], found["low"], found["high"])
     return text
 
 
@@ -250,9 +253,13 @@ def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Se
         for result in results
     ]
     claims = [
-        claim
-        | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
-        | {"published": published_text(claim), "statement": claim.get("statement", "")}
+        {
+            **claim.plain(),
+            "published": published_text(claim),
+            "ours": estimate_text(claim.mean, claim.low, claim.high),
+            "side": line_text(claim),
+            "of": result["id"],
+        }
         for result in results
         for claim in result["verdicts"]
     ]
@@ -269,7 +276,7 @@ def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Se
         sorts={sort: [each for each in results if each["sort"] == sort] for sort in _SORTS},
         problems=problems,
         claims=claims,
-        count=count_text(claims),
+        count=count_text([claim["verdict"] for claim in claims]),
         claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
         columns=columns,
         settings=settings,
