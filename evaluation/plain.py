@@ -4,7 +4,7 @@ content = evaluation.plain(); evaluation = Evaluation.read(content)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 
@@ -19,22 +19,28 @@ class Plain:
 
     def plain(self) -> dict[str, Any]:
         """The JSON object; fields that are as by default are left out."""
-        found = dict(getattr(self, self.REST)) if self.REST else {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != self.REST and value != each.default:
-                found[each.name] = _plain(value)
-        return found
+        values = vars(self)
+        found = {
+            each.name: _plain(values[each.name])
+            for each in fields(self)
+            if values[each.name] != each.default
+        }
+        rest = found.pop(self.REST, {})
+        return found | rest
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Self:
         """What `plain` gave, or an older file holds. Raises TypeError where a field is missing."""
         kinds = get_type_hints(cls)
-        own = {each.name for each in fields(cls)} - {cls.REST}
-        found = {name: _read(kinds[name], content[name]) for name in own & content.keys()}
+        own = {name: _read(kinds[name], content[name]) for name in content if name in kinds}
         if cls.REST:
-            found[cls.REST] = {name: content[name] for name in content if name not in own}
-        return cls(**found)
+            own[cls.REST] = {name: content[name] for name in content if name not in kinds}
+        return cls(**own)
+
+
+def part_of(kind: type[Any], whole: object) -> dict[str, Any]:
+    """The fields of a base class, by name, as another of its children takes them."""
+    return {each.name: getattr(whole, each.name) for each in fields(kind)}
 
 
 def _plain(value: Any) -> Any:
@@ -45,10 +51,9 @@ def _plain(value: Any) -> Any:
 
 def _read(kind: Any, value: Any) -> Any:
     """The value of a field of this type: a part, parts by name, or a plain value as it is."""
-    parts = [each for each in (kind, *get_args(kind)) if is_dataclass(each)]
+    parts = [each for each in (kind, *get_args(kind)) if hasattr(each, "read")]
     if not parts:
         return value
-    read = parts[0].read  # type: ignore[union-attr]
     if get_origin(kind) is Mapping:
-        return {name: read(each) for name, each in value.items()}
-    return read(value)
+        return {name: parts[0].read(each) for name, each in value.items()}
+    return parts[0].read(value)

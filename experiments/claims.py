@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.plain import part_of
 from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.statistics import Estimate, NotMeasured, finite
 from looplab.evaluation.verdict import Line, Said, Side, Verdict, VerdictName
@@ -251,7 +252,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     notes += shared(remarks)
     mean, low, high = map(finite, estimate[:3])
     return Verdict(
-        **{each.name: getattr(claim, each.name) for each in fields(Said)},
+        **part_of(Said, claim),
         claim=claim.name,
         mean=mean,
         low=low,

@@ -140,9 +140,9 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    labels = {shift: each["labels"] for shift, each in {"": result, **result["shifts"]}.items()}
+    labels = {"": result.labels} | {name: each.labels for name, each in result.shifts.items()}
     path, lines = str(run.path), tuple(remarks(run))
-    zero = {shift: each["zero"] for shift, each in result["shifts"].items()}
+    zero = {name: each.zero for name, each in result.shifts.items()}
     return Measured(member.label, member.config, run.step, arrays, labels, path, lines, zero)
 
 

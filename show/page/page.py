@@ -24,6 +24,7 @@ from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
+from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of, unlike_most
 from looplab.evaluation.statistics import hierarchical_bootstrap
@@ -128,7 +129,7 @@ def results_in(paths: Iterable[Path], problems: list[str]) -> list[Part]:
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     """A run from its row, its log and its command, with `figures` where these are drawn."""
-    from looplab.evaluation.results import FORMAT  # with torch
+    # With torch.
     from looplab.show.figures import evaluation_panels, model_label, training_panels
     from looplab.training.assemble import build_curriculum, build_task
 
@@ -137,7 +138,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     panels: list[Part] = []
     if figures is not None:
         if evaluation and evaluation.get("format") == FORMAT:
-            panels += figures.of(evaluation_panels(evaluation), row["name"])
+            panels += figures.of(evaluation_panels(Evaluation.read(evaluation)), row["name"])
         elif evaluation:
             problems.append(f"{path}: its evaluation is of an earlier version's form")
         records, skipped = Metrics(path / "metrics.jsonl").read()
