@@ -5,7 +5,7 @@ content = evaluation.plain(); evaluation = Evaluation.read(content)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, get_args, get_origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,13 @@ class Plain:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Self:
         """What `plain` gave, or an older file holds. Raises TypeError where a field is missing."""
-        kinds = get_type_hints(cls)
-        own = {name: _read(kinds[name], content[name]) for name in content if name in kinds}
+        own = {
+            each.name: _read(each.type, content[each.name])
+            for each in fields(cls)
+            if each.name in content
+        }
         if cls.REST:
-            own[cls.REST] = {name: content[name] for name in content if name not in kinds}
+            own[cls.REST] = {name: content[name] for name in content if name not in own}
         return cls(**own)
 
 

@@ -236,23 +236,22 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
     """The number of claims by verdict, for each source too, and for each the tables of its claims
     and of the statements that these judge; a claim of several experiments stands in the first that
     measured it."""
-    chosen: dict[str, tuple[Mapping[str, Any], Verdict]] = {}
+    chosen: dict[str, tuple[str, Verdict]] = {}
     for result in results:
         for verdict in result["verdicts"]:
             earlier = chosen.get(verdict.claim)
             if earlier is None or (earlier[1].mean is None and verdict.mean is not None):
-                chosen[verdict.claim] = (result, verdict)
-    papers: dict[str, list[tuple[Mapping[str, Any], Verdict]]] = {}
-    for result, verdict in chosen.values():
-        paper = heading(verdict.source)
-        papers.setdefault(paper, []).append((result, verdict))
+                chosen[verdict.claim] = (result["experiment"], verdict)
+    papers: dict[str, list[tuple[str, Verdict]]] = {}
+    for experiment, verdict in chosen.values():
+        papers.setdefault(heading(verdict.source), []).append((experiment, verdict))
     parts: list[Part] = [count_text([verdict.verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
         verdicts = [verdict for _, verdict in claims]
         rows = []
-        for result, each in claims:
+        for experiment, each in claims:
             *numbers, seeds, name = verdict_cells(each)
-            about = [result["experiment"], each.statement, each.sentence, each.quantity]
+            about = [experiment, each.statement, each.sentence, each.quantity]
             rows.append([*about, *numbers, each.line_set, seeds, name])
         count = count_text([verdict.verdict for verdict in verdicts])
         parts += ["", f"{paper}: {count}", Table(_HEAD, rows)]

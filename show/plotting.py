@@ -111,7 +111,7 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
     of_training = panels_of_training(run)
     if what in [panel.name for panel in of_training]:
         return of_training
-    return [*evaluation_panels(Evaluation.read(shown_evaluation(run))), *of_training]
+    return [*_panels_of_result(shown_evaluation(run)), *of_training]
 
 
 def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:

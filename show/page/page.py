@@ -27,7 +27,7 @@ from looplab.conf.words import as_typed
 from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of, unlike_most
-from looplab.evaluation.statistics import hierarchical_bootstrap
+from looplab.evaluation.statistics import finite, hierarchical_bootstrap
 from looplab.evaluation.verdict import Verdict
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
@@ -193,10 +193,10 @@ def _error(seeds: Sequence[Part]) -> str:
     if seeds[0]["task"] == "language":
         return f"{text} bits per byte"
     with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
-        kept_in = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
-        last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in kept_in])
-        found = hierarchical_bootstrap([last], itemgetter(0)).plain()
-        text = estimate_text(found["mean"], found["low"], found["high"])
+        found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
+        last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
+        estimate = hierarchical_bootstrap([last], itemgetter(0))
+        text = estimate_text(*map(finite, estimate[:3]))
     return text
 
 
