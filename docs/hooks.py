@@ -7,7 +7,6 @@ import logging
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import jupytext
 from mkdocs.config.defaults import MkDocsConfig
@@ -106,7 +105,7 @@ def _verdicts(experiment: Experiment) -> list[list[str]]:
 
 def _card(experiment: Experiment) -> str:
     """An experiment in the gallery: its picture, its sentence, its command, its verdicts."""
-    verdicts: Any = [{"verdict": row[0].strip("*")} for row in _verdicts(experiment)]
+    verdicts = [row[0].strip("*") for row in _verdicts(experiment)]
     pictures = [each for _, drawn in _KEPT.get(experiment.name, []) for each in drawn][:1]
     place = f"papers/{_paper(experiment)}.md#{experiment.name}"
     lines = [f"[![{experiment.title}]({each}){{ loading=lazy }}]({place})" for each in pictures]

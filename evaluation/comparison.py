@@ -4,7 +4,7 @@ result, settings = compared([run, other], EvaluationConfig(), {"prompts": 320})
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,53 +15,96 @@ from looplab.training.run_folder.run import Run
 
 from .bootstrap import Band, Floats
 from .evaluate_run import changed, measured
+from .evaluation import Evaluation, OfModel, OfTask
 from .groups import grouped, labels_of
 from .kept import Arrays
+from .plain import Plain, part_of
 from .remarks import remarks
-from .results import Evaluation, intervals_by
+from .results import intervals_by
 from .statistics import interval_over_seeds
 
-_OF_ALL = ("task", "dims", "divisor", "error", "prompts", "labels")
-_OF_EACH = ("family", "style", "b", "step", "loops", "by_examples", "by_loop", "key")
+
+@dataclass(frozen=True, kw_only=True)
+class MinusFirst(Plain):
+    """A run's errors less the first run's, paired by prompt or block."""
+
+    by_examples: Band  # of the models, of each k
+    bits_per_byte: Band | None = None  # of a text's task, one number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRun(OfModel):
+    """A run of a comparison."""
+
+    seed: int  # of its training
+    remarks: Sequence[str]
+    minus_first: MinusFirst
+    # Of a text's task: one number, at the loops that errors by examples are read at.
+    bits_per_byte: Band | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedCurve(Plain):
+    """Runs that differ in their seed alone, with intervals over seeds and prompts."""
+
+    runs: Sequence[str]  # their names
+    style: str
+    b: int
+    by_examples: Band  # the models' errors, of each k
+    by_loop: Band
+    minus_first: Band  # the errors by examples less the first curve's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(OfTask):
+    """Runs on the same prompts, as comparison.json has them."""
+
+    named: bool  # whether the settings name the solvers
+    runs: Mapping[str, ComparedRun]  # by the names of their folders
+    curves: Mapping[str, ComparedCurve]  # by what sets each apart, in words
+    remarks: Sequence[str] = ()  # on several runs
 
 
 def compared(
     runs: Sequence[Run], settings: EvaluationConfig, changes: dict[str, Any], device: str = "auto"
-) -> tuple[dict[str, Any], EvaluationConfig]:
+) -> tuple[Comparison, EvaluationConfig]:
     """Every run evaluated on the same prompts and compared with the first, of which nothing is
     drawn; and the settings with these changes. Arguments and errors as of `compare`."""
     _check(runs)
     for run in runs:
         settings = changed(settings, changes, run.config)
     found = [measured(run, settings, device) for run in runs]
-    entries, intervals = dict[str, Any](), intervals_by(settings)
+    entries, intervals = dict[str, ComparedRun](), intervals_by(settings)
     first, of_first = found[0]
     for run, (evaluation, arrays) in zip(runs, found, strict=True):
-        minus_first = {"by_examples": intervals(arrays["model"] - of_first["model"])}
-        entry = {key: evaluation[key] for key in _OF_EACH}
+        bits = less_bits = None
         if "held_out" in arrays:
-            bits = _bits(evaluation, arrays)
-            entry["bits_per_byte"] = intervals(bits)
-            minus_first["bits_per_byte"] = intervals(bits - _bits(first, of_first))
-        more = {"seed": run.config.seed, "remarks": remarks(run), "minus_first": minus_first}
-        entries[_name(run)] = entry | more
-    result = {key: first[key] for key in _OF_ALL} | {
-        "seed": settings.seed,
-        "named": settings.baselines is not None,
-        "runs": entries,
-        "curves": _curves(runs, entries, [arrays for _, arrays in found], settings),
-    }
-    if settings.normalise != "none":
-        result["normalise"] = settings.normalise
+            of_blocks = _bits(evaluation, arrays)
+            bits = intervals(of_blocks)
+            less_bits = intervals(of_blocks - _bits(first, of_first))
+        less = intervals(arrays["model"] - of_first["model"])
+        entries[_name(run)] = ComparedRun(
+            **part_of(OfModel, evaluation),
+            seed=run.config.seed,
+            remarks=remarks(run),
+            minus_first=MinusFirst(by_examples=less, bits_per_byte=less_bits),
+            bits_per_byte=bits,
+        )
+    result = Comparison(
+        **part_of(OfTask, first),
+        named=settings.baselines is not None,
+        runs=entries,
+        curves=_curves(runs, entries, [arrays for _, arrays in found], settings),
+    )
     return result, settings
 
 
 def _curves(
     runs: Sequence[Run],
-    entries: Mapping[str, Mapping[str, Any]],
+    entries: Mapping[str, ComparedRun],
     arrays: Sequence[Arrays],
     settings: EvaluationConfig,
-) -> dict[str, Any]:
+) -> dict[str, ComparedCurve]:
     """By label the runs of each curve, its errors by examples and by loop, and the former less the
     first curve's, with intervals over seeds and prompts. Runs that differ in nothing, not even
     their seed, have their folders' names."""
@@ -89,23 +132,25 @@ def _curves(
             seed=settings.seed,
         ).to_json()
 
-    found, names = dict[str, Any](), [*entries]
+    found, names = dict[str, ComparedCurve](), [*entries]
     for label, of in members.items():
         first, errors = next(iter(members.values())), stacked("model", of)
-        found[label] = {
-            "runs": [names[index] for index in of],
-            **{key: entries[names[of[0]]][key] for key in ("style", "b")},
-            "by_examples": band(errors),
-            "by_loop": band(stacked("by_loop", of)),
-            "minus_first": difference(errors, stacked("model", first)),
-        }
+        run = entries[names[of[0]]]
+        found[label] = ComparedCurve(
+            runs=[names[index] for index in of],
+            style=run.style,
+            b=run.b,
+            by_examples=band(errors),
+            by_loop=band(stacked("by_loop", of)),
+            minus_first=difference(errors, stacked("model", first)),
+        )
     return found
 
 
 def _bits(evaluation: Evaluation, arrays: Arrays) -> Floats:
     """The bits per byte of the held-out text's blocks [blocks, 1], at the loops that errors by
     examples are read at; after b loops with early exit."""
-    loops = evaluation["b"] if evaluation["loops"] == "auto" else evaluation["loops"]
+    loops = evaluation.b if evaluation.loops == "auto" else evaluation.loops
     return arrays["held_out"][:, loops - 1 : loops]
 
 

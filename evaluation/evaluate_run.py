@@ -21,6 +21,7 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.sources import measured_by
 
+from .evaluation import FORMAT, Evaluation, Shift
 from .kept import Arrays, arrays_of, found, kept
 from .load import writable
 from .measure import (
@@ -31,7 +32,7 @@ from .measure import (
     shift_names,
     weights_digest,
 )
-from .results import FORMAT, Evaluation, by_examples, intervals_by, summary
+from .results import by_examples, intervals_by, summary
 from .text.measure import digests, measure_language
 
 KIND = "evaluation"
@@ -57,26 +58,25 @@ def measured(
     asked = replace(run.config, evaluation=settings)
     settings = resolved(run, settings)
 
-    def compute() -> tuple[Evaluation, Arrays]:
+    def compute() -> tuple[dict[str, Any], Arrays]:
         check_reach(asked, "evaluation")
         with RunFolder(place.path).lock(KIND):
             result, arrays = _measure(place, settings, device)
         text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
         words = setting_words(settings, resolved(run, run.config.evaluation))
         command = run_py("action=evaluate", f"run={run.path}", *text, *words)
-        return {**result, "command": command}, arrays
+        return {**result.plain(), "command": command}, arrays
 
     with writable(run) as place:
         folder = place.path / "evaluations"
-        result: Evaluation = kept(folder, KIND, _request(run, settings), compute)
-        return result, arrays_of(folder, result)
+        content = kept(folder, KIND, _request(run, settings), compute)
+        return Evaluation.read(content), arrays_of(folder, content)
 
 
-def stored(run: Run, settings: EvaluationConfig) -> Evaluation | None:
-    """The stored result of one evaluation, None where these weights or the code have none."""
+def is_stored(run: Run, settings: EvaluationConfig) -> bool:
+    """Return whether these weights and the code have a stored result of one evaluation."""
     request = _request(run, resolved(run, settings))
-    result: Evaluation | None = found(run.path / "evaluations", KIND, request)
-    return result
+    return found(run.path / "evaluations", KIND, request) is not None
 
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
@@ -135,22 +135,23 @@ def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluat
     for name in baseline_names(run.task, settings):
         labels[name], arrays[name] = measure.baseline(name)
     result = summary(run, settings, arrays, labels)
+    language, shifts = None, dict[str, Shift]()
     if run.task.is_text:
-        result["language"], text_arrays = measure_language(measure)
+        language, text_arrays = measure_language(measure)
         arrays |= text_arrays
     for name in shift_names(settings):
         shifted, solver = measure.shifted(name), reference_line(run.task)
         own = measure.model(shifted, name)
         label, own[solver] = measure.baseline(solver, shifted)
-        result["shifts"][name] = {
-            "label": SHIFTS[name].label,
-            "zero": shifted.zero,
-            "labels": {solver: label},
-            **by_examples(settings, own, [solver]),
-            "by_loop": intervals(own["by_loop"]),
-        }
+        shifts[name] = Shift(
+            label=SHIFTS[name].label,
+            zero=shifted.zero,
+            labels={solver: label},
+            by_loop=intervals(own["by_loop"]),
+            **vars(by_examples(settings, own, [solver])),
+        )
         arrays |= {f"{name}/{part}": values for part, values in own.items()}
-    return result, arrays
+    return replace(result, language=language, shifts=shifts), arrays
 
 
 def logged(run: Run) -> list[dict[str, float]]:

@@ -1,7 +1,8 @@
-"""From errors prompt by prompt to the content of evaluation.json, which is one plain dict of means
-with intervals; and what its numbers are called."""
+"""From errors prompt by prompt to an evaluation, its means with intervals; and what its numbers are
+called."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,20 @@ from looplab.training.run_folder.run import Run
 from .baselines import optimal
 from .bootstrap import Band, bootstrap, over, resampled_means
 from .errors import halted_at
+from .evaluation import (
+    AboveOptimal,
+    ByExamples,
+    ByLoop,
+    EarlyExit,
+    Evaluation,
+    Halting,
+    NearLeast,
+    OfTask,
+    Shift,
+)
 from .kept import Arrays
 from .published import published
 
-FORMAT = 4  # of evaluation.json; an older one is computed again
 NATS = "nats a token"  # the error of a text's task
 ERROR_RATE = "error rate"
 SQUARED_ERROR = "squared error over the variance of y"
@@ -28,8 +39,8 @@ ON_THESE_INPUTS = f"{SQUARED_ERROR} on these inputs"
 _NORMALISED = {"scale": ", prompts scaled", "whiten": ", prompts whitened"}
 ZERO = "predicting zero"  # the level of a model that knows nothing
 TOLERANCES = tuple(np.logspace(-4, 0, 17).tolist())
+_LOOPS_USED = "loops_used"  # which are no errors
 _NEAR = 1.05  # times the least error by loop: an error up to this is near it
-Evaluation = dict[str, Any]  # what `summary` returns, and in a file the request beside it
 
 
 def error_name(task: Task) -> str:
@@ -50,21 +61,19 @@ def unit_of_shifts(error: str) -> str:
     return IN_TRAINING if error == SQUARED_ERROR else error
 
 
-def normalised_words(result: Mapping[str, Any]) -> str:
+def normalised_words(result: OfTask) -> str:
     """', prompts scaled': how the model of an evaluation or a comparison reads prompts; empty for
     as they are."""
-    return _NORMALISED.get(result.get("normalise", "none"), "")
+    return _NORMALISED.get(result.normalise, "")
 
 
-def in_own_unit(result: Evaluation) -> dict[str, dict[str, Any]]:
-    """The `shifts` with errors over the variance of y on their inputs: over that of predicting
-    zero."""
-    shifts = {}
-    for name, shift in result["shifts"].items():
-        errors = ("model", "model_at_b", "by_loop", *shift["labels"])
-        own = {part: over(shift[part], shift["zero"]) for part in errors}
-        shifts[name] = {**shift, **own, "zero": 1.0}
-    return shifts
+def in_own_unit(shift: Shift) -> Shift:
+    """Its errors over the variance of y on these inputs: over that of predicting zero."""
+    bands = {
+        name: band if name == _LOOPS_USED else over(band, shift.zero)
+        for name, band in shift.bands.items()
+    }
+    return replace(shift, bands=bands, by_loop=over(shift.by_loop, shift.zero), zero=1.0)
 
 
 def examples_name(error: str) -> str:
@@ -115,72 +124,63 @@ def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:
 def summary(
     run: Run, settings: EvaluationConfig, arrays: Arrays, labels: Mapping[str, str]
 ) -> Evaluation:
-    """The result of an evaluation by resolved settings, without its shifted inputs.
-
-    Each curve is a `Band`. `by_examples` is that of the task's inputs, with the `labels` of its
-    solvers; `shifts` has one for each shifted input, with a `label`, the error of predicting `zero`
-    and the errors `by_loop`.
-    `above_optimal` has the model's errors less those of the solver `over`, paired by prompt.
-    `by_loop` has the last query's error of the `model` by `loop`, its `state_change` and
-    `prediction_change`, and the first loop that is `near_least`. `halting` has for either change
-    the mean number of `loops` and the `error` by `tolerance`. `published` are the printed curves
-    beside it, `published_loops` where those of this model are. `b` of a standard model is its
-    layers; `style` is the kind of its curves (`style.kind_of`).
-    """
+    """An evaluation by resolved settings, without its shifted inputs and a text's own scores;
+    `labels` are those of its solvers."""
+    assert settings.loops is not None  # resolved
     config, intervals, by_loop = run.config, intervals_by(settings), arrays["by_loop"]
     printed = published(config)
     best = optimal(run.task)
-    result: Evaluation = {
-        "task": config.task.name,
-        "family": config.model.family,
-        "style": kind_of(config.model),
-        "dims": config.task.dims,
-        "divisor": run.task.divisor,
-        "error": error_name(run.task),
-        "loops": settings.loops,
-        "b": trained_loops(config),
-        "prompts": settings.prompts,
-        "seed": settings.seed,
-        "labels": dict(labels),
-        "by_examples": by_examples(settings, arrays, labels),
-        "by_loop": {
-            "loop": list(range(1, by_loop.shape[1] + 1)),
-            "model": intervals(by_loop),
-            "state_change": intervals(arrays["state_change"]),
-            "prediction_change": intervals(arrays["prediction_change"]),
-            "near_least": near_least(by_loop, settings),
-        },
-        "halting": _halting(arrays, settings, settings.halt_by or trained_loops(config)),
-        "shifts": {},
-        "published": [
+    above = None
+    if best in arrays:
+        names = ("model", "model_at_b")
+        bands = {name: intervals(arrays[name] - arrays[best]) for name in names}
+        above = AboveOptimal(over=best, bands=bands)
+    return Evaluation(
+        task=config.task.name,
+        family=config.model.family,
+        style=kind_of(config.model),
+        dims=config.task.dims,
+        divisor=run.task.divisor,
+        error=error_name(run.task),
+        loops=settings.loops,
+        b=trained_loops(config),
+        step=run.step,
+        prompts=settings.prompts,
+        seed=settings.seed,
+        normalise=settings.normalise,
+        labels=labels,
+        by_examples=by_examples(settings, arrays, labels),
+        by_loop=ByLoop(
+            loop=list(range(1, by_loop.shape[1] + 1)),
+            model=intervals(by_loop),
+            state_change=intervals(arrays["state_change"]),
+            prediction_change=intervals(arrays["prediction_change"]),
+            near_least=near_least(by_loop, settings),
+        ),
+        above_optimal=above,
+        halting=_halting(arrays, settings, settings.halt_by or trained_loops(config)),
+        shifts={},
+        published=[
             entry
             for entry in printed
             if entry.get("loops", settings.loops) == settings.loops
             # A solver with another choice of its setting is not comparable.
             and labels.get(entry["name"], entry["label"]).startswith(entry["label"])
         ],
-        "published_loops": sorted({entry["loops"] for entry in printed if "loops" in entry}),
-    }
-    if settings.normalise != "none":
-        result["normalise"] = settings.normalise
-    if best in arrays:
-        above = {name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")}
-        result["above_optimal"] = {"over": best, **above}
-    return result
+        published_loops=sorted({entry["loops"] for entry in printed if "loops" in entry}),
+        record={},
+    )
 
 
-def by_examples(
-    settings: EvaluationConfig, arrays: Arrays, solvers: Collection[str]
-) -> dict[str, Any]:
-    """The errors by number of examples `k`: of the `model` at the evaluation's loops, `model_at_b`,
-    of each solver by name, and the mean `loops_used` with a halting rule."""
-    names = ["model", "model_at_b", *solvers, *({"loops_used"} & arrays.keys())]
+def by_examples(settings: EvaluationConfig, arrays: Arrays, solvers: Collection[str]) -> ByExamples:
+    """The errors by number of examples, of the model and of each solver by name."""
+    names = ["model", "model_at_b", *solvers, *({_LOOPS_USED} & arrays.keys())]
     intervals = intervals_by(settings)
     k = list(range(arrays["model"].shape[1]))
-    return {"k": k, **{name: intervals(arrays[name]) for name in names}}
+    return ByExamples(k=k, bands={name: intervals(arrays[name]) for name in names})
 
 
-def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, Any]:
+def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> NearLeast:
     """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
     interval over resamples of the prompts."""
 
@@ -190,17 +190,17 @@ def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> dict[str, A
     loops = first(resampled_means(by_loop, settings.resamples, settings.seed))
     low, high = np.percentile(loops, (5, 95), method="nearest")
     loop = int(first(by_loop.mean(0, dtype=np.float64)))
-    return {"within": _NEAR - 1, "loop": loop, "low": float(low), "high": float(high)}
+    return NearLeast(within=_NEAR - 1, loop=loop, low=float(low), high=float(high))
 
 
-def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> dict[str, Any]:
-    """The last query's error against the mean number of loops used, for halting on either change at
-    a range of tolerances, and after `latest` loops in any case."""
-    result: dict[str, Any] = {"tolerance": list(TOLERANCES)}
-    for on in ("state", "prediction"):
-        changes = arrays[f"{on}_change"]
+def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> Halting:
+    """Halting on either change at a range of tolerances, and after `latest` loops in any case."""
+    intervals = intervals_by(settings)
+
+    def exits(changes: NDArray[Any]) -> EarlyExit:
         pairs = [halted_at(arrays["by_loop"], changes, t, latest) for t in TOLERANCES]
         errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
-        intervals = intervals_by(settings)
-        result[on] = {"loops": intervals(loops), "error": intervals(errors)}
-    return result
+        return EarlyExit(loops=intervals(loops), error=intervals(errors))
+
+    state, prediction = (exits(arrays[f"{on}_change"]) for on in ("state", "prediction"))
+    return Halting(tolerance=list(TOLERANCES), state=state, prediction=prediction)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from scipy.special import stdtrit
 
@@ -24,8 +24,10 @@ from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.plain import part_of
 from looplab.evaluation.remarks import shared, unfinished
 from looplab.evaluation.statistics import Estimate, NotMeasured, finite
+from looplab.evaluation.verdict import Line, Said, Side, Verdict, VerdictName
 from looplab.show.verdicts import ends_of
 from looplab.training.assemble import build_task
 from looplab.training.validation import evaluation_prompts
@@ -40,26 +42,6 @@ _MODULES = (
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
 _MOST_SEEDS = 100  # that are thought of
-
-Side = Literal["above", "below", "within"]  # of a line; of a band
-Line = float | tuple[float, float]
-VerdictName = Literal["holds", "fails", "not settled", "not measured", "paper scale"]
-
-
-Verdict = dict[str, Any]  # what `judge` returns
-_OF_CLAIM = (
-    "sentence",
-    "source",
-    "quantity",
-    "published",
-    "published_of",
-    "published_steps",
-    "line",
-    "holds_if",
-    "line_set",
-    "statement",
-    "says",
-)
 
 
 @dataclass(frozen=True)
@@ -120,35 +102,18 @@ class Evidence:
 Estimator = Callable[[Evidence], Estimate]
 
 
-@dataclass(frozen=True)
-class Claim:
+@dataclass(frozen=True, kw_only=True)
+class Claim(Said):
     """A sentence that a number decides: it holds where the interval of the estimate lies on the
     side `holds_if` of `line`, fails where it lies on the other, and is not settled where it covers
     it. A line of two numbers is a band, within which the interval lies, or outside, or across an
     end.
-
-    `line_set` says whether the line was set before or after the result was known. `published_of`
-    says what the published number is of, where that is not the quantity; `published_steps` 0 is a
-    claim on a model as it is initialised; `published_size` says how large model and task were.
-    `statement` is the id of the paper's statement that the claim is a part of, and `says` this
-    statement in our words. `paper_scale` says why only runs of the paper's size decide the claim.
     """
 
     name: str
-    sentence: str
-    source: str
-    quantity: str
-    line: Line
-    holds_if: Side
     estimate: Estimator
-    published: str = ""
-    published_of: str = ""
-    published_steps: int | None = None
-    published_size: str = ""
-    line_set: Literal["before", "after"] = "before"
-    statement: str = ""
-    says: str = ""
-    paper_scale: str = ""
+    published_size: str = ""  # of model and task
+    paper_scale: str = ""  # why only runs of the paper's size decide the claim
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -187,8 +152,8 @@ def claim(
 
     def register(estimate: Estimator) -> Estimator:
         assert name not in CLAIMS, name
-        fields = {**_statement_of().get(name, {}), **more}
-        CLAIMS[name] = Claim(name, sentence, line=line, holds_if=side, estimate=estimate, **fields)
+        said = {**_statement_of().get(name, {}), "sentence": sentence, **more}
+        CLAIMS[name] = Claim(name=name, line=line, holds_if=side, estimate=estimate, **said)
         return estimate
 
     return register
@@ -253,10 +218,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     and the note says so.
 
     The claim is not measured if the evidence lacks what it needs, or the estimate is not a number.
-    The verdict has what the claim says, the estimate's `mean`, `low` and `high` (None where it is
-    infinite), the `seeds` and `steps` of the runs, their `scale`, the `verdict`, the `command` that
-    makes it, and a `note` on what a reader must know: another scale than the published one, or why
-    nothing was measured.
+    The note says, too, where the scale is not the published one.
     """
     left_out = evidence.unfinished
     usable = replace(evidence, left_out=left_out, asked=[])
@@ -289,15 +251,19 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
         lines += [line for line in member.remarks if line not in lines]
     notes += shared(remarks)
     mean, low, high = map(finite, estimate[:3])
-    return {
-        "claim": claim.name,
-        **{name: getattr(claim, name) for name in _OF_CLAIM},
-        **{"mean": mean, "low": low, "high": high},
-        **{"seeds": estimate.seeds, "steps": steps, "scale": scale},
-        "verdict": verdict,
-        "note": "; ".join(filter(None, notes)),
-        "command": command,
-    }
+    return Verdict(
+        **part_of(Said, claim),
+        claim=claim.name,
+        mean=mean,
+        low=low,
+        high=high,
+        seeds=estimate.seeds,
+        steps=steps,
+        scale=scale,
+        verdict=verdict,
+        note="; ".join(filter(None, notes)),
+        command=command,
+    )
 
 
 def decide(claim: Claim, estimate: Estimate) -> VerdictName:

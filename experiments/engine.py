@@ -17,6 +17,7 @@ from looplab.evaluation.kept import shown
 from looplab.evaluation.load import load_run
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import remarks, shared
+from looplab.evaluation.verdict import Verdict
 from looplab.show.drawing import save_panels
 from looplab.show.panel import Panel
 from looplab.show.standard_panels import panels
@@ -25,7 +26,7 @@ from looplab.show.verdicts import count_text, heading, statements, verdict_cells
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
-from .claims import Evidence, Verdict, find_claim, judge
+from .claims import Evidence, find_claim, judge
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
@@ -139,9 +140,9 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    labels = {shift: each["labels"] for shift, each in {"": result, **result["shifts"]}.items()}
+    labels = {"": result.labels} | {name: each.labels for name, each in result.shifts.items()}
     path, lines = str(run.path), tuple(remarks(run))
-    zero = {shift: each["zero"] for shift, each in result["shifts"].items()}
+    zero = {name: each.zero for name, each in result.shifts.items()}
     return Measured(member.label, member.config, run.step, arrays, labels, path, lines, zero)
 
 
@@ -200,7 +201,8 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
     if others := sum(bool(each["remarks"]) for each in finished):
         lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
     plain = [panel.plain() for panel in result["panels"]]
-    content = {**result, "panels": plain, "figures": figures.plain()}
+    verdicts = [verdict.plain() for verdict in result["verdicts"]]
+    content = {**result, "panels": plain, "verdicts": verdicts, "figures": figures.plain()}
     drawn = [Panel.read(panel) for panel in plain]  # with the numbers that are written
     make = partial(save_panels, folder / "figures", drawn, figures, result["title"], lines)
     with holding(folder, KIND, _DRAWN_WITHIN):
@@ -234,25 +236,25 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
     """The number of claims by verdict, for each source too, and for each the tables of its claims
     and of the statements that these judge; a claim of several experiments stands in the first that
     measured it."""
-    chosen: dict[str, tuple[Mapping[str, Any], Verdict]] = {}
+    chosen: dict[str, tuple[str, Verdict]] = {}
     for result in results:
         for verdict in result["verdicts"]:
-            earlier = chosen.get(verdict["claim"])
-            if earlier is None or (earlier[1]["mean"] is None and verdict["mean"] is not None):
-                chosen[verdict["claim"]] = (result, verdict)
-    papers: dict[str, list[tuple[Mapping[str, Any], Verdict]]] = {}
-    for result, verdict in chosen.values():
-        paper = heading(verdict["source"])
-        papers.setdefault(paper, []).append((result, verdict))
-    parts: list[Part] = [count_text([verdict for _, verdict in chosen.values()])]
+            earlier = chosen.get(verdict.claim)
+            if earlier is None or (earlier[1].mean is None and verdict.mean is not None):
+                chosen[verdict.claim] = (result["experiment"], verdict)
+    papers: dict[str, list[tuple[str, Verdict]]] = {}
+    for experiment, verdict in chosen.values():
+        papers.setdefault(heading(verdict.source), []).append((experiment, verdict))
+    parts: list[Part] = [count_text([verdict.verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
         verdicts = [verdict for _, verdict in claims]
         rows = []
-        for result, each in claims:
+        for experiment, each in claims:
             *numbers, seeds, name = verdict_cells(each)
-            about = [result["experiment"], each["statement"], each["sentence"], each["quantity"]]
-            rows.append([*about, *numbers, each["line_set"], seeds, name])
-        parts += ["", f"{paper}: {count_text(verdicts)}", Table(_HEAD, rows)]
+            about = [experiment, each.statement, each.sentence, each.quantity]
+            rows.append([*about, *numbers, each.line_set, seeds, name])
+        count = count_text([verdict.verdict for verdict in verdicts])
+        parts += ["", f"{paper}: {count}", Table(_HEAD, rows)]
         if whole := statements(verdicts):
             parts += [Table(_STATEMENTS, whole)]
     return parts

@@ -20,7 +20,7 @@ from looplab.conf.checks.reach import check_reach
 from looplab.conf.mistakes import RunError
 from looplab.conf.saved import SHELF, read_config, shipped_names
 from looplab.conf.schema import Config
-from looplab.evaluation.evaluate_run import stored
+from looplab.evaluation.evaluate_run import is_stored
 from looplab.evaluation.kept import altered
 from looplab.evaluation.load import load_run
 from looplab.show.evaluate import evaluate
@@ -100,7 +100,7 @@ def is_done(members: Sequence[Member], shipped: bool) -> bool:
     except RunError:
         return False  # its own job mends it, or says what is wrong
     evaluations = {each.config.evaluation for each in members}
-    is_evaluated = all(stored(run, each) is not None for each in evaluations)
+    is_evaluated = all(is_stored(run, each) for each in evaluations)
     return is_evaluated and not altered(run.path, files)
 
 

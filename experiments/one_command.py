@@ -24,13 +24,14 @@ def carry_out(command: Command) -> None:
         print(f"{run.path}: {run.model.describe()}, after {run.step} steps")
         print(as_called(run_py("action=evaluate", f"run={run.path}")), flush=True)
     elif command.action == "compare":
+        from looplab.evaluation.comparison import Comparison
         from looplab.evaluation.load import load_run
         from looplab.show.compare import compare
         from looplab.show.report import comparison_table
 
         runs, folder = [load_run(path) for path in command.paths], Path(config.folder)
         result = compare(runs, config.evaluation, folder, config.device, config.figures)
-        print(f"\n{comparison_table(result, config.tables.format)}", flush=True)
+        print(f"\n{comparison_table(Comparison.read(result), config.tables.format)}", flush=True)
         print(f"\n{result['path']}: comparison.json, figures/", flush=True)
     elif command.action == "plan":
         from .plan import plan_of
@@ -64,6 +65,7 @@ def check_evaluation_of(config: Config) -> None:
 
 
 def _evaluate(config: Config, run: Run) -> None:
+    from looplab.evaluation.evaluation import Evaluation
     from looplab.show.evaluate import evaluate
     from looplab.show.report import report
 
@@ -71,6 +73,6 @@ def _evaluate(config: Config, run: Run) -> None:
         result = evaluate(run, config.evaluation, config.device, config.figures)
     finally:
         check_there(run.path)
-    print(f"\n{report(result, config.tables.format)}\n", flush=True)
+    print(f"\n{report(Evaluation.read(result), config.tables.format)}\n", flush=True)
     if is_writable(run.path):
         print(f"{run.path}: evaluation.json, figures/", flush=True)

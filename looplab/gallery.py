@@ -97,11 +97,13 @@ def _panels(kind: str, content: Kept) -> list[Any]:
         content["title"] = results.title(content)
         content["panels"] = [each.plain() for each in probe.panels(content)]
     elif kind in ("evaluation", "comparison"):
+        from looplab.evaluation.evaluation import Evaluation, OfTask
         from looplab.show import figures
 
-        content["title"] = figures.title(content)
+        content["title"] = figures.title(OfTask.read(content))
         if kind == "evaluation":
-            content["panels"] = [each.plain() for each in figures.evaluation_panels(content)]
+            drawn = figures.evaluation_panels(Evaluation.read(content))
+            content["panels"] = [each.plain() for each in drawn]
     return content.get("panels", [])
 
 

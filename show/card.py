@@ -7,8 +7,9 @@ from typing import Any
 from looplab.conf.command import as_word
 from looplab.conf.words import as_typed
 from looplab.evaluation.evaluate_run import KIND
+from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.results import FORMAT, by_loop_name, unit
+from looplab.evaluation.results import by_loop_name, unit
 from looplab.tasks.language import Language
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.files import read_record
@@ -91,13 +92,14 @@ def card(run: Run, environment: Mapping[str, Any]) -> str:
 
 
 def _numbers(run: Run) -> str:
-    result = read_record(run.path / f"{KIND}.json", KIND).content or {}
-    if result.get("format") != FORMAT or result["weights"] != weights_digest(run.model):
+    content = read_record(run.path / f"{KIND}.json", KIND).content or {}
+    if content.get("format") != FORMAT or content["weights"] != weights_digest(run.model):
         return "Not evaluated: `python run.py action=evaluate run=PATH`."
-    b, by_loop = result["b"], result["by_loop"]["model"]
-    mean, low, high = (by_loop[part][b - 1] for part in ("mean", "low", "high"))
-    name = by_loop_name(result["error"], result["by_examples"]["k"][-1])
+    result = Evaluation.read(content)
+    b, by_loop = result.b, result.by_loop.model
+    mean, low, high = (part[b - 1] for part in (by_loop["mean"], by_loop["low"], by_loop["high"]))
+    name = by_loop_name(result.error, result.by_examples.k[-1])
     return (
-        f"{name} after {b} {unit(result['family'])}s, {result['prompts']:,} prompts: {mean:.4g} "
+        f"{name} after {b} {unit(result.family)}s, {result.prompts:,} prompts: {mean:.4g} "
         f"(90 %: {low:.4g} to {high:.4g})\n\n{report(result, 'markdown')}"
     )

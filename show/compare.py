@@ -4,6 +4,7 @@ result = compare(["runs/A", "runs/B"], prompts=320)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -71,22 +72,23 @@ def compare(
     members = [*map(run_of, runs)]
     check_folder("folder", str(folder))
     result, settings = compared(members, settings or EvaluationConfig(), changes, device)
-    labels, entries = run_labels(result), result["runs"]
-    result["remarks"] = shared({labels[name]: each["remarks"] for name, each in entries.items()})
-    key = key_of([[name, each["key"]] for name, each in entries.items()], 8)
+    labels, entries = run_labels(result), result.runs
+    lines = shared({labels[name]: each.remarks for name, each in entries.items()})
+    result = replace(result, remarks=lines)
+    key = key_of([[name, each.key] for name, each in entries.items()], 8)
     place = Path(folder, f"compare-{key}")
     panels, figures = comparison_panels(result), figures or FigureSettings()
     named = f"runs=[{','.join(run.path.as_posix() for run in members)}]"
     content = {
-        **result,
-        "title": f"{title(result)}: {', '.join(result['curves'])}",
+        **result.plain(),
+        "title": f"{title(result)}: {', '.join(result.curves)}",
         "command": run_py("action=compare", named, *setting_words(settings, EvaluationConfig())),
         "panels": [panel.plain() for panel in panels],
         "figures": figures.plain(),
     }
 
     def make() -> list[Path]:
-        return save_panels(place / "figures", panels, figures, title(result), result["remarks"])
+        return save_panels(place / "figures", panels, figures, title(result), lines)
 
     shown(place / "comparison.json", "comparison", content, make)
-    return Result({**result, "path": str(place)})
+    return Result({**result.plain(), "path": str(place)})

@@ -4,6 +4,7 @@ result = evaluate("shipped/linear", prompts=320)
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from looplab.conf.checks.folders import is_writable
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.evaluation.evaluate_run import KIND, changed, logged, measured
+from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.kept import shown
 from looplab.evaluation.load import run_of
 from looplab.evaluation.remarks import remarks
-from looplab.evaluation.results import Evaluation, kind_of
+from looplab.evaluation.results import kind_of
 from looplab.training.assemble import build_curriculum
 from looplab.training.device import torch_defaults
 from looplab.training.logging import Trackers, check_trackers
@@ -79,20 +81,20 @@ def evaluate(
     """
     run = run_of(run)
     settings = changed(settings or run.config.evaluation, changes, run.config)
-    content, arrays = measured(run, settings, device)
-    result, figures = Result(content), figures or run.config.figures
-    result["remarks"] = remarks(run)
+    found, arrays = measured(run, settings, device)
+    evaluation = replace(found, remarks=remarks(run))
+    result, figures = Result(evaluation.plain()), figures or run.config.figures
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):
             errors = run.path / "evaluation.npz"
             write_arrays(errors, arrays)
             yield errors
-            panels = [*evaluation_panels(result), *panels_of_training(run)]
-            above = title(result), result["remarks"]
+            panels = [*evaluation_panels(evaluation), *panels_of_training(run)]
+            above = title(evaluation), evaluation.remarks
             files = save_panels(run.path / "figures", panels, figures, *above)
             yield from files
-            _track(run, result, [file for file in files if file.suffix == ".png"])
+            _track(run, evaluation, [file for file in files if file.suffix == ".png"])
 
     if is_writable(run.path):
         shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
@@ -105,12 +107,13 @@ def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
     it."""
     if status_of(run.path)["state"] not in ("finished", STOPPED_EARLY):  # nor has a snapshot
         return
-    bands = {name: band for name, band in result["by_examples"].items() if name != "k"}
+    bands = result.by_examples.bands
     values = {f"evaluation/{name}": band["mean"][-1] for name, band in bands.items()}
+    values["evaluation/error"] = one_number(result.plain())
     try:
         check_trackers(run.config)
         trackers = Trackers(run.config, run.path, run.step)
-        trackers.log(run.step, values | {"evaluation/error": one_number(result)}, pictures)
+        trackers.log(run.step, values, pictures)
         trackers.close()
     except (ConfigError, RunError) as problem:
         print(f"{run.path}: its evaluation is not tracked: {problem}", flush=True)

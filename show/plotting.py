@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from looplab.conf.mistakes import ConfigError, RunError, check_choice
+from looplab.evaluation.comparison import Comparison
+from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.load import run_of
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run, shown_evaluation
@@ -109,7 +111,7 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
     of_training = panels_of_training(run)
     if what in [panel.name for panel in of_training]:
         return of_training
-    return [*evaluation_panels(shown_evaluation(run)), *of_training]
+    return [*_panels_of_result(shown_evaluation(run)), *of_training]
 
 
 def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
@@ -117,9 +119,9 @@ def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
     if "panels" in result or "members" in result:
         panels = [Panel.read(panel) for panel in result.get("panels", ())]
     elif {"runs", "curves"} <= result.keys():
-        panels = comparison_panels(result)
+        panels = comparison_panels(Comparison.read(result))
     elif {"by_examples", "by_loop"} <= result.keys():
-        panels = evaluation_panels(dict(result))
+        panels = evaluation_panels(Evaluation.read(result))
     else:
         raise ConfigError("run", "must be a result of evaluate, compare or train_grid, got a dict")
     if not panels:

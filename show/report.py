@@ -1,16 +1,17 @@
 """An evaluation as tables with sentences, and several runs as one table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from looplab.conf.schema import TableFormat
 from looplab.evaluation.bootstrap import Band, numbers
+from looplab.evaluation.comparison import Comparison
+from looplab.evaluation.evaluation import Evaluation, Shift, Texts
 from looplab.evaluation.results import (
     NATS,
     SQUARED_ERROR,
-    Evaluation,
     in_own_unit,
     normalised_words,
     of_loops,
@@ -28,7 +29,9 @@ class Result(dict[str, Any]):
     @property
     def parts(self) -> Sequence[Part]:
         """What is shown."""
-        return [_compared(self)[0] if "runs" in self else error_table(self)]
+        if "runs" in self:
+            return [_compared(Comparison.read(self))[0]]
+        return [error_table(Evaluation.read(self))]
 
     def __repr__(self) -> str:
         return document(self.parts)
@@ -44,12 +47,12 @@ class Result(dict[str, Any]):
 def report(result: Evaluation, form: TableFormat = "text") -> str:
     """A whole evaluation in a few short tables."""
     sections: list[Sequence[Part]] = [
-        result.get("remarks", []),
+        result.remarks,
         [error_table(result)],
-        language_tables(result["language"], result["b"]) if "language" in result else [],
-        [_halting(result)] if result["loops"] == "auto" else [],
-        [_loops(result)] if len(result["by_loop"]["loop"]) > 1 else [],
-        _shifts(result) if result["shifts"] else [],
+        language_tables(result.language, result.b) if result.language else [],
+        [_halting(result)] if result.loops == "auto" else [],
+        [_loops(result)] if len(result.by_loop.loop) > 1 else [],
+        _shifts(result) if result.shifts else [],
         _published(result),
     ]
     parts = [part for section in sections if section for part in ("", *section)]
@@ -61,43 +64,43 @@ def error_table(result: Evaluation) -> Table:
     is above the optimum."""
     ks = handful(result)
     rows = [_row(curve.label, curve.mean, ks) for curve in curves(result)]
-    if "loops_used" in result["by_examples"]:
-        rows.append(_row("  mean loops used", result["by_examples"]["loops_used"]["mean"], ks))
-    if "above_optimal" in result:
-        above = result["above_optimal"]
-        optimum = result["labels"][above["over"]]
-        for curve in models(result, above):
+    if used := result.by_examples.bands.get("loops_used"):
+        rows.append(_row("  mean loops used", used["mean"], ks))
+    if above := result.above_optimal:
+        optimum = result.labels[above.over]
+        for curve in models(result, above.bands):
             rows += _with_interval(f"{curve.label}, above {optimum}", curve, ks)
-    head = f"{result['error']}, tokens before" if "language" in result else "k"
+    head = f"{result.error}, tokens before" if result.language else "k"
     return Table([head, *map(str, ks)], rows)
 
 
-def comparison_table(result: Mapping[str, Any], form: TableFormat = "text") -> str:
+def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
     """Each run's last and mean error, its difference from the first run's, and the loop at which it
     comes near its least. Language models have bits per byte in place of the last error."""
     table, title = _compared(result)
-    return document([f"{title}, {result['prompts']} prompts", table, *result["remarks"]], form)
+    return document([f"{title}, {result.prompts} prompts", table, *result.remarks], form)
 
 
-def _compared(result: Mapping[str, Any]) -> tuple[Table, str]:
+def _compared(result: Comparison) -> tuple[Table, str]:
     """The table of a comparison, and what its errors are."""
-    labels, is_text, runs = run_labels(result), result["error"] == NATS, result["runs"]
-    part, digits = next(iter(runs.values()))["by_examples"], 4 if is_text else 3
-    title, compared, average = result["error"], f"at k = {part['k'][-1]}", "mean over k"
+    labels, is_text, runs = run_labels(result), result.error == NATS, result.runs
+    part, digits = next(iter(runs.values())).by_examples, 4 if is_text else 3
+    title, compared, average = result.error, f"at k = {part.k[-1]}", "mean over k"
     if is_text:
         compared, average = "bits per byte", NATS
         title = f"bits per byte of the held-out text; {NATS}"
     title += normalised_words(result)
     rows = []
     for index, (run, entry) in enumerate(runs.items()):
-        by_loop, less = entry["by_loop"], entry["minus_first"]
-        error = entry.get("bits_per_byte", entry["by_examples"]["model"])
-        minus_first = _last(less.get("bits_per_byte", less["by_examples"])) if index else ["", ""]
-        near = f"{unit(entry['family'])} {by_loop['near_least']['loop']}"
-        means = _mean(entry["by_examples"]["model"], digits)
+        by_model, less = entry.by_examples.bands["model"], entry.minus_first
+        error = entry.bits_per_byte or by_model
+        minus_first = _last(less.bits_per_byte or less.by_examples) if index else ["", ""]
+        near = f"{unit(entry.family)} {entry.by_loop.near_least.loop}"
+        means = _mean(by_model, digits)
         rows.append([labels[run], *_last(error, digits), *minus_first, means, near])
-    for name, label in result["labels"].items():
-        cells = [*[""] * 4, _mean(part[name], digits)] if is_text else _last(part[name])
+    for name, label in result.labels.items():
+        band = part.bands[name]
+        cells = [*[""] * 4, _mean(band, digits)] if is_text else _last(band)
         rows.append([label, *cells])
     head = ["", compared, "90 %", "minus first", "90 %, paired", average, "near least"]
     return Table(head, rows, spare=("near least", average, "90 %, paired")), title
@@ -106,54 +109,54 @@ def _compared(result: Mapping[str, Any]) -> tuple[Table, str]:
 def handful(result: Evaluation) -> list[int]:
     """A few numbers of examples: none, around d/2, d and 2 d, and the largest; of tokens of a text
     powers of 4."""
-    last, d = result["by_examples"]["k"][-1], result["dims"]
+    last, d = result.by_examples.k[-1], result.dims
     chosen = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
-    if "language" in result:
+    if result.language:
         chosen = {0, 1, 4, 16, 64, 256, last}
     return sorted(k for k in chosen if 0 <= k <= last)
 
 
 def _halting(result: Evaluation) -> str:
     """Mean error and mean number of loops with halting, beside the error at b."""
-    rule, part = result["settings"], result["by_examples"]
-    error, loops, at_b = (_mean(part[name]) for name in ("model", "loops_used", "model_at_b"))
+    rule, bands = result.record["settings"], result.by_examples.bands
+    error, loops, at_b = (_mean(bands[name]) for name in ("model", "loops_used", "model_at_b"))
     scale = "norm" if rule["halt_on"] == "state" else "standard deviation"
     return (
         f"early exit once the {rule['halt_on']} changes by at most {rule['tolerance']:g} of its "
         f"{scale}, or at loop {rule['halt_by']}: mean over k {error} after {loops} loops on "
-        f"average, {at_b} after all b = {result['b']}"
+        f"average, {at_b} after all b = {result.b}"
     )
 
 
 def _loops(result: Evaluation) -> str:
     """The loop at which the error comes near its least."""
-    by_loop, name = result["by_loop"], unit(result["family"])
-    near, last, what = by_loop["near_least"], by_loop["loop"][-1], of_loops(result["error"])
+    by_loop, name = result.by_loop, unit(result.family)
+    near, last, what = by_loop.near_least, by_loop.loop[-1], of_loops(result.error)
     return (
-        f"{what} first comes within {near['within']:.0%} of its least over "
-        f"{last} {name}s at {name} {near['loop']} (90 %: {near['low']:g} to {near['high']:g}); "
-        f"over {name} {result['b']} its state moves by "
-        f"{_text(by_loop['state_change']['mean'][result['b'] - 1])} of its norm"
+        f"{what} first comes within {near.within:.0%} of its least over "
+        f"{last} {name}s at {name} {near.loop} (90 %: {near.low:g} to {near.high:g}); "
+        f"over {name} {result.b} its state moves by "
+        f"{_text(by_loop.state_change['mean'][result.b - 1])} of its norm"
     )
 
 
 def _shifts(result: Evaluation) -> list[Part]:
     """Errors of the model and of a solver on shifted inputs, at a few k: over the variance of y in
     training, and over that on these inputs."""
-    if result["error"] != SQUARED_ERROR:
-        return [_shift_table(result, "shifted inputs, k", result["shifts"])]
+    if result.error != SQUARED_ERROR:
+        return [_shift_table(result, "shifted inputs, k", result.shifts.values())]
     in_training = "shifted inputs, over the variance of y in training, k"
     on_these = "shifted inputs, over the variance of y there, k"
-    own = _shift_table(result, on_these, in_own_unit(result))
-    return [_shift_table(result, in_training, result["shifts"]), "", own]
+    own = _shift_table(result, on_these, map(in_own_unit, result.shifts.values()))
+    return [_shift_table(result, in_training, result.shifts.values()), "", own]
 
 
-def _shift_table(result: Evaluation, head: str, shifts: Mapping[str, Mapping[str, Any]]) -> Table:
+def _shift_table(result: Evaluation, head: str, shifts: Iterable[Shift]) -> Table:
     ks, rows = handful(result), []
-    for shift in shifts.values():
-        for curve in (*models(result, shift), *solvers(shift["labels"], shift)):
-            cells = [_text(curve.mean[k]) if k < len(shift["k"]) else "" for k in ks]
-            rows.append([f"{shift['label']}: {curve.label}", *cells, _text(shift["zero"])])
+    for shift in shifts:
+        for curve in (*models(result, shift.bands), *solvers(shift.labels, shift.bands)):
+            cells = [_text(curve.mean[k]) if k < len(shift.k) else "" for k in ks]
+            rows.append([f"{shift.label}: {curve.label}", *cells, _text(shift.zero)])
     return Table([head, *map(str, ks), "zero"], rows)
 
 
@@ -163,7 +166,7 @@ def _published(result: Evaluation) -> list[Part]:
     ks, rows = handful(result), list[list[str]]()
     ours = {curve.name: curve for curve in curves(result)}
     ours.setdefault("model", ours["model_at_b"])
-    shown = [entry for entry in result["published"] if entry["name"] in ours]
+    shown = [entry for entry in result.published if entry["name"] in ours]
     for entry in shown:
         own, printed = ours[entry["name"]], published_curve(entry)
         rows += _with_interval(own.label, own, ks)
@@ -176,8 +179,8 @@ def _published(result: Evaluation) -> list[Part]:
     parts: list[Part] = [Table(["beside the published, k", *map(str, ks)], rows), *notes]
     other_loops = [
         f"this model is published at {loops} loops: evaluation.loops={loops}"
-        for loops in result["published_loops"]
-        if loops != result["loops"]
+        for loops in result.published_loops
+        if loops != result.loops
     ]
     return [*(parts if shown else []), *other_loops]
 
@@ -210,31 +213,31 @@ def _text(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}g}"
 
 
-def language_tables(result: Mapping[str, Any], b: int) -> list[Part]:
+def language_tables(result: Texts, b: int) -> list[Part]:
     """Bits per byte of each text at a few loops, and its perplexities at b loops."""
-    texts, size = result["texts"], result["size"]
-    loops = next(iter(texts.values()))["loop"]
+    texts, size = result.texts, result.size
+    loops = next(iter(texts.values())).loop
     loops = sorted({1, max(b // 2, 1), b, 2 * b, loops[-1]} & {*loops})
-    running = any("running_perplexity" in text for text in texts.values())
+    running = any(text.running_perplexity for text in texts.values())
     rows = []
     for name, text in texts.items():
-        at_b = [text["perplexity"], text["word_perplexity"]]
-        at_b += [text["running_perplexity"]] if "running_perplexity" in text else []
-        bits, perplexities = text["bits_per_byte"], [_at(curve, b) for curve in at_b]
+        at_b = [text.perplexity, text.word_perplexity]
+        at_b += [text.running_perplexity] if text.running_perplexity else []
+        bits, perplexities = text.bits_per_byte, [_at(curve, b) for curve in at_b]
         by_loop = [_at(bits, loop) for loop in loops]
         rows.append([name.replace("_", "-"), *by_loop, _span(bits, b - 1), *perplexities])
-        for label, bits in text.get("solvers", {}).items():  # they do not loop: beside b
+        for label, bits in (text.solvers or {}).items():  # they do not loop: beside b
             cells = [_at(bits, 1) if loop == b else "" for loop in loops]
             rows.append([f"  {label}", *cells, _span(bits, 0)])
     head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
-    sizes = ", ".join(f"{name.replace('_', '-')} {text['bytes']:,}" for name, text in texts.items())
+    sizes = ", ".join(f"{name.replace('_', '-')} {text.bytes:,}" for name, text in texts.items())
     protocol = "; running: blocks without start tokens, as arXiv 2605.18797's code"
     return [
         Table([*head, *["running"] * running], rows),
         f"bytes read: {sizes}{protocol * running}",
-        f"{size['backbone']:,} parameters, {size['embedding']:,} in embedding and head; "
-        f"{size['flops']:.3g} FLOPs a token at the end of training, "
-        f"{size['flops_of_one_loop']:.3g} where loops are not counted",
+        f"{size.backbone:,} parameters, {size.embedding:,} in embedding and head; "
+        f"{size.flops:.3g} FLOPs a token at the end of training, "
+        f"{size.flops_of_one_loop:.3g} where loops are not counted",
     ]
 
 

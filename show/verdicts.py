@@ -1,20 +1,20 @@
 """Verdicts on claims as tables and words.
 
-document(verdict_parts(result["verdicts"]))
+document(verdict_parts([verdict]))
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import shorten
-from typing import Any
 
 from looplab.conf.files import read_values
+from looplab.evaluation.verdict import Line, Verdict, VerdictName
 
 from .tables import Part, Table
 
 _HEAD = ("claim", "statement", "published", "ours", "line", "seeds", "steps", "verdict")
-_WORDS: dict[str, tuple[str, str]] = {  # of one claim, and of several
+_WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
     "holds": ("holds", "hold"),
     "fails": ("fails", "fail"),
     "not settled": ("is not settled", "are not settled"),
@@ -22,8 +22,7 @@ _WORDS: dict[str, tuple[str, str]] = {  # of one claim, and of several
     "paper scale": ("wants the paper's scale", "want the paper's scale"),
 }
 # Of several claims of a statement the first of these that one has is the statement's.
-_WEIGHTIEST: tuple[str, ...] = ("fails", "paper scale", "not measured", "not settled")
-Verdict = Mapping[str, Any]  # what a claim's judge returns
+_WEIGHTIEST: tuple[VerdictName, ...] = ("fails", "paper scale", "not measured", "not settled")
 
 
 def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
@@ -33,15 +32,15 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
     rows, notes = [], dict[str, list[int]]()
     for number, verdict in enumerate(verdicts, start=1):
         published, *numbers, name = verdict_cells(verdict)
-        steps = "–" if verdict["mean"] is None else f"{verdict['steps']:,}"
-        if verdict["mean"] is not None and verdict["published_steps"] is not None:
-            steps += f" of {verdict['published_steps']:,}"
-        sentence = f"{number} {shorten(verdict['sentence'], 60, placeholder=' …')}"
-        identity = verdict.get("statement") or "–"
+        steps = "–" if verdict.mean is None else f"{verdict.steps:,}"
+        if verdict.mean is not None and verdict.published_steps is not None:
+            steps += f" of {verdict.published_steps:,}"
+        sentence = f"{number} {shorten(verdict.sentence, 60, placeholder=' …')}"
+        identity = verdict.statement or "–"
         published = shorten(published, 24, placeholder=" …")
         rows.append([sentence, identity, published, *numbers, steps, name])
-        if verdict["note"]:
-            notes.setdefault(verdict["note"], []).append(number)
+        if verdict.note:
+            notes.setdefault(verdict.note, []).append(number)
     lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
     table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
     return [table, *statement_lines(verdicts), *lines]
@@ -49,45 +48,47 @@ def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
 
 def verdict_cells(verdict: Verdict) -> list[str]:
     """The published number, ours with its interval, the line, seeds and the verdict."""
-    seeds = "–" if verdict["mean"] is None else str(verdict["seeds"])
-    texts = [published_text(verdict), estimate_text(verdict), line_text(verdict)]
-    return [*texts, seeds, verdict["verdict"]]
+    seeds = "–" if verdict.mean is None else str(verdict.seeds)
+    ours = estimate_text(verdict.mean, verdict.low, verdict.high)
+    return [published_text(verdict), ours, line_text(verdict), seeds, verdict.verdict]
 
 
 def published_text(verdict: Verdict) -> str:
     """'1.04, of whole losses': the published number and what it is of; a dash for none."""
-    what = verdict.get("published_of")
-    return f"{verdict['published']}, of {what}" if what else verdict["published"] or "–"
+    if verdict.published_of:
+        return f"{verdict.published}, of {verdict.published_of}"
+    return verdict.published or "–"
 
 
-def estimate_text(verdict: Verdict) -> str:
+def estimate_text(mean: float | None, low: float | None, high: float | None) -> str:
     """'0.983 (0.979 to 0.986)', a dash where nothing was measured."""
-    if verdict["mean"] is None:
+    if mean is None:
         return "–"
-    values = (verdict["low"], verdict["mean"], verdict["high"])
     for digits in (3, 4, 5):  # as many as tell the ends apart
-        low, mean, high = ("" if value is None else f"{value:.{digits}g}" for value in values)
-        if low != high:
+        first, middle, last = (
+            "" if value is None else f"{value:.{digits}g}" for value in (low, mean, high)
+        )
+        if first != last:
             break
-    return f"{mean} ({low or '−∞'} to {high or '∞'})"
+    return f"{middle} ({first or '−∞'} to {last or '∞'})"
 
 
 def line_text(verdict: Verdict) -> str:
     """'< 1.1': the side of the line on which the claim holds; '0.9 to 1.1' for a band."""
-    text = " to ".join(f"{end:g}" for end in ends_of(verdict["line"]))
-    return {"above": "> ", "below": "< ", "within": ""}[verdict["holds_if"]] + text
+    text = " to ".join(f"{end:g}" for end in ends_of(verdict.line))
+    return {"above": "> ", "below": "< ", "within": ""}[verdict.holds_if] + text
 
 
-def ends_of(line: float | Sequence[float]) -> Sequence[float]:
+def ends_of(line: Line) -> Sequence[float]:
     """The number of a line, or both ends of a band."""
     return [line] if isinstance(line, int | float) else line
 
 
-def count_text(verdicts: Sequence[Verdict]) -> str:
-    """'82 claims: 46 hold, 15 fail, 21 are not settled'."""
-    counts = Counter(verdict["verdict"] for verdict in verdicts)
+def count_text(names: Sequence[str]) -> str:
+    """'82 claims: 46 hold, 15 fail, 21 are not settled', by their verdicts' names."""
+    counts = Counter(names)
     words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
-    return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}: {', '.join(words) or 'none judged'}"
+    return f"{len(names)} claim{'s' * (len(names) != 1)}: {', '.join(words) or 'none judged'}"
 
 
 def heading(source: str) -> str:
@@ -101,16 +102,16 @@ def statements(verdicts: Sequence[Verdict]) -> list[list[str]]:
     fails."""
     found: dict[str, dict[str, Verdict]] = {}
     for verdict in verdicts:
-        if identity := verdict.get("statement"):
-            found.setdefault(identity, {})[verdict["claim"]] = verdict
+        if identity := verdict.statement:
+            found.setdefault(identity, {})[verdict.claim] = verdict
     known, rows = read_values("statements"), []
     for identity, by_claim in found.items():
         names = {*known.get(identity, {}).get("claims", ())}
-        judged = [verdict["verdict"] for verdict in by_claim.values()]
+        judged = [verdict.verdict for verdict in by_claim.values()]
         name = next((name for name in _WEIGHTIEST if name in judged), "holds")
         others = len(names - by_claim.keys())
         count = f"{len(judged)} of {len(judged) + others}" if others else str(len(judged))
-        says = next(iter(by_claim.values()))["says"]
+        says = next(iter(by_claim.values())).says
         rows.append([identity, name, count, says])
     return rows
 

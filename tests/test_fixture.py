@@ -14,6 +14,7 @@ import pytest
 
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, model_errors
+from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.main import main
@@ -64,7 +65,7 @@ def test_it_is_measured_anew_without_training(
         for part in ("mean", "low", "high"):
             values = numbers(kept["by_examples"][name][part])
             np.testing.assert_allclose(numbers(now[part]), values, rtol=1e-3, atol=1e-5)
-    assert report(result)
+    assert report(Evaluation.read(result))
     assert (copy / "checkpoints" / "00001500.safetensors").read_bytes() == before
 
 

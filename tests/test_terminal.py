@@ -14,7 +14,7 @@ from looplab import main as run
 from looplab.conf.words import as_called
 from looplab.evaluation.bootstrap import Interval
 from looplab.evaluation.core import Result
-from looplab.experiments.claims import Verdict
+from looplab.evaluation.verdict import Verdict
 from looplab.experiments.scaling_law import __main__ as scaling_law
 from looplab.probing import __main__ as probing
 from looplab.probing.dynamics import __main__ as dynamics
@@ -29,8 +29,8 @@ _FEW = ["evaluation.prompts=16", "evaluation.resamples=5"]
 _TINY = ["model.n_embd=8", "model.n_head=2", "training.steps=0", *_FEW]
 _VERDICT = Verdict(
     claim="a", sentence="Looped models have an error below that of standard ones on 20 inputs.",
-    quantity="error, looped over standard, mean over k", figure="", published="0.141 against 0.163",
-    published_steps=500_000, published_size="", mean=0.98312, low=0.97912, high=0.98641, line=1.1,
+    source="", quantity="error, looped over standard, mean over k", published="0.141 against 0.163",
+    published_steps=500_000, mean=0.98312, low=0.97912, high=0.98641, line=1.1,
     holds_if="below", verdict="holds", seeds=10, steps=50_000, note="10 seeds", command="",
 )  # fmt: skip
 

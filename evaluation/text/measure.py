@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,6 +24,7 @@ from looplab.training.validation import evaluation_prompts
 
 from ..baselines import TRIED, solvers, try_solver
 from ..bootstrap import Band, Floats
+from ..evaluation import Size, Texts, TextScores
 from ..kept import Arrays, digest
 from ..measure import Measure, baseline_names, named_solvers
 from ..normalise import check_normalise
@@ -41,10 +41,10 @@ from .scores import (
 _MOST = 1 << 62  # tokens
 
 
-def measure_language(measure: Measure) -> tuple[dict[str, Any], Arrays]:
-    """Score every text at 1 to `evaluation.max_loops` loops: the model's `size` and the `texts` by
-    name, the held-out part and the files of `task.eval`; with `held_out` [blocks, loops], the bits
-    per byte of the held-out text's blocks. Raises ConfigError for a file that cannot be read."""
+def measure_language(measure: Measure) -> tuple[Texts, Arrays]:
+    """Score every text at 1 to `evaluation.max_loops` loops; with `held_out` [blocks, loops], the
+    bits per byte of the held-out text's blocks. Raises ConfigError where a file cannot be
+    read."""
     task = measure.task
     assert isinstance(task, Language)
     lengths = task.corpus.lengths
@@ -56,23 +56,21 @@ def measure_language(measure: Measure) -> tuple[dict[str, Any], Arrays]:
         text = _Text(measure, path.name, *tokens_of(documents, task.tokenizer, most))
         texts[path.name] = text.result(True)
     bits = bits_per_byte(held_out.nats, held_out.prompts, lengths)
-    return {"size": _size(measure.run), "texts": texts}, {"held_out": bits}
+    return Texts(size=_size(measure.run), texts=texts), {"held_out": bits}
 
 
-def _size(run: Run) -> dict[str, float]:
-    """A model's parameters without embedding and head, those of these, and the FLOPs of training on
-    one token of a whole sequence, with every loop of the last step counted and, as the code of
-    arXiv 2605.18797 estimates them, with one."""
+def _size(run: Run) -> Size:
+    """A model's parameters, and the FLOPs of its training."""
     model, tokens = run.model, run.config.task.points
     backbone, last = model.backbone_parameters(), last_stage(run)
     costs = pass_costs(model, tokens)
     single = model.spec.n_layer if model.spec.family == "standard" else 1
-    return {
-        "backbone": backbone,
-        "embedding": sum(p.numel() for p in model.parameters()) - backbone,
-        "flops": costs.of_step(last.loops, last.grad_loops, last.window) / tokens,
-        "flops_of_one_loop": costs.of_step(single, single, window=1) / tokens,
-    }
+    return Size(
+        backbone=backbone,
+        embedding=sum(p.numel() for p in model.parameters()) - backbone,
+        flops=costs.of_step(last.loops, last.grad_loops, last.window) / tokens,
+        flops_of_one_loop=costs.of_step(single, single, window=1) / tokens,
+    )
 
 
 def digests(files: Sequence[Path]) -> dict[str, str]:
@@ -98,19 +96,18 @@ class _Text:
         self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
-    def result(self, also_running: bool = False) -> dict[str, Any]:
-        """Its bits per byte and perplexities, with `also_running` that of running blocks, and the
-        `solvers`' bits per byte of the same blocks, by label, one number each."""
-        settings = self.measure.settings
+    def result(self, also_running: bool = False) -> TextScores:
+        """Its scores, with `also_running` those of running blocks, and the solvers' on the same
+        blocks."""
+        settings, running = self.measure.settings, None
         result = text_result(self.nats, self.prompts, self.tokenizer, self.lengths, settings)
         prompts = running_blocks(self.tokens, self.length, self.most)
         if also_running and len(prompts):
             everything = torch.ones_like(prompts.ys, dtype=torch.bool)
             nats = self._nats(f"running-{self.name}", prompts, everything)
-            result["running_perplexity"] = running_perplexity(nats, self.length, settings)
-        if names := baseline_names(self.task, settings):
-            result["solvers"] = dict(map(self._solver, names))
-        return result
+            running = running_perplexity(nats, self.length, settings)
+        solved = dict(map(self._solver, baseline_names(self.task, settings)))
+        return replace(result, running_perplexity=running, solvers=solved or None)
 
     def _solver(self, name: str) -> tuple[str, Band]:
         """A solver's label, and its bits per byte of the same blocks."""
@@ -126,7 +123,7 @@ class _Text:
         arrays = self.measure.rows(name, content, len(self.prompts), compute, solve)
         settings = self.measure.settings
         found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.lengths, settings)
-        return label, found["bits_per_byte"]
+        return label, found.bits_per_byte
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
         """By block and loop, [blocks, loops]."""

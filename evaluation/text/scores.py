@@ -21,6 +21,7 @@ from looplab.tasks.language.tokens import Lengths, Tokenizer, lengths_in_text
 from looplab.training.objective import error
 
 from ..bootstrap import Band, Floats, Interval, resampled_means
+from ..evaluation import TextScores
 from ..kept import Arrays
 
 
@@ -87,27 +88,25 @@ def text_result(
     tokenizer: Tokenizer,
     lengths: Lengths,
     settings: EvaluationConfig,
-) -> dict[str, Any]:
-    """The result of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`:
-    how much was read, and by loop, from 1, the bits per byte, the nats and the perplexity of a
-    token, and that of a word (the whole text's nats being those of its words and line ends, as
-    WikiText's perplexity is counted). Means with 90 % intervals over blocks. `lengths` are the
-    bytes that each token stands for; those without have no part in it."""
+) -> TextScores:
+    """The scores of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`.
+    The whole text's nats are those of its words and line ends, as WikiText's perplexity is counted.
+    `lengths` are the bytes that each token stands for; those without have no part in it."""
     ys = prompts.ys.numpy()
     sizes = lengths[ys]
     tokens, size = (sizes > 0).sum(1), sizes.sum(1)
     words = _words(ys, tokenizer)
     by_token, by_word, by_byte = (_ratio(nats, of, settings) for of in (tokens, words, size))
-    return {
-        "tokens": int(tokens.sum()),
-        "bytes": round(float(size.sum())),
-        "words": int(words.sum()),
-        "loop": list(range(1, nats.shape[1] + 1)),
-        "bits_per_byte": Interval(*(part / math.log(2) for part in by_byte)).to_json(),
-        "nats": by_token.to_json(),
-        "perplexity": _exp(by_token).to_json(),
-        "word_perplexity": _exp(by_word).to_json(),
-    }
+    return TextScores(
+        tokens=int(tokens.sum()),
+        bytes=round(float(size.sum())),
+        words=int(words.sum()),
+        loop=list(range(1, nats.shape[1] + 1)),
+        bits_per_byte=Interval(*(part / math.log(2) for part in by_byte)).to_json(),
+        nats=by_token.to_json(),
+        perplexity=_exp(by_token).to_json(),
+        word_perplexity=_exp(by_word).to_json(),
+    )
 
 
 def running_perplexity(nats: Floats, length: int, settings: EvaluationConfig) -> Band:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from looplab.conf.in_words import in_words
-from looplab.show.verdicts import count_text, ends_of, estimate_text, line_text
+from looplab.show.verdicts import count_text, ends_of, estimate_text
 
 _MOST, _LEAST = 6, 3  # sentences
 _LEVEL = 0.1  # of p, by Holm: that of a 90 % interval
@@ -33,7 +33,9 @@ def findings(
     chosen = [each for kind in kinds for each in kind if each in turns]
     more, rest = "more " * bool(chosen), []
     if left := [each for each in own if each["claim"] not in [one.get("claim") for one in chosen]]:
-        rest.append(count_text(left).replace("claim", f"{more}claim", 1))
+        rest.append(
+            count_text([each["verdict"] for each in left]).replace("claim", f"{more}claim", 1)
+        )
     if left := [test for test in tests if test not in chosen]:
         settled = sum(not test["verdict"] for test in left)
         rest.append(f"{len(left)} {more}comparisons: {settled} settled, {len(left) - settled} not")
@@ -58,7 +60,7 @@ def _claims(claims: Sequence[Part], verdict: str) -> list[Part]:
 
     found = []
     for claim in sorted((each for each in claims if each["verdict"] == verdict), key=rank):
-        number = f"{claim['quantity']} is {claim['ours']}, which should be {line_text(claim)}, "
+        number = f"{claim['quantity']} is {claim['ours']}, which should be {claim['side']}, "
         number += f"{seeds_text(claim['seeds'])}."
         found.append({**claim, "text": f"{claim['sentence'].rstrip('.')}: {number}"})
     clearest = {claim["of"]: claim for claim in reversed(found)}
@@ -85,7 +87,7 @@ def tests_of(grid: Part) -> list[Part]:
         one, other = in_words(key, first[key]), in_words(key, second[key])
         rest = [in_words(each, first[each]) for each in grid["varied"] if each != key]
         where = ", ".join([*task, *rest, seeds_text(first["seeds"], second["seeds"])])
-        ratio = estimate_text({**test, "mean": test["ratio"]})
+        ratio = estimate_text(test["ratio"], low, high)
         settled = p < _LEVEL and not low <= 1 <= high
         p_text = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
         text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other} ({where}, "

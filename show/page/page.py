@@ -24,9 +24,11 @@ from looplab.conf.in_words import in_words, labels_of_settings, settings_key
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
+from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.kept import arrays_of, kept
 from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of
-from looplab.evaluation.statistics import hierarchical_bootstrap
+from looplab.evaluation.statistics import finite, hierarchical_bootstrap
+from looplab.evaluation.verdict import Verdict
 from looplab.show.drawing import curve_styles, svg
 from looplab.show.panel import Panel, file_name
 from looplab.show.verdicts import (
@@ -114,19 +116,20 @@ def results_in(paths: Iterable[Path], problems: list[str]) -> list[Part]:
         elif kind and "panels" in record.content:
             try:
                 panels = [Panel.read(panel) for panel in record.content["panels"]]
+                verdicts = [*map(Verdict.read, record.content.get("verdicts", ()))]
             except TypeError:
-                problems.append(f"{path} is not shown: its panels are of another version's form")
+                problems.append(f"{path} is not shown: it is of another version's form")
                 continue
             own = {"id": f"result-{len(results)}", "path": path.parent.as_posix(), "name": name}
             sort = _SORTS[0 if name.startswith("grid-") else 1 if kind == "experiment" else 2]
             result = {**_EMPTY, **own, "title": name} | record.content
-            results.append(result | {"panels": panels, "sort": sort})
+            results.append(result | {"panels": panels, "verdicts": verdicts, "sort": sort})
     return sorted(results, key=lambda result: _SORTS.index(result["sort"]))
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     """A run from its row, its log and its command, with `figures` where these are drawn."""
-    from looplab.evaluation.results import FORMAT  # with torch
+    # With torch.
     from looplab.show.figures import evaluation_panels, model_label, training_panels
     from looplab.training.assemble import build_curriculum, build_task
 
@@ -135,7 +138,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Part:
     panels: list[Part] = []
     if figures is not None:
         if evaluation and evaluation.get("format") == FORMAT:
-            panels += figures.of(evaluation_panels(evaluation), row["name"])
+            panels += figures.of(evaluation_panels(Evaluation.read(evaluation)), row["name"])
         elif evaluation:
             problems.append(f"{path}: its evaluation is of an earlier version's form")
         records, skipped = Metrics(path / "metrics.jsonl").read()
@@ -196,7 +199,8 @@ def _error(seeds: Sequence[Part]) -> str:
     with suppress(KeyError, OSError, ValueError):  # not measured, or not on the same prompts
         found = [(Path(run["path"]) / "evaluations", run["evaluation"]) for run in seeds]
         last = np.stack([arrays_of(*each)["model_at_b"][:, -1] for each in found])
-        text = estimate_text(hierarchical_bootstrap([last], itemgetter(0), log=True).plain())
+        estimate = hierarchical_bootstrap([last], itemgetter(0), log=True)
+        text = estimate_text(*map(finite, estimate[:3]))
     return text
 
 
@@ -254,9 +258,13 @@ def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Se
         for result in results
     ]
     claims = [
-        claim
-        | {"ours": estimate_text(claim), "side": line_text(claim), "of": result["id"]}
-        | {"published": published_text(claim), "statement": claim.get("statement", "")}
+        {
+            **claim.plain(),
+            "published": published_text(claim),
+            "ours": estimate_text(claim.mean, claim.low, claim.high),
+            "side": line_text(claim),
+            "of": result["id"],
+        }
         for result in results
         for claim in result["verdicts"]
     ]
@@ -273,7 +281,7 @@ def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Se
         sorts={sort: [each for each in results if each["sort"] == sort] for sort in _SORTS},
         problems=problems,
         claims=claims,
-        count=count_text(claims),
+        count=count_text([claim["verdict"] for claim in claims]),
         claims_csv=data_link(DataFrame(claims).to_csv(index=False)),
         columns=columns,
         settings=settings,

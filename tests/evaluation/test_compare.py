@@ -11,6 +11,7 @@ import pytest
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.comparison import Comparison
 from looplab.show.compare import compare
 from looplab.show.drawing import curve_styles
 from looplab.show.evaluate import evaluate
@@ -62,15 +63,17 @@ def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
     runs = [train(each) for each in configs]
     result = compare(runs, SETTINGS, tmp_path)
     assert [*result["curves"]] == ["added injection", "multiplied injection"]
+    compared = Comparison.read(result)
+    labels = run_labels(compared)
     for label, of in result["curves"].items():
         each = [
             numbers(result["runs"][name]["by_examples"]["model"]["mean"]) for name in of["runs"]
         ]
         np.testing.assert_allclose(numbers(of["by_examples"]["mean"]), np.mean(each, axis=0))
-        assert [run_labels(result)[name] for name in of["runs"]] == [
+        assert [labels[name] for name in of["runs"]] == [
             f"{label}, {config.loops.b} loops, seed {seed}" for seed in (0, 1)
         ]  # fmt: skip
-    drawn = comparison_panels(result)[0].curves[:2]
+    drawn = comparison_panels(compared)[0].curves[:2]
     assert [curve.label for curve in drawn] == [*result["curves"]]
     assert len({style["color"] for style in curve_styles(drawn)}) == 2
     less = numbers(result["curves"]["multiplied injection"]["minus_first"]["mean"])

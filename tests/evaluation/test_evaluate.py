@@ -77,17 +77,17 @@ def test_halting_reads_each_prediction_where_it_settled(
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)
     assert 2 < loops.mean() < 9
-    used = numbers(result["by_examples"]["loops_used"]["mean"])
+    used = numbers(result.by_examples.bands["loops_used"]["mean"])
     np.testing.assert_allclose(used, saved["loops_used"].mean(0), rtol=1e-6)
     # The same rule over a range of tolerances, for the figure.
-    halting = result["halting"]
-    assert halting["tolerance"][0] == 1e-4
-    assert halting["tolerance"][-1] == 1.0
-    for each in ("state", "prediction"):
+    halting = result.halting
+    assert halting.tolerance[0] == 1e-4
+    assert halting.tolerance[-1] == 1.0
+    for each, exits in (("state", halting.state), ("prediction", halting.prediction)):
         pairs = [
-            halted_at(saved["by_loop"], saved[f"{each}_change"], t, 9) for t in halting["tolerance"]
+            halted_at(saved["by_loop"], saved[f"{each}_change"], t, 9) for t in halting.tolerance
         ]
-        errors, used = (numbers(halting[each][part]["mean"]) for part in ("error", "loops"))
+        errors, used = numbers(exits.error["mean"]), numbers(exits.loops["mean"])
         np.testing.assert_allclose(errors, [e.mean(dtype=np.float64) for e, _ in pairs])
         np.testing.assert_allclose(used, [u.mean() for _, u in pairs])
 

@@ -68,7 +68,7 @@ def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch
     members = [Measured("looped", run.config, 500_000, {}) for run in runs]
     evidence = Evidence(members, {"difficulty": result})
     verdict = judge(find_claim("difficulty_linear"), evidence, scale="small", command="")
-    assert verdict["mean"] == pytest.approx(hard / easy, rel=1e-6)
+    assert verdict.mean == pytest.approx(hard / easy, rel=1e-6)
 
 
 def test_a_step_keeps_as_much_as_its_window(tmp_path: Path) -> None:

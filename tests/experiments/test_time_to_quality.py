@@ -10,7 +10,8 @@ import pytest
 
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.load import load_run
-from looplab.experiments.claims import Verdict, find_claim, judge
+from looplab.evaluation.verdict import Verdict
+from looplab.experiments.claims import find_claim, judge
 from looplab.experiments.command import main
 from looplab.show.evaluate import evaluate
 from looplab.training.run_folder.files import read_record
@@ -106,19 +107,19 @@ def test_the_ratio_is_paired_by_seed() -> None:
         slow["trainings"][str(seed)][0]["cpu_seconds"] = ours
         fast["trainings"][str(seed)][0]["cpu_seconds"] = theirs
     verdict = raced(slow, fast)
-    assert verdict["mean"] == pytest.approx((4 * 2 * 3) ** (1 / 3))
+    assert verdict.mean == pytest.approx((4 * 2 * 3) ** (1 / 3))
     # Student's t with two degrees of freedom leaves 5 % above 2.92.
     logs = np.log([4, 2, 3])
     half = 2.91999 * logs.std(ddof=1) / math.sqrt(3)
-    assert verdict["low"] == pytest.approx(math.exp(logs.mean() - half), rel=1e-4)
-    assert verdict["high"] == pytest.approx(math.exp(logs.mean() + half), rel=1e-4)
+    assert verdict.low == pytest.approx(math.exp(logs.mean() - half), rel=1e-4)
+    assert verdict.high == pytest.approx(math.exp(logs.mean() + half), rel=1e-4)
 
 
 def test_a_rival_that_does_not_reach_it_gives_the_least_ratio() -> None:
     verdict = raced(race_row("paper", 30.0, 0.2, high=0.3), race_row("fast", 10.0, 0.1))
-    assert verdict["mean"] == pytest.approx(2 * 3)  # to its end
-    assert verdict["high"] is None
-    assert verdict["verdict"] == "holds"
-    assert "paper reaches 0.1 in 0 of 3 seeds, fast reaches 0.1 in 3 of 3" in verdict["note"]
+    assert verdict.mean == pytest.approx(2 * 3)  # to its end
+    assert verdict.high is None
+    assert verdict.verdict == "holds"
+    assert "paper reaches 0.1 in 0 of 3 seeds, fast reaches 0.1 in 3 of 3" in verdict.note
     shorter = raced(race_row("paper", 4.0, 0.2, high=0.3), race_row("fast", 10.0, 0.1))
-    assert shorter["verdict"] == "not settled"
+    assert shorter.verdict == "not settled"

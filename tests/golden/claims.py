@@ -228,9 +228,10 @@ def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
     from looplab.experiments.claims import find_claim, judge
 
     judged = judge(find_claim(name), evidence, scale="small", command="")
-    verdict = {"claim": name, **{key: judged[key] for key in ("verdict", *_NUMBERS, "seeds")}}
-    if judged["verdict"] == "not measured":
-        verdict["reason"] = judged["note"].partition("; left out")[0]
+    known = judged.plain()
+    verdict = {key: known[key] for key in ("claim", "verdict", *_NUMBERS, "seeds")}
+    if judged.verdict == "not measured":
+        verdict["reason"] = judged.note.partition("; left out")[0]
     return verdict
 
 

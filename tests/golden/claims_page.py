@@ -10,9 +10,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.files import read_values
+from looplab.evaluation.verdict import Verdict
 from looplab.experiments.claims import all_claims
 from looplab.experiments.definition import load
 from looplab.show.verdicts import (
@@ -40,25 +40,28 @@ _CLAIMS = (
 )
 _STATEMENTS = "| statement | what the paper says | claims | verdict |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
-Row = dict[str, Any]
 
 
-def rows() -> dict[str, Row]:
-    """What each claim says and how it stands, by its name."""
+def rows() -> dict[str, Verdict]:
+    """What each claim says and how it stands, by its name; the experiment is its `command`."""
     found = {}
     for name, row in today().items():
-        about = vars(all_claims()[name])
-        found[name] = {**about, **row, "claim": name}
+        own = {"claim": name, "command": row["experiment"], "note": row.get("reason", "")}
+        found[name] = Verdict.read({**vars(all_claims()[name]), **row, **own})
     return found
 
 
-def _section(row: Row) -> str:
-    paper = heading(row["source"])
+def _count(found: Iterable[Verdict]) -> str:
+    return count_text([row.verdict for row in found])
+
+
+def _section(row: Verdict) -> str:
+    paper = heading(row.source)
     return paper if paper in (*PAPERS, _SUITE) else _OTHERS
 
 
-def _line(row: Row) -> str:
-    return line_text(row) + (" (set after)" if row["line_set"] == "after" else "")
+def _line(row: Verdict) -> str:
+    return line_text(row) + (" (set after)" if row.line_set == "after" else "")
 
 
 def _table(head: str, lines: Iterable[str]) -> str:
@@ -66,57 +69,57 @@ def _table(head: str, lines: Iterable[str]) -> str:
     return "\n".join([head, "|---" * columns + "|", *lines])
 
 
-def _claim(row: Row) -> str:
-    said = f"{row['statement']}: {row['sentence']}" if row["statement"] else row["sentence"]
-    reason = f" ({row['reason']})" if row.get("reason") else ""
+def _claim(row: Verdict) -> str:
+    said = f"{row.statement}: {row.sentence}" if row.statement else row.sentence
+    reason = f" ({row.note})" if row.note else ""
     cells = [
-        f"`{row['experiment']}`",
-        f"{said} *{row['quantity']}*{reason}",
+        f"`{row.command}`",
+        f"{said} *{row.quantity}*{reason}",
         published_text(row).replace("|", "/"),
-        estimate_text(row),
+        estimate_text(row.mean, row.low, row.high),
         _line(row),
-        str(row["seeds"] or "–"),
-        f"**{row['verdict']}**",
+        str(row.seeds or "–"),
+        f"**{row.verdict}**",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _sections(found: list[Row]) -> list[str]:
+def _sections(found: list[Verdict]) -> list[str]:
     titles = {paper: f"{title} ({paper})" for paper, (title, _) in PAPERS.items()}
     titles |= {_SUITE: "Claims of this suite", _OTHERS: "Claims of other papers"}
     parts = []
     for section, title in titles.items():
         own = [row for row in found if _section(row) == section]
-        parts += [f"## {title}", f"{count_text(own)}.", _table(_CLAIMS, map(_claim, own))]
+        parts += [f"## {title}", f"{_count(own)}.", _table(_CLAIMS, map(_claim, own))]
         if whole := statements(own):
             several = [
                 f"| {identity} | {says} | {count} | **{verdict}** |"
                 for identity, verdict, count, says in whole
             ]
-            count = count_text([{"verdict": verdict} for _, verdict, _, _ in whole])
+            count = count_text([verdict for _, verdict, _, _ in whole])
             text = f"Statement by statement: {count.replace('claim', 'statement')}."
             parts += [text, _table(_STATEMENTS, several)]
     return parts
 
 
-def _changed(found: dict[str, Row]) -> str:
+def _changed(found: dict[str, Verdict]) -> str:
     lines = []
     for old, before in read_values("old_claims").items():
         row = found[before["now"]]
-        cells = [old, before["line"], before["verdict"], row["claim"]]
-        cells += [heading(row["source"]), _line(row), row["verdict"]]
+        cells = [old, before["line"], before["verdict"], row.claim]
+        cells += [heading(row.source), _line(row), row.verdict]
         lines.append(f"| {' | '.join(cells)} |")
     known = {before["now"] for before in read_values("old_claims").values()}
     for name, row in found.items():
-        if row["line_set"] == "after" and name not in known:
-            cells = ["–", "–", "–", name, heading(row["source"]), _line(row), row["verdict"]]
+        if row.line_set == "after" and name not in known:
+            cells = ["–", "–", "–", name, heading(row.source), _line(row), row.verdict]
             lines.append(f"| {' | '.join(cells)} |")
     return _table(_CHANGED, lines)
 
 
-def _short(claims: list[Row]) -> str:
+def _short(claims: list[Verdict]) -> str:
     """'Of 118 claims of four papers 71 hold at this size, 12 fail and 35 are undecided'"""
-    counts = Counter(row["verdict"] for row in claims)
+    counts = Counter(row.verdict for row in claims)
     is_open = len(claims) - counts["holds"] - counts["fails"]
     decided = f"{counts['holds']} hold at this size, {counts['fails']} fail"
     return f"Of {len(claims)} claims of four papers {decided} and {is_open} are undecided"
@@ -129,7 +132,7 @@ def _between(text: str, made: str) -> str:
     return re.sub(pattern, lambda found: f"{found[1]}{made}{found[2]}", text, flags=re.S)
 
 
-def _of_row(line: str, found: dict[str, Row]) -> str:
+def _of_row(line: str, found: dict[str, Verdict]) -> str:
     """A row of a paper's page, its last cell the statements of the claims of its experiments by
     their verdict, and the counts of claims of no statement."""
     named = re.findall(r"experiment=(\w+)", line)
@@ -141,8 +144,8 @@ def _of_row(line: str, found: dict[str, Row]) -> str:
     for identity, verdict, _, _ in statements(own):
         by_verdict.setdefault(verdict, []).append(identity)
     texts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
-    if others := [row for row in own if not row["statement"]]:
-        texts.append(f"of no statement {count_text(others).partition(': ')[2]}")
+    if others := [row for row in own if not row.statement]:
+        texts.append(f"of no statement {_count(others).partition(': ')[2]}")
     *cells, _, _ = line.split(" |")
     return f"{' |'.join(cells)} | {'; '.join(texts)} |"
 
@@ -151,7 +154,7 @@ def pages() -> dict[Path, str]:
     """The text of each page by its path."""
     found = rows()
     of_papers = [row for row in found.values() if _section(row) in PAPERS]
-    whole = f"{count_text([*found.values()])}; of the four papers' {count_text(of_papers)}"
+    whole = f"{_count(found.values())}; of the four papers' {_count(of_papers)}"
     parts = [f"\n{whole}.", *_sections([*found.values()])]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
@@ -161,7 +164,7 @@ def pages() -> dict[Path, str]:
     }
     for paper, (_, page) in PAPERS.items():
         own = [row for row in of_papers if _section(row) == paper]
-        made[HOME / "docs" / "papers" / f"{page}.md"] = count_text(own)
+        made[HOME / "docs" / "papers" / f"{page}.md"] = _count(own)
     texts = {}
     for path, text in made.items():
         texts[path] = _between(path.read_text(encoding="utf-8"), text)

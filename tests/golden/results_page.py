@@ -10,8 +10,8 @@ between a comment that names the number, and `<!-- to here -->`:
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from looplab.evaluation.verdict import Verdict
 from looplab.show.panel import Curve, Panel
 from looplab.show.verdicts import estimate_text
 from tests.conftest import HOME
@@ -21,13 +21,15 @@ _MADE = r"(<!-- (value|table|claim): (.*?) -->)(.*?)(<!-- to here -->)"
 _ROUNDING = 1e-9  # an error below it is that of the arithmetic
 
 
-def filled(text: str, claims: Mapping[str, Any]) -> str:
+def filled(text: str, claims: Mapping[str, Verdict]) -> str:
     """The text with its numbers made anew."""
 
     def made(found: re.Match[str]) -> str:
         start, kind, words, _, end = found.groups()
         if kind == "claim":
-            estimate = re.sub(r"\b0\.", ".", estimate_text(claims[words]))
+            claim = claims[words]
+            estimate = estimate_text(claim.mean, claim.low, claim.high)
+            estimate = re.sub(r"\b0\.", ".", estimate)
             return f"{start}{estimate}{end}"
         name, panel, *rest = words.split()
         make = _table if kind == "table" else _value

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from looplab import main as run
 from looplab.conf.compose import commands
+from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.export.export import export
 from looplab.evaluation.load import load_run
 from looplab.show.card import card
@@ -76,9 +77,9 @@ def test_a_run_of_an_earlier_version_had_questions() -> None:
     assert "shots" in path.read_text()
     assert load_run(only_run()).config == commands(WORDS)[0].config
     result = json.loads((only_run() / "evaluation.json").read_text())
-    tables = report(result)
+    tables = report(Evaluation.read(result))
     result["language"]["questions"] = {"piqa.jsonl": {"kind": "choice", "accuracy": {}}}
-    assert report(result) == tables
+    assert report(Evaluation.read(result)) == tables
 
 
 def test_a_text_is_continued(

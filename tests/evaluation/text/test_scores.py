@@ -66,12 +66,12 @@ def test_bits_and_perplexities_are_those_of_the_next_tokens() -> None:
                     total -= math.log(probabilities[place, token])
                     bytes_ += 1
         bits, perplexity = total / math.log(2) / bytes_, math.exp(total / bytes_)
-        assert result["bits_per_byte"]["mean"][loop - 1] == pytest.approx(bits, rel=1e-4)
-        assert result["perplexity"]["mean"][loop - 1] == pytest.approx(perplexity, rel=1e-4)
-        word = result["word_perplexity"]["mean"][loop - 1]
+        assert result.bits_per_byte["mean"][loop - 1] == pytest.approx(bits, rel=1e-4)
+        assert result.perplexity["mean"][loop - 1] == pytest.approx(perplexity, rel=1e-4)
+        word = result.word_perplexity["mean"][loop - 1]
         assert word == pytest.approx(math.exp(min(total / words, 700)), rel=1e-3)
-    assert (result["tokens"], result["bytes"], result["words"]) == (bytes_, bytes_, words)
-    low, high = (result["bits_per_byte"][end][2] for end in ("low", "high"))
+    assert (result.tokens, result.bytes, result.words) == (bytes_, bytes_, words)
+    low, high = (result.bits_per_byte[end][2] for end in ("low", "high"))
     assert low is not None
     assert high is not None
     assert low < bits < high
@@ -100,7 +100,7 @@ def test_running_blocks_have_no_start_tokens_of_their_own() -> None:
     found = running_perplexity(running, 8, _SETTINGS)
     assert found["mean"][1] == pytest.approx(wanted, rel=1e-4)
     assert bits_per_byte(nats, plain, _LENGTHS).mean(0).tolist() == pytest.approx(
-        result["bits_per_byte"]["mean"]
+        result.bits_per_byte["mean"]
     )
     assert len(running_blocks(_TOKENS, 500, 10**6)) == 0
     assert len(running_blocks(_TOKENS, 8, 16)) == 2

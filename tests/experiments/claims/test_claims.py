@@ -10,9 +10,9 @@ from scipy import stats
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.statistics import Estimate
+from looplab.evaluation.verdict import Verdict
 from looplab.experiments.claims import (
     Evidence,
-    Verdict,
     all_claims,
     decide,
     find_claim,
@@ -33,8 +33,8 @@ def test_without_evidence_nothing_is_measured() -> None:
     for name in all_claims():
         verdict = verdict_on(name, Evidence())
         expected = "paper scale" if find_claim(name).paper_scale else "not measured"
-        assert (verdict["verdict"], verdict["mean"]) == (expected, None), name
-        assert verdict["note"]
+        assert (verdict.verdict, verdict.mean) == (expected, None), name
+        assert verdict.note
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -42,17 +42,18 @@ def test_evidence_decides_either_way_and_unfinished_runs_do_not(name: str) -> No
     made, holds, fails = SCENARIOS[name]
     claimed, whole = find_claim(name), made(holds)
     ends = [verdict_on(name, each) for each in (whole, made(fails))]
-    assert [each["verdict"] for each in ends] == ["holds", "fails"]
-    means = [each["mean"] for each in ends]
+    assert [each.verdict for each in ends] == ["holds", "fails"]
+    means = [each.mean for each in ends]
     assert means[0] is not None
     assert means[1] is not None
     if claimed.holds_if != "within":
+        assert isinstance(claimed.line, float)
         assert (means[0] > claimed.line > means[1]) == (claimed.holds_if == "above")
     members = [replace(member, step=member.step - 1) for member in whole.members]
     if members:
         verdict = verdict_on(name, replace(whole, members=members))
-        assert verdict["verdict"] == "not measured"
-        assert "training unfinished: " in verdict["note"]
+        assert verdict.verdict == "not measured"
+        assert "training unfinished: " in verdict.note
 
 
 def test_what_is_frozen_is_not_judged_from_unfinished_runs() -> None:
@@ -62,11 +63,11 @@ def test_what_is_frozen_is_not_judged_from_unfinished_runs() -> None:
         members = [replace(member, step=member.step - 1) for member in found.members]
         results_alone = replace(found, members=())
         for name in names:
-            if not members or verdict_on(name, results_alone)["verdict"] != "not measured":
+            if not members or verdict_on(name, results_alone).verdict != "not measured":
                 continue
             verdict = verdict_on(name, replace(found, members=members))
-            assert verdict["verdict"] == "not measured", name
-            assert "training unfinished: " in verdict["note"], name
+            assert verdict.verdict == "not measured", name
+            assert "training unfinished: " in verdict.note, name
             judged += 1
     assert judged > 60
 
@@ -115,7 +116,7 @@ def test_the_rival_of_the_best_depth_is_not_chosen_where_it_is_judged() -> None:
             errors = member.arrays["model_at_b"] * shifted / level
             runs.append(replace(member, arrays={**member.arrays, shift: errors}))
     verdict = verdict_on("fig06_scaled_x_3_is_worse", Evidence(runs))
-    assert verdict["mean"] == pytest.approx(1.5, rel=0.05)
+    assert verdict.mean == pytest.approx(1.5, rel=0.05)
 
 
 def grid(stays_from: Mapping[str, int]) -> Evidence:
@@ -134,8 +135,8 @@ def test_a_class_that_stays_with_fewer_loops_is_easier(linear: int, verdict: str
     found = grid({"sparse_linear": 8, "linear": linear})
     claimed = find_claim("loops_sparse_linear_below_linear")
     judged = judge(claimed, found, scale="paper", command="")
-    assert judged["verdict"] == verdict
-    assert judge(claimed, found, scale="small", command="")["verdict"] == "paper scale"
+    assert judged.verdict == verdict
+    assert judge(claimed, found, scale="small", command="").verdict == "paper scale"
 
 
 def test_few_collapsed_seeds_have_jeffreys_interval() -> None:
@@ -151,7 +152,7 @@ def test_few_collapsed_seeds_have_jeffreys_interval() -> None:
         }
         found = evidence(seeds(connectivity="LT_ai"), fully_looped=result)
         verdict = verdict_on("fully_looped_LT_ai_collapses", found)
-        assert verdict["verdict"] == expected
+        assert verdict.verdict == expected
         lost, kept = sum(map(bool, reasons)) + 0.5, sum(not why for why in reasons) + 0.5
         if lost > 1 and kept > 1:
-            assert verdict["low"] == pytest.approx(stats.beta.ppf(0.05, lost, kept))
+            assert verdict.low == pytest.approx(stats.beta.ppf(0.05, lost, kept))

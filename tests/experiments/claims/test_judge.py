@@ -10,10 +10,15 @@ import pytest
 from looplab.conf.schema import GrowthConfig
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate, over_seeds
-from looplab.experiments.claims import Claim, Evidence, Verdict, find_claim, judge
+from looplab.evaluation.verdict import Said, Verdict, VerdictName
+from looplab.experiments.claims import Claim, Evidence, find_claim, judge
 from looplab.show.verdicts import line_text, statements
 
 from .synthetic import evidence, run, seeds
+
+_SAID = Said(
+    sentence="A sentence.", source="a paper", quantity="a ratio", line=1.0, holds_if="below"
+)
 
 
 def verdict_of(estimate: Estimate, scale: str = "small", **claimed: Any) -> Verdict:
@@ -23,8 +28,7 @@ def verdict_of(estimate: Estimate, scale: str = "small", **claimed: Any) -> Verd
         found.where(family="looped")
         return estimate
 
-    claim = Claim("name", "A sentence.", "a paper", "a ratio", 1.0, "below", estimates)
-    claim = replace(claim, **claimed)
+    claim = Claim(name="name", estimate=estimates, **{**vars(_SAID), **claimed})
     return judge(claim, evidence(seeds(2)), scale=scale, command="python run.py experiment=x")
 
 
@@ -41,9 +45,9 @@ def verdict_of(estimate: Estimate, scale: str = "small", **claimed: Any) -> Verd
 )
 def test_the_interval_decides(low: float, high: float, below: str, above: str) -> None:
     estimate = Estimate(0.95, low, high, 2)
-    assert verdict_of(estimate)["verdict"] == below
-    assert verdict_of(estimate, holds_if="above")["verdict"] == above
-    assert verdict_of(estimate)["low"] == (low if math.isfinite(low) else None)
+    assert verdict_of(estimate).verdict == below
+    assert verdict_of(estimate, holds_if="above").verdict == above
+    assert verdict_of(estimate).low == (low if math.isfinite(low) else None)
 
 
 @pytest.mark.parametrize(
@@ -60,29 +64,29 @@ def test_the_interval_decides(low: float, high: float, below: str, above: str) -
 def test_a_band_has_two_ends(low: float, high: float, verdict: str) -> None:
     estimate = Estimate(1.0, low, high, 2)
     judged = verdict_of(estimate, line=(0.9, 1.1), holds_if="within")
-    assert judged["verdict"] == verdict
+    assert judged.verdict == verdict
     assert line_text(judged) == "0.9 to 1.1"
 
 
 def test_a_statement_holds_if_all_of_its_claims_do() -> None:
-    def of(*names: str) -> list[Verdict]:
+    def of(*names: VerdictName) -> list[Verdict]:
         claims = ("fig16_scaled_x_2_like_few_layers", "fig16_scaled_x_2_is_worse")
-        about = {"statement": "ICL-76", "says": "Alike."}
+        about = {**vars(_SAID), "statement": "ICL-76", "says": "Alike."}
         named = zip(claims, names, strict=False)
-        return [{"claim": claim, "verdict": name, **about} for claim, name in named]
+        return [Verdict(claim=claim, verdict=name, **about) for claim, name in named]
 
     assert statements(of("holds", "holds")) == [["ICL-76", "holds", "2", "Alike."]]
     assert statements(of("not settled", "fails"))[0][1] == "fails"
     assert statements(of("not settled", "not measured"))[0][1] == "not measured"
     assert statements(of("holds", "not settled"))[0][1] == "not settled"
     assert statements(of("holds"))[0][2] == "1 of 2"
-    assert statements([{"claim": "mine", "verdict": "holds"}]) == []
+    assert statements([Verdict(claim="mine", verdict="holds", **vars(_SAID))]) == []
 
 
 def test_a_line_that_was_set_after_its_result_says_so() -> None:
     estimate = Estimate(0.5, 0.4, 0.6, 2)
-    assert "set after" in verdict_of(estimate, line_set="after")["note"]
-    assert "set after" not in verdict_of(estimate)["note"]
+    assert "set after" in verdict_of(estimate, line_set="after").note
+    assert "set after" not in verdict_of(estimate).note
 
 
 def test_so_many_seeds_would_settle_it() -> None:
@@ -93,22 +97,22 @@ def test_so_many_seeds_would_settle_it() -> None:
         return over_seeds(0.9 + 0.2 * values / values.std(ddof=1))
 
     assert of_spread(3).high > 1
-    note = verdict_of(of_spread(3))["note"]
+    note = verdict_of(of_spread(3)).note
     count = int(note.removeprefix("about ").partition(" ")[0])
     assert of_spread(count).high < 1 <= of_spread(count - 1).high
-    assert "more than 100 seeds" in verdict_of(Estimate(0.999, 0.5, 1.5, 3))["note"]
+    assert "more than 100 seeds" in verdict_of(Estimate(0.999, 0.5, 1.5, 3)).note
     for unknown in (Estimate(0.9, 0.8, 1.1, 1), Estimate(0.9, 0.8, math.inf, 3)):
-        assert "would" not in verdict_of(unknown)["note"]
+        assert "would" not in verdict_of(unknown).note
 
 
 def test_an_unfinished_seed_is_left_out_and_named() -> None:
     claimed = find_claim("fig02_matches_standard")
     runs = [*seeds(2, family="standard"), *seeds(2), run(seed=2, level=9.0, step=400)]
     verdict = judge(claimed, Evidence(runs), scale="small", command="")
-    assert verdict["verdict"] == "holds"
-    assert verdict["seeds"] == 2
+    assert verdict.verdict == "holds"
+    assert verdict.seeds == 2
     unfinished = "left out: looped, seed 2 (training unfinished: 400 of 1,000 steps"
-    assert unfinished in verdict["note"]
+    assert unfinished in verdict.note
 
 
 def test_an_unfinished_curriculum_is_left_out() -> None:
@@ -118,34 +122,34 @@ def test_an_unfinished_curriculum_is_left_out() -> None:
 
     runs = [early(member) for member in [*seeds(2), *seeds(2, family="standard")]]
     verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
-    assert verdict["verdict"] == "not measured"
-    assert "curriculum unfinished: dims 3 of 4" in verdict["note"]
+    assert verdict.verdict == "not measured"
+    assert "curriculum unfinished: dims 3 of 4" in verdict.note
 
 
 def test_models_that_learned_nothing_match_nobody() -> None:
     claimed = find_claim("fig02_matches_standard")
     runs = [*seeds(2, family="standard", level=0.97), *seeds(2, level=0.95)]
     verdict = judge(claimed, Evidence(runs), scale="small", command="")
-    assert verdict["verdict"] == "not measured"
-    assert "learned nothing: error" in verdict["note"]
+    assert verdict.verdict == "not measured"
+    assert "learned nothing: error" in verdict.note
     beyond = judge(find_claim("fig02_stays_beyond_b"), Evidence(runs), scale="small", command="")
-    assert beyond["verdict"] == "not measured"
+    assert beyond.verdict == "not measured"
     memorised = [
         *seeds(2, family="standard", level=1.5, distinct_prompts=30),
         *seeds(2, level=1.2, distinct_prompts=30),
     ]
     few = judge(find_claim("fig05_few_prompts"), Evidence(memorised), scale="small", command="")
-    assert few["verdict"] == "holds"
+    assert few.verdict == "holds"
 
 
 def test_results_of_untrained_runs_are_refused() -> None:
     def not_trained(found: Evidence) -> Estimate:
         return Estimate(0.5, 0.4, 0.6, 2, steps=0)
 
-    claim = Claim("name", "", "", "", 1.0, "below", not_trained)
-    assert judge(claim, Evidence(), scale="small", command="")["note"] == "no trained run"
+    claim = Claim(name="name", estimate=not_trained, **vars(_SAID))
+    assert judge(claim, Evidence(), scale="small", command="").note == "no trained run"
     at_start = replace(claim, published_steps=0)
-    assert judge(at_start, Evidence(), scale="small", command="")["verdict"] == "holds"
+    assert judge(at_start, Evidence(), scale="small", command="").verdict == "holds"
 
 
 def test_runs_on_other_prompts_are_not_compared() -> None:
@@ -153,5 +157,5 @@ def test_runs_on_other_prompts_are_not_compared() -> None:
     wider = replace(other.config, task=replace(other.config.task, dims=8))
     runs = [run(), replace(other, config=wider)]
     verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
-    assert verdict["verdict"] == "not measured"
-    assert "different prompts" in verdict["note"]
+    assert verdict.verdict == "not measured"
+    assert "different prompts" in verdict.note

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from looplab.evaluation.verdict import Verdict
 from looplab.experiments.command import main
 from looplab.experiments.definition import load
 from looplab.experiments.engine import claims_parts
@@ -19,8 +20,8 @@ def _judged(name: str, verdict: str, mean: float | None) -> dict[str, Any]:
     paper = {"source": "arXiv 1234.56789, Figure 1", "statement": "ABC-1", "says": "A or B."}
     interval = {"low": 0.9, "high": 1.1, "line": 1.5, "holds_if": "below", "seeds": 2}
     line = {"line_set": "after", "verdict": verdict}
-    verdicts = [{**claim, **paper, **interval, **line}]
-    return {"experiment": name, "source": "arXiv 1, Figure 1", "verdicts": verdicts}
+    judged = Verdict.read({**claim, **paper, **interval, **line})
+    return {"experiment": name, "source": "arXiv 1, Figure 1", "verdicts": [judged]}
 
 
 def test_a_claim_of_two_experiments_stands_where_it_was_measured() -> None:
