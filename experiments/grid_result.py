@@ -1,5 +1,5 @@
-"""A grid and what it found: the errors of its settings, the effect of each varied setting over the
-others, tests of settings that differ in one value, and the tables of all three.
+"""A grid and what it found: the effect of each varied setting over the others, and the errors of
+each combination.
 
 result = summarise(grid, runs, failures, panels); result["effects"]
 """
@@ -201,10 +201,12 @@ def cells_of(grid: Grid, runs: Sequence[Measured]) -> list[Cell]:
 
 
 def effect_rows(cells: Sequence[Cell], varied: Sequence[str]) -> list[Row]:
-    """A row for each two values of a varied setting, or of more than three for each and the first:
-    the ratio of their errors at the last k over all combinations of the other settings that both
-    were measured in, with its 90 % interval, its p-value, and that by Holm for all effects. Its
-    note says how many seeds would settle it."""
+    """A row for each two values of a varied setting, or of more than three for each and the first.
+
+    It has the ratio of their errors at the last k over all combinations of the other settings that
+    both were measured in. Beside it are its 90 % interval, its p-value and that by Holm for all
+    effects. Its note says how many seeds would settle it.
+    """
     rows = list[Row]()
     found = list[_Ratio]()
     for key in varied:
