@@ -25,6 +25,7 @@ from .bootstrap import Floats, Interval, crossed_means
 
 LEVEL = 0.9
 RESAMPLES, SEED = 2000, 2024
+_MOST_SEEDS = 100  # that are thought of
 Z = float(ndtri((1 + LEVEL) / 2))  # standard errors in half the interval of a normal variable
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
 # A ratio of errors is infinite where a solver is exact, and nan where both are.
@@ -191,6 +192,28 @@ def absolute(found: Estimate) -> Estimate:
     ends = abs(found.low), abs(found.high)
     low = 0.0 if found.low <= 0 <= found.high else min(ends)
     return found._replace(mean=abs(found.mean), low=low, high=max(ends))
+
+
+def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
+    """Says how many seeds would settle on which side of a line a quantity is, by an interval of
+    this level, if its mean and the spread of seeds stayed what they are and were all of its
+    interval: Student's interval of n seeds is t(n - 1) / √n times that spread, for a ratio in
+    logarithms. Empty for one seed, which shows none, and where the interval has no end."""
+    mean, low, high = estimate[:3]
+    if estimate.seeds < 2 or not math.isfinite(low + high):
+        return ""
+    if low > 0 and high - mean > mean - low:
+        mean, low, high, line = map(math.log, (mean, low, high, line))
+    spread = max(high - mean, mean - low) / _student(estimate.seeds, LEVEL)
+    for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
+        if spread * _student(seeds, level) < abs(mean - line):
+            return f"about {seeds} seeds would settle it"
+    return f"more than {_MOST_SEEDS} seeds would be needed: the number lies at the line"
+
+
+def _student(seeds: int, level: float) -> float:
+    """Half the width of Student's interval of so many values of spread 1."""
+    return float(half_width(1 / math.sqrt(seeds), seeds - 1, level))
 
 
 def half_width(error: ArrayLike, freedom: ArrayLike, level: float = LEVEL) -> Floats:

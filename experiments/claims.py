@@ -17,8 +17,6 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from scipy.special import stdtrit
-
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
@@ -26,7 +24,7 @@ from looplab.conf.schema import Config
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.plain import part_of
 from looplab.evaluation.remarks import shared, unfinished
-from looplab.evaluation.statistics import Estimate, NotMeasured, finite
+from looplab.evaluation.statistics import Estimate, NotMeasured, finite, seeds_note
 from looplab.evaluation.verdict import Line, Said, Side, Verdict, VerdictName
 from looplab.show.verdicts import ends_of
 from looplab.training.assemble import build_task
@@ -41,7 +39,6 @@ _MODULES = (
 )
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
-_MOST_SEEDS = 100  # that are thought of
 
 
 @dataclass(frozen=True)
@@ -275,28 +272,6 @@ def decide(claim: Claim, estimate: Estimate) -> VerdictName:
         return "fails"
     above, below = estimate.low > first, estimate.high < last
     return "holds" if (above or not has_lower) and (below or not has_upper) else "not settled"
-
-
-def seeds_note(line: float, estimate: Estimate) -> str:
-    """Says how many seeds would settle a claim, if its mean and the spread of seeds stayed what
-    they are and were all of its interval: Student's interval of n seeds is t(n - 1) / √n times
-    that spread, for a ratio in logarithms. Empty for one seed, which shows none, and where the
-    interval has no end."""
-    mean, low, high = estimate[:3]
-    if estimate.seeds < 2 or not math.isfinite(low + high):
-        return ""
-    if low > 0 and high - mean > mean - low:
-        mean, low, high, line = map(math.log, (mean, low, high, line))
-    spread = max(high - mean, mean - low) / _student(estimate.seeds)
-    for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
-        if spread * _student(seeds) < abs(mean - line):
-            return f"about {seeds} seeds would settle it"
-    return f"more than {_MOST_SEEDS} seeds would be needed: the number lies at the line"
-
-
-def _student(seeds: int) -> float:
-    """Half the width of Student's 90 % interval of so many values of spread 1."""
-    return float(stdtrit(seeds - 1, 0.95)) / math.sqrt(seeds)
 
 
 def why_unfinished(member: Measured) -> str:

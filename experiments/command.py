@@ -117,7 +117,8 @@ def grid(words: Sequence[str]) -> int:
             if settings.devices and member.config.device not in ("auto", "cuda"):
                 problem = f"has no meaning with device={member.config.device}"
                 raise ConfigError("devices", problem)
-        from .grid import Grid, run_grid  # imports torch
+        from .grid import run_grid  # imports torch
+        from .grid_result import Grid
 
         if planned in words:
             from .plan import plan_of_grid
@@ -134,7 +135,7 @@ def grid(words: Sequence[str]) -> int:
 
 _REPORT_HELP = """\
 Write one HTML page of what was measured, to be read, sent or printed: what was found in a few
-sentences, then grids with their tests, experiments with their claims, comparisons, and runs, each
+sentences, then grids with their effects, experiments with their claims, comparisons, and runs, each
 with its table, its command, and figures that answer to mouse and keyboard.
 
   python run.py action=report                           everything, as report/index.html

@@ -19,6 +19,7 @@ from looplab.conf.build import build, setting_of
 from looplab.conf.command import as_word
 from looplab.conf.compose import command_of
 from looplab.conf.files import choices, read_values, read_yaml
+from looplab.conf.in_words import in_words
 from looplab.conf.mistakes import ConfigError, check_choice, one_line
 from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
@@ -187,14 +188,19 @@ def members_of(
 
 
 def described(members: Sequence[Member]) -> list[str]:
-    """Each member's label, with those of its words that not all members have and that its numbers
-    depend on."""
+    """Each member's label, with those of its words that it does not say, that not all members have
+    and that its numbers depend on."""
     common = set.intersection(*(set(member.words) for member in members)) if members else set()
     names = []
     for member in members:
-        known = {*common, *member.label.split()}
-        own = [word for word in member.words if word not in known]
-        own = [word for word in own if not word.startswith("training.snapshots=")]
+        said = member.label.split(", ")
+        own = [
+            word
+            for word in member.words
+            if word not in common
+            and in_words(*word.split("=", 1)) not in said
+            and not word.startswith("training.snapshots=")
+        ]
         names.append(f"{member.label} ({' '.join(own)})" if own else member.label)
     return names
 

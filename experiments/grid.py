@@ -1,7 +1,7 @@
-"""A grid: many runs of one command, an experiment without claims, with tables over its settings;
-trained here or by Slurm, as a job array of submitit.
+"""A grid: many runs of one command, an experiment without claims, trained here or by Slurm, as a
+job array of submitit.
 
-result = train_grid("task=linear", "loops.b=4,8", "seed=0,1"); result["settings"]
+result = train_grid("task=linear", "loops.b=4,8", "seed=0,1"); result["effects"]
 """
 
 from __future__ import annotations
@@ -10,126 +10,45 @@ import io
 import os
 import shlex
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, suppress
-from dataclasses import dataclass, replace
-from itertools import combinations, starmap
-from operator import itemgetter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from pandas import DataFrame
 
 from looplab.conf.actions import Command
 from looplab.conf.checks.reach import check_reach
-from looplab.conf.checksum import key_of
 from looplab.conf.compose import commands as composed
 from looplab.conf.compose import grid_commands
 from looplab.conf.imports import HOME
-from looplab.conf.in_words import in_words, name_in_words
+from looplab.conf.in_words import in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.conf.schema import FigureSettings
 from looplab.conf.setting import check_settings
-from looplab.conf.words import run_py
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.run_sets import BEGUN
-from looplab.evaluation.statistics import finite, hierarchical_bootstrap, hierarchical_test
 from looplab.show.panel import Panel, file_name
 from looplab.show.panel_spec import PanelSpec
-from looplab.show.report import Result
 from looplab.show.standard_panels import panels
-from looplab.show.tables import Part, Table, document
+from looplab.show.tables import document
 from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.device import place, torch_defaults
 from looplab.training.jobs import processes_for
-from looplab.training.run_folder.files import write_bytes, write_record
+from looplab.training.run_folder.files import write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
-from .definition import Experiment, Member, described
-from .engine import measured, remark_lines, result_of, show_result
+from .engine import measured
+from .grid_result import Grid, GridResult, summarise
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
 from .settings import EngineSettings, GridSettings
 
 _CLUSTER = "slurm"
 _BEFORE = 90  # seconds before the end at which a task of Slurm goes back into the line
-_MOST_TESTS, _MOST_SHOWN = 300, 12
 _MOST_PANELS = 24  # of one kind; the tables have all numbers
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Members of one command that differ in the settings `varied`; `shared` are the other words.
-    Members of one label differ in the seed alone: `settings` has the other varied values of each.
-    `figures` is for the pictures of the grid; those of its members have other curves to be named.
-    """
-
-    members: tuple[Member, ...]
-    varied: tuple[str, ...]
-    shared: tuple[str, ...]
-    settings: Mapping[str, Mapping[str, str]]
-    command: str
-    figures: FigureSettings
-
-    @classmethod
-    def of(cls, commands: Sequence[Command]) -> Grid:
-        """The grid of commands that train."""
-        words = [dict(word.split("=", 1) for word in command.words) for command in commands]
-        keys = list(dict.fromkeys(key for each in words for key in each))
-        varied = tuple(key for key in keys if len({each.get(key) for each in words}) > 1)
-        members, settings = [], {}
-        for command, each in zip(commands, words, strict=True):
-            own = {key: each.get(key, "") for key in varied if key != "seed"}
-            label = " ".join(f"{key}={value}" for key, value in own.items())
-            label = label or command.config.model.family
-            figures = replace(command.config.figures, labels=())
-            config = replace(command.config, figures=figures)
-            members.append(Member(label, command.words, config))
-            settings[label] = own
-        shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
-        values = {key: dict.fromkeys(each.get(key, "") for each in words) for key in varied}
-        swept = [f"{key}={','.join(each)}" for key, each in values.items()]
-        command_line = run_py("-m", *shared, *swept)
-        figures = commands[0].config.figures
-        return cls(tuple(members), varied, shared, settings, command_line, figures)
-
-    @property
-    def title(self) -> str:
-        """What it is over."""
-        return f"a grid over {', '.join(map(name_in_words, self.varied)) or 'one run'}"
-
-    def in_words(self, label: str) -> str:
-        """A label in words."""
-        return ", ".join(starmap(in_words, self.settings[label].items())) or label
-
-    @property
-    def folder(self) -> Path:
-        """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
-        same for the same runs in another order."""
-        configs = [member.config for member in self.members]
-        parts = [[run_folder(each).path.name, each.evaluation.plain()] for each in configs]
-        key, name = key_of(sorted(parts, key=str), 8), configs[0].name
-        return Path(configs[0].folder) / (f"grid-{name}-{key}" if name else f"grid-{key}")
-
-
-class GridResult(Result):
-    """The plain dict of a grid's result.json with its `path`, shown as its tables."""
-
-    def __init__(self, content: Mapping[str, Any], parts: list[Part]) -> None:
-        super().__init__(content)
-        self._parts = parts
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """What the command prints."""
-        return self._parts
 
 
 @torch_defaults()
@@ -149,10 +68,12 @@ def train_grid(*words: str, jobs: int | None = None) -> GridResult:
     Returns
     -------
     dict
-        The content of result.json in the grid's folder, with its `path`. `settings` are rows, each
-        with a setting's error at the last k, `last`, and `mean_over_k`, with 90 % intervals over
-        seeds and prompts; `tests` are rows of two settings that differ in one value, with the
-        `ratio` of their errors at the last k and its p-value. `plot` draws its pictures.
+        The content of result.json in the grid's folder, with its `path`. `effects` are rows of two
+        values of one setting, with the `ratio` of their errors at the last k `over` the other
+        settings, its 90 % interval and p-value. `settings` are rows, each with the error of one
+        combination at the last k, `last`, and `mean_over_k`, with intervals over seeds and prompts.
+        `tests` are rows of two combinations that differ in one value, with the `ratio` of their
+        errors. `plot` draws its pictures.
 
     Raises
     ------
@@ -168,7 +89,7 @@ def train_grid(*words: str, jobs: int | None = None) -> GridResult:
     >>> words = ["task=linear", "training.steps=2", *small, "loops.b=1,2", "loops.T=1"]
     >>> result = train_grid(*words, jobs=1)  # doctest: +ELLIPSIS
     2 runs, one at a time; ...
-    >>> len(result["settings"]), len(result["tests"])
+    >>> len(result["settings"]), len(result["effects"])
     (2, 1)
     """
     check_settings("", GridSettings(jobs=jobs))
@@ -176,7 +97,7 @@ def train_grid(*words: str, jobs: int | None = None) -> GridResult:
     _check(commands)
     grid = Grid.of(commands)
     failures = _train(grid, jobs, again=commands[0].again)
-    result = summarise(grid, failures)
+    result = _result(grid, failures)
     if failures:
         path, reason = next(iter(failures.items()))
         raise RunError(f"{path}: {reason}; the others are in {result['path']}")
@@ -196,9 +117,9 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
         print(said)
         return 0
     failures = _train(grid, settings.jobs, _devices(settings.devices), again=first.again)
-    result = summarise(grid, failures)
+    result = _result(grid, failures)
     text = document(result.parts, first.config.tables.format)
-    files = "settings.csv, tests.csv, summary.md, summary.tex, figures/"
+    files = "effects.csv, settings.csv, tests.csv, summary.md, summary.tex, figures/"
     print(f"\n{text}\n{grid.folder}: {files}", flush=True)
     return 1 if failures else 0
 
@@ -241,8 +162,8 @@ def _begin(grid: Grid) -> None:
     where it is interrupted."""
     runs = []
     for member in grid.members:
-        path, label = str(run_folder(member.config).path), grid.in_words(member.label)
-        runs.append({"run": path, "label": label, "seed": member.config.seed})
+        path = str(run_folder(member.config).path)
+        runs.append({"run": path, "label": member.label, "seed": member.config.seed})
     content = {"title": grid.title, "command": grid.command, "members": runs}
     grid.folder.mkdir(parents=True, exist_ok=True)
     write_record(grid.folder / f"{BEGUN}.json", BEGUN, content)
@@ -323,138 +244,10 @@ def _task(members: Sequence[Sequence[str]], logs: str) -> None:
         raise RunError("; ".join(f"{path}: {why}" for path, why in failures.items()))
 
 
-def summarise(grid: Grid, failures: Mapping[str, str]) -> GridResult:
-    """Write the result of a grid and return it. `failures` are the reasons why runs failed,
-    by the path of their folder. Beside what an experiment's has, its result.json has the settings
-    `varied` and `shared`, and the rows of settings.csv and tests.csv."""
+def _result(grid: Grid, failures: Mapping[str, str]) -> GridResult:
+    """The result of what is trained, measured where it is not."""
     runs = [measured(member, failures, shipped=False) for member in grid.members]
-    config, folder = grid.members[0].config, grid.folder
-    experiment = Experiment(folder.name, "", grid.title, "a grid of your own")
-    result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
-        "scale": config.scale,
-        "command": grid.command,
-        "panels": grid_panels(grid, runs),
-        "verdicts": [],
-    }
-    errors = errors_by_setting(runs)
-    settings, tests = setting_rows(grid, errors), paired_tests(grid, errors)
-    result |= {"varied": [key for key in grid.varied if key != "seed"], "shared": [*grid.shared]}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("settings", settings), ("tests", tests)):
-        result[name] = [
-            {key: finite(each) if isinstance(each, float) else each for key, each in row.items()}
-            for row in rows
-        ]
-        csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
-        write_bytes(folder / f"{name}.csv", csv.encode())
-    names = {label: grid.in_words(label) for label in errors}
-    states = Counter(each["state"] for each in result["members"])
-    counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
-    parts: list[Part] = [
-        " ".join(grid.shared),
-        ", ".join([*counts, *(f"{number} {state}" for state, number in states.items())]),
-        *_tables(names, settings, tests),
-        *remark_lines(grid.members, result),
-        *(
-            f"failed: {name}: {each['remarks'][0]}"
-            for name, each in zip(described(grid.members), result["members"], strict=True)
-            if each["state"] == "failed"
-        ),
-    ]
-    write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
-    write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
-    show_result(result, folder, grid.figures)
-    plain = [panel.plain() for panel in result["panels"]]
-    return GridResult({**result, "panels": plain, "path": str(folder)}, parts)
-
-
-def errors_by_setting(runs: Sequence[Measured]) -> dict[str, Floats]:
-    """The errors of the finished runs of each label at b loops, [seeds, prompts, k]."""
-    found: dict[str, list[Floats]] = {}
-    for run in runs:
-        if run.arrays:
-            errors = np.asarray(run.arrays["model_at_b"], np.float64)
-            found.setdefault(run.label, []).append(errors)
-    return {label: np.stack(each) for label, each in found.items()}
-
-
-def setting_rows(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any]]:
-    """A row for each setting: its seeds, and its error at the last k and mean over k, each with a
-    90 % interval over seeds and prompts."""
-    rows = []
-    for label, values in errors.items():
-        row = {**grid.settings[label], "seeds": len(values), "k": values.shape[2] - 1}
-        for name, part in {"last": values[:, :, -1], "mean_over_k": values.mean(2)}.items():
-            estimate = hierarchical_bootstrap([part], itemgetter(0))
-            row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        rows.append({**row, "note": estimate.note})
-    return rows
-
-
-def paired_tests(grid: Grid, errors: Mapping[str, Floats]) -> list[dict[str, Any]]:
-    """A row for each two settings that differ in one value and were measured on the same prompts,
-    at most 300: the ratio of the first's error at the last k to the second's with its 90 %
-    interval, its p-value, and that by Holm (1979) for all."""
-    prompts = {}
-    for each in grid.members:
-        evaluation = each.config.evaluation
-        prompts[each.label] = (each.config.task, evaluation.prompts, evaluation.seed)
-    rows: list[dict[str, Any]] = []
-    for first, second in combinations(errors, 2):
-        one, other = grid.settings[first], grid.settings[second]
-        keys = [key for key in one if one[key] != other[key]]
-        if len(keys) != 1 or prompts[first] != prompts[second] or len(rows) == _MOST_TESTS:
-            continue
-        parts = [errors[first][:, :, -1], errors[second][:, :, -1]]
-        ratio = hierarchical_bootstrap(parts, lambda means: means[0] / means[1], log=True)
-        p = hierarchical_test(parts, lambda means: np.log(means[0]) - np.log(means[1]))
-        row: dict[str, Any] = {"differ in": keys[0], "first": first, "second": second}
-        rows.append({**row, "ratio": ratio.mean, "low": ratio.low, "high": ratio.high, "p": p})
-    found = np.array([row["p"] for row in rows])
-    order = found.argsort()  # nan is last
-    left = np.isfinite(found).sum() - np.arange(len(found))
-    for index, value in zip(order, np.maximum.accumulate(left * found[order]), strict=True):
-        rows[index]["p, Holm"] = min(1.0, value)
-    return rows
-
-
-def _tables(
-    names: Mapping[str, str],
-    settings: Sequence[Mapping[str, Any]],
-    tests: Sequence[Mapping[str, Any]],
-) -> list[Part]:
-    """The settings, by their names, and the first tests as tables of text."""
-    parts: list[Part] = []
-    if settings:
-        head = ["setting", "seeds", f"error at k = {max(row['k'] for row in settings)}", "90 %"]
-        rows = [
-            [name, str(row["seeds"]), *_cells(row, "last"), *_cells(row, "mean_over_k")]
-            for name, row in zip(names.values(), settings, strict=True)
-        ]
-        table = Table([*head, "mean over k", "90 %"], rows)
-        notes = sorted({row["note"] for row in settings if row["note"]})
-        parts += [table, "90 % intervals over seeds and prompts", *notes]
-    if tests:
-        rows = [
-            [
-                names[row["first"]],
-                names[row["second"]],
-                *_cells(row, "ratio"),
-                f"{row['p, Holm']:.2g}",
-            ]
-            for row in tests[:_MOST_SHOWN]
-        ]
-        more = len(tests) - _MOST_SHOWN
-        rest = f"; {more} more in tests.csv" if more > 0 else ""
-        table = Table(["error of", "over that of", "ratio", "90 %", "p"], rows)
-        parts += ["", table, f"p: two-sided, by Holm for all{rest}"]
-    return parts
-
-
-def _cells(row: Mapping[str, Any], name: str) -> list[str]:
-    """A number of a row and its interval."""
-    low, high = (row.get(f"{name}_{end}", row.get(end)) for end in ("low", "high"))
-    return [f"{row[name]:.3g}", f"{low:.3g} to {high:.3g}"]
+    return summarise(grid, runs, failures, grid_panels(grid, runs))
 
 
 def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
@@ -463,8 +256,8 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     panel of its own; by examples, the first one has the curves. Errors are those after b loops, as
     in the tables."""
     finished = [
-        (grid.settings[run.label], replace(run, arrays={**run.arrays, "model": at_b}))
-        for run in runs
+        (settings, replace(run, arrays={**run.arrays, "model": at_b}))
+        for settings, run in zip(grid.settings, runs, strict=True)
         if (at_b := run.arrays.get("model_at_b")) is not None
     ]
     keys = [key for key in grid.varied if key != "seed"]

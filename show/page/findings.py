@@ -27,8 +27,9 @@ def findings(
     Where there are not three of them, the errors of runs by their `settings`."""
     # A claim of several results is that of the most seeds.
     own = [*{each["claim"]: each for each in sorted(claims, key=itemgetter("seeds"))}.values()]
-    tests = sorted((test for each in results for test in each["tests"]), key=itemgetter("rank"))
-    kinds = (_claims(own, "holds"), tests, _claims(own, "fails"))
+    compared = [comparison for each in results for comparison in each["comparisons"]]
+    compared.sort(key=itemgetter("rank"))
+    kinds = (_claims(own, "holds"), compared, _claims(own, "fails"))
     turns = [each for turn in zip_longest(*kinds) for each in turn if each][: _MOST - 1]
     chosen = [each for kind in kinds for each in kind if each in turns]
     more, rest = "more " * bool(chosen), []
@@ -36,8 +37,8 @@ def findings(
         rest.append(
             count_text([each["verdict"] for each in left]).replace("claim", f"{more}claim", 1)
         )
-    if left := [test for test in tests if test not in chosen]:
-        settled = sum(not test["verdict"] for test in left)
+    if left := [comparison for comparison in compared if comparison not in chosen]:
+        settled = sum(not comparison["verdict"] for comparison in left)
         rest.append(f"{len(left)} {more}comparisons: {settled} settled, {len(left) - settled} not")
     chosen += [{"text": f"{'; '.join(rest)}.", "verdict": "", "of": ""}] * bool(rest)
     for each in settings[: max(0, _LEAST - len(chosen))]:
@@ -72,33 +73,53 @@ def seeds_text(*seeds: int) -> str:
     return f"{' and '.join(map(str, dict.fromkeys(seeds)))} seed{'s' * (max(seeds) > 1)}"
 
 
-def tests_of(grid: Part) -> list[Part]:
-    """The tests of a grid's result in words, each with its sentence, those that are settled first:
-    where the interval of the ratio leaves out 1 and p, by Holm, is below .1."""
-    labels = [" ".join(f"{key}={row[key]}" for key in grid["varied"]) for row in grid["settings"]]
-    rows = dict(zip(labels, grid["settings"], strict=True))
-    task = [in_words(*each.split("=")) for each in grid["shared"] if each.startswith("task=")]
+def comparisons_of(grid: Part) -> list[Part]:
+    """The comparisons of a grid's result, each with its sentence, those that are settled first:
+    where the interval of the ratio leaves out 1 and p, by Holm, is below .1. They are the effects
+    of settings, in a result from before there were any the tests."""
+    kind, sentence = ("effects", _effect) if "effects" in grid else ("tests", _test)
+    tasks = [in_words(*each.split("=")) for each in grid["shared"] if each.startswith("task=")]
     found = []
-    for test in grid["tests"]:
-        p, key, low, high = (test[name] for name in ("p, Holm", "differ in", "low", "high"))
+    for row in grid[kind]:
+        p, low, high = row["p, Holm"], row["low"], row["high"]
         if None in (p, low, high):
             continue
-        first, second = rows[test["first"]], rows[test["second"]]
-        one, other = in_words(key, first[key]), in_words(key, second[key])
-        rest = [in_words(each, first[each]) for each in grid["varied"] if each != key]
-        where = ", ".join([*task, *rest, seeds_text(first["seeds"], second["seeds"])])
-        ratio = estimate_text(test["ratio"], low, high)
         settled = p < _LEVEL and not low <= 1 <= high
         p_text = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
-        text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other} ({where}, "
-        text = text.replace(" of with", " with") + f"{p_text} by Holm)"
+        ratio = estimate_text(row["ratio"], low, high)
+        text, brackets, names = sentence(grid, row, ratio)
+        where = ", ".join([*tasks, *brackets, f"{p_text} by Holm"])
+        end = "" if settled else "; ".join(filter(None, [": not settled", row.get("note")]))
         found.append(
             {
-                "text": f"{text}{'' if settled else ': not settled'}.",
+                "text": f"{text.replace(' of with', ' with')} ({where}){end}.",
                 "verdict": "" if settled else "not settled",
                 "of": grid["id"],
                 "rank": (not settled, p),
-                "cells": [one, other, where, ratio, p_text],
+                "cells": [*names, ratio, p_text],
             }
         )
     return sorted(found, key=itemgetter("rank"))
+
+
+def _effect(grid: Part, effect: Part, ratio: str) -> tuple[str, list[str], list[str]]:
+    """The sentence of an effect, nothing more for its brackets, and the names of its cells."""
+    value, against = (in_words(effect["setting"], effect[side]) for side in ("value", "against"))
+    seeds = f"{seeds_text(effect['seeds'], effect['most_seeds'])} each"
+    over = effect["over"]
+    text = f"Over {over}, with {seeds}" if over else f"With {seeds}"
+    text += f", the error at k = {effect['k']} of {value} is "
+    text += f"{ratio.replace(' (', ' times (')} that of {against}"
+    return text, [], [value, against, f"{over}, {seeds}" if over else seeds]
+
+
+def _test(grid: Part, test: Part, ratio: str) -> tuple[str, list[str], list[str]]:
+    """The sentence of a test, where it holds, and the names of its cells."""
+    labels = [" ".join(f"{key}={row[key]}" for key in grid["varied"]) for row in grid["settings"]]
+    rows = dict(zip(labels, grid["settings"], strict=True))
+    first, second, key = rows[test["first"]], rows[test["second"]], test["differ in"]
+    one, other = in_words(key, first[key]), in_words(key, second[key])
+    rest = [in_words(each, first[each]) for each in grid["varied"] if each != key]
+    where = [*rest, seeds_text(first["seeds"], second["seeds"])]
+    text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other}"
+    return text, where, [one, other, ", ".join(where)]

@@ -44,7 +44,7 @@ from looplab.training.run_folder.sources import sources_of
 from looplab.training.run_folder.status import is_run
 
 from ..settings import ReportSettings
-from .findings import findings, tests_of
+from .findings import comparisons_of, findings
 
 _WITH_FIGURES = 20  # runs, at most, that are shown with their figures
 _COLUMNS = 6  # settings, at most, with a column each
@@ -254,7 +254,9 @@ def data_link(text: str) -> str:
 def page(title: str, runs: Sequence[Part], results: Sequence[Part], problems: Sequence[str]) -> str:
     """The text of a page; `problems` are lines on what could not be shown."""
     results = [
-        result | {"tests": tests_of(result), "statements": statement_lines(result["verdicts"])}
+        result
+        | {"comparisons": comparisons_of(result)}
+        | {"statements": statement_lines(result["verdicts"])}
         for result in results
     ]
     claims = [

@@ -79,10 +79,10 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     assert run.main(words) == 1
     out = capsys.readouterr().out
     assert "1 done, 1 failed" in out
-    assert "failed: training.learning_rate=1e+30" in out
+    assert "failed: rate 1,000,000" in out
     assert "not finite" in out
     # Asked again: the good member is finished, the bad one fails again.
     assert run.main(words) == 1
     again = capsys.readouterr().out
-    assert "learning_rate=0.001: done" not in again
+    assert "rate 0.001, seed 0: done" not in again
     assert "1 done, 1 failed" in again

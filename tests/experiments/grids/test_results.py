@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_ind, ttest_rel
 
 from looplab.conf.compose import commands
+from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.load import load_run
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import hierarchical_test
-from looplab.experiments.grid import (
+from looplab.experiments.grid import train_grid
+from looplab.experiments.grid_result import (
+    Cell,
     Grid,
-    errors_by_setting,
+    by_holm,
+    cells_of,
+    effect_rows,
     paired_tests,
     setting_rows,
-    train_grid,
 )
 from looplab.show.plotting import plot
 
@@ -38,10 +42,8 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
     grid = Grid.of(commands([*_WORDS, *words], multirun=True))
     found = []
     draws = np.random.default_rng(0).exponential(size=(400, 4))
-    for member in grid.members:
-        mean = math.prod(
-            error[f"{key}={value}"] for key, value in grid.settings[member.label].items()
-        )
+    for member, settings in zip(grid.members, grid.settings, strict=True):
+        mean = math.prod(error[f"{key}={value}"] for key, value in settings.items())
         noise = 1 + 0.01 * np.random.default_rng(member.config.seed).standard_normal()
         arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
         found.append(Measured(member.label, member.config, 0, arrays, {"": {}}))
@@ -61,8 +63,13 @@ def test_a_grid_in_a_notebook(
     for name in ("T = 1", "T = 2"):
         assert name in shown
         assert name in repr(result)
-    (test,), first = result["tests"], result["settings"][0]
+    (test,), (effect,), first = result["tests"], result["effects"], result["settings"][0]
     assert (test["differ in"], first["seeds"]) == ("loops.T", 2)
+    # With one varied setting they are the same, of which one is shown.
+    assert effect["ratio"] == pytest.approx(1 / test["ratio"])
+    assert (effect["p"], effect["p, Holm"]) == pytest.approx((test["p"], test["p"]))
+    assert f"{effect['ratio']:.3g}" in repr(result)
+    assert repr(result).count("over that of") == 1
     runs = [load_run(each["run"]) for each in result["members"] if each["label"] == test["first"]]
     errors = [run.errors().model_at_b_mean.iloc[-1] for run in runs]
     assert first["last"] == pytest.approx(np.mean(errors), rel=1e-5)
@@ -107,11 +114,11 @@ def test_the_test_keeps_its_level_for_three_seeds() -> None:
 def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> None:
     words = ["loops.b=4,6,8", "seed=0,1,2"]
     grid, runs = _results(words, {"loops.b=4": 1.0, "loops.b=6": 0.5, "loops.b=8": 0.5})
-    errors = errors_by_setting(runs)
-    tests = paired_tests(grid, errors)
+    cells = cells_of(grid, runs)
+    tests = paired_tests(cells)
     found = {(test["first"], test["second"]): test for test in tests}
-    assert set(found) == {(f"loops.b={a}", f"loops.b={b}") for a, b in ((4, 6), (4, 8), (6, 8))}
-    different, alike = found["loops.b=4", "loops.b=6"], found["loops.b=6", "loops.b=8"]
+    assert set(found) == {(f"b = {a}", f"b = {b}") for a, b in ((4, 6), (4, 8), (6, 8))}
+    different, alike = found["b = 4", "b = 6"], found["b = 6", "b = 8"]
     assert different["ratio"] == pytest.approx(2)
     assert different["p, Holm"] < 0.01
     assert alike["p, Holm"] > 0.5
@@ -119,7 +126,7 @@ def test_settings_that_differ_are_told_apart_and_those_that_do_not_are_not() -> 
     for place, test in enumerate(sorted(tests, key=lambda each: each["p"])):
         least = max(least, (3 - place) * test["p"])
         assert test["p, Holm"] == pytest.approx(min(1, least))
-    row = setting_rows(grid, errors)[0]
+    row = setting_rows(cells)[0]
     assert row["last_low"] < row["last"] < row["last_high"]
 
 
@@ -128,10 +135,116 @@ def test_only_settings_that_differ_in_one_value_are_compared() -> None:
     error = {"loops.b=4": 1.0, "loops.b=6": 0.5}
     error |= {"training.learning_rate=0.001": 1.0, "training.learning_rate=0.01": 0.7}
     grid, runs = _results(words, error)
-    tests = paired_tests(grid, errors_by_setting(runs))
+    tests = paired_tests(cells_of(grid, runs))
     assert sorted(test["differ in"] for test in tests) == [
         *["loops.b"] * 2, *["training.learning_rate"] * 2
     ]  # fmt: skip
+
+
+def test_no_squared_error_has_an_interval_below_zero() -> None:
+    """Not even where one seed has nearly all of it."""
+    errors = [np.full((50, 1), mean) for mean in (0.01, 1.0)]
+    (row,) = setting_rows([_cell({"loops.b": "4"}, errors)])
+    assert 0 < row["last_low"] < row["last"] == pytest.approx(0.505)
+    assert row["last_high"] > 1
+
+
+def _cell(settings: dict[str, str], errors: Sequence[Floats]) -> Cell:
+    """A cell of the errors [prompts, k] of each seed."""
+    return Cell(str(settings), settings, (*range(len(errors)),), np.stack(errors), Config())
+
+
+def _cells(
+    tokens: dict[str, float], signs: dict[str, int], seeds: int, spread: float
+) -> list[Cell]:
+    """Cells whose errors, the same for each prompt, are those of the tokens times one of the loops.
+    Seeds spread evenly about them, the first one below where the sign of the loops is 1."""
+    cells = []
+    for value, error in tokens.items():
+        for place, (b, sign) in enumerate(signs.items()):
+            noise = np.exp(sign * spread * np.linspace(-1, 1, seeds))
+            errors = error * (1 + 0.1 * place) * noise[:, None, None] * np.ones((1, 40, 2))
+            cells.append(_cell({"model.tokens": value, "loops.b": b}, [*errors]))
+    return cells
+
+
+_BOTH = {"interleaved": 0.4, "pairs": 0.14}
+_VARIED = ["model.tokens", "loops.b"]
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.2), (4, 0.5)])
+def test_an_effect_is_the_geometric_mean_over_the_others_with_the_seed_as_the_unit(
+    seeds: int, spread: float
+) -> None:
+    """Without a spread of prompts its p-value is Welch's, of one value for each seed."""
+    cells = _cells(_BOTH, {"4": 1, "8": -1, "12": 1}, seeds, spread)
+    effects = effect_rows(cells, _VARIED)
+    about = [(row["setting"], row["value"], row["against"], row["over"]) for row in effects]
+    assert about == [
+        ("model.tokens", "pairs", "interleaved", "3 values of b"),
+        ("loops.b", "8", "4", "2 values of tokens"),
+        ("loops.b", "12", "4", "2 values of tokens"),
+        ("loops.b", "12", "8", "2 values of tokens"),
+    ]
+    effect = effects[0]
+    means = np.array([cell.errors.mean((1, 2)) for cell in cells]).reshape(2, 3, seeds)
+    of_cells = np.log(means.mean(2))
+    assert effect["ratio"] == pytest.approx(np.exp((of_cells[1] - of_cells[0]).mean()))
+    assert effect["low"] < 0.35 < effect["high"] < 1
+    welch = ttest_ind(*np.log(means).mean(1), equal_var=False).pvalue
+    assert effect["p"] == pytest.approx(max(welch, 1 / 2000), rel=0.1)
+    of_tokens = [each["p"] for each in paired_tests(cells) if each["differ in"] == "model.tokens"]
+    assert len(of_tokens) == 3
+    assert effect["p"] < min(of_tokens) / 3
+    adjusted = [row["p, Holm"] for row in effects]
+    assert adjusted == pytest.approx(by_holm([row["p"] for row in effects]))
+    assert (effect["seeds"], effect["note"]) == (seeds, "")
+
+
+def test_two_seeds_that_disagree_settle_nothing_and_it_says_how_many_would() -> None:
+    """As the same two do in every cell, however many cells there are."""
+    cells = _cells(_BOTH, {"4": 1, "8": 1, "12": 1, "16": 1}, 2, 0.5)
+    effect = effect_rows(cells, _VARIED)[0]
+    assert effect["ratio"] < 0.6
+    assert effect["p, Holm"] > 0.1
+    assert effect["note"].startswith("about ")
+    assert effect["note"].endswith(" seeds would settle it")
+
+
+def test_cells_of_one_seed_are_no_independent_repetitions() -> None:
+    """Of values that differ in nothing one in ten is told apart, not more, though their seeds are
+    the same in four cells."""
+    random = np.random.default_rng(3)
+    below = 0
+    for _ in range(100):
+        noise = np.exp(0.2 * random.standard_normal((2, 3, 1, 1)))
+        errors = noise * random.exponential(size=(1, 1, 40, 1))
+        cells = [
+            _cell({"model.tokens": value, "loops.b": b}, [*errors[place]])
+            for place, value in enumerate(("interleaved", "pairs"))
+            for b in ("4", "8", "12", "16")
+        ]
+        below += effect_rows(cells, _VARIED)[0]["p"] < 0.1
+    assert below <= 18  # 1 % of fair tests would give more
+
+
+def test_an_effect_is_over_what_both_values_were_measured_in() -> None:
+    """A combination is missing, and a seed of another."""
+    cells = _cells(_BOTH, {"4": 1, "8": -1, "12": 1}, 3, 0.01)
+    cells[5] = _cell({"model.tokens": "pairs", "loops.b": "12"}, [*cells[5].errors[:2]])
+    rows = effect_rows([cells[0], *cells[2:]], _VARIED)
+    effect = rows[0]
+    assert (effect["over"], effect["seeds"], effect["most_seeds"]) == ("2 values of b", 2, 3)
+    last = [cells[index].last.mean() for index in (3, 0, 5, 2)]
+    assert effect["ratio"] == pytest.approx(math.sqrt(last[0] / last[1] * last[2] / last[3]))
+    alone = [row for row in rows if {row["value"], row["against"]} == {"8", "4"}]
+    assert [row["over"] for row in alone] == ["1 value of tokens"]
+
+
+def test_of_more_than_three_values_each_is_compared_with_the_first() -> None:
+    cells = _cells({"pairs": 0.1}, {"4": 1, "8": 1, "12": 1, "16": 1}, 2, 0.01)
+    found = [(row["against"], row["value"]) for row in effect_rows(cells, _VARIED)]
+    assert found == [("4", "8"), ("4", "12"), ("4", "16")]
 
 
 def test_a_grid_is_the_same_in_another_order_and_another_one_with_another_evaluation(

@@ -97,7 +97,7 @@ def test_of_an_experiment_it_has_nothing_else(measured: Path, tmp_path: Path) ->
     assert "Comparisons" not in text
 
 
-def test_a_grid_has_its_tests_and_a_row_for_the_seeds_of_a_setting(
+def test_a_grid_has_its_effects_and_a_row_for_the_seeds_of_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
 ) -> None:
     """So have its runs; another run is not on its page."""
@@ -107,12 +107,13 @@ def test_a_grid_has_its_tests_and_a_row_for_the_seeds_of_a_setting(
     assert run.main(["-m", *TINY, *grid_of, "jobs=1"]) == 0
     (grid,) = Path("runs").glob("grid-*")
     alone, *_ = Path("runs").glob("sparse*-seed0-*")
-    (test,) = csv.DictReader((grid / "tests.csv").read_text(encoding="utf-8").splitlines())
+    (effect,) = csv.DictReader((grid / "effects.csv").read_text(encoding="utf-8").splitlines())
     assert run.main(["action=report", f"runs={grid}"]) == 0
     text = " ".join(Page(Path("report") / f"{grid.name}.html").text.split())
     said = text.partition("What was found")[2].partition("Grids")[0]
-    assert f"is {float(test['ratio']):.3g} (" in said
-    assert f"p = {float(test['p, Holm']):.2g} by Holm" in said
+    ratio = float(effect["ratio"])
+    assert f"With 2 seeds each, the error at k = 6 of multiplied injection is {ratio:.3g} t" in said
+    assert f"p = {float(effect['p, Holm']):.2g} by Holm" in said
     rows = text.partition("steps error at b (90 %)")[2]
     assert rows.split()[:5] == ["add", "2:", "0", ",", "1"]
     assert rows.partition(" multiply ")[2].split()[:4] == ["2:", "0", ",", "1"]
