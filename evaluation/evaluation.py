@@ -161,3 +161,8 @@ class Evaluation(OfModel, OfTask):
     # What the file has beside: the request that is answered, its resolved `settings` among it, and
     # the command that asks for it.
     record: Mapping[str, Any]
+
+    @property
+    def named(self) -> bool:
+        """The solvers were named by the settings, so that none is left out of a picture."""
+        return self.record["settings"]["baselines"] is not None

@@ -137,6 +137,19 @@ def interval_over_seeds(
     return Interval(value, low, high)
 
 
+def ratio_of(
+    parts: Sequence[Floats], trained: Sequence[bool] | None = None, **resampling: int
+) -> Estimate:
+    """Return the geometric mean of the ratios of each two parts, values [seeds, prompts], with its
+    interval; the other arguments are those of `hierarchical_bootstrap`."""
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
+        return np.exp(np.mean(logs, axis=0))
+
+    return hierarchical_bootstrap(parts, statistic, log=True, trained=trained, **resampling)
+
+
 @_quiet
 def hierarchical_test(
     groups: Sequence[Floats], statistic: Statistic, resamples: int = RESAMPLES

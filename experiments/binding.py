@@ -14,12 +14,12 @@ import numpy as np
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.results import SQUARED_ERROR
-from looplab.evaluation.statistics import Estimate
+from looplab.evaluation.statistics import Estimate, ratio_of
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
-from .evidence import Trainings, after, at_b, differing, of_runs, over_examples, ratio_of
+from .evidence import Trainings, after, at_b, differing, of_runs, over_examples
 from .measuring import estimate, first_at_most
 from .plateau import LEAVES, QUANTITIES, SHIFTS, by_step, followed
 

@@ -15,7 +15,7 @@ from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import Group, grouped
 from looplab.evaluation.measured import Measured
-from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
 
 from .claims import Evidence
 
@@ -134,17 +134,6 @@ def ratio(pairs: Sequence[tuple[Trainings, Trainings]], of: Errors) -> Estimate:
     for pair in pairs:
         check_same_prompts(*pair)
     return ratio_of([of(each) for pair in pairs for each in pair])
-
-
-def ratio_of(parts: Sequence[Floats], trained: Sequence[bool] | None = None) -> Estimate:
-    """The geometric mean of the ratios of each two parts, values [seeds, prompts]; `trained` says
-    which of them are of trainings, by default all."""
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
-        return np.exp(np.mean(logs, axis=0))
-
-    return hierarchical_bootstrap(parts, statistic, log=True, trained=trained)
 
 
 def within(

@@ -13,7 +13,7 @@ import numpy as np
 
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
 
 from .claims import SUITE, Evidence, Paper
 from .evidence import (
@@ -27,7 +27,6 @@ from .evidence import (
     last,
     over_examples,
     ratio,
-    ratio_of,
     within,
 )
 

@@ -40,6 +40,7 @@ from looplab.evaluation.statistics import (
     hierarchical_bootstrap,
     interval_over_seeds,
     over_seeds,
+    ratio_of,
 )
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
@@ -203,13 +204,14 @@ def estimate(
     )
 
 
-def ratio(above: Floats, below: Floats, settings: EvaluationConfig, **options: Any) -> Estimate:
-    """The mean of values [seeds, prompts] over that of others; arguments as `estimate`."""
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        return means[0] / means[1]
-
-    return estimate([above, below], settings, statistic, log=True, **options)
+def ratio(
+    above: Floats,
+    below: Floats,
+    settings: EvaluationConfig,
+    trained: Sequence[bool] | None = None,
+) -> Estimate:
+    """The mean of values [seeds, prompts] over that of others, as `ratio_of` has it."""
+    return ratio_of([above, below], trained, resamples=settings.resamples, seed=settings.seed)
 
 
 def looped_over_standard(

@@ -111,9 +111,8 @@ def evaluation_panels(result: Evaluation) -> list[Panel]:
     known = {curve.name for curve in drawn if curve.solver}
     others = [each for each in result.published if each["name"] not in known]
     drawn += map(published_curve, others)
-    named = result.record["settings"]["baselines"] is not None
     panels = [
-        by_examples("error_by_examples", title(result), error, drawn, named=named),
+        by_examples("error_by_examples", title(result), error, drawn, named=result.named),
         _by_loop(result),
     ]
     if above := result.above_optimal:
@@ -202,7 +201,7 @@ def _shifts_in(
         panel = by_examples(
             f"shift_{key}{suffix}", shift.label, error,
             [*of_model, *solvers(shift.labels, shift.bands)],
-            named=result.record["settings"]["baselines"] is not None, levels=of_zero, y_label=name,
+            named=result.named, levels=of_zero, y_label=name,
         )  # fmt: skip
         limits = (None, 3 * max(shift.zero, *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
