@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from looplab.conf.build import setting_of
-from looplab.conf.in_words import in_words, name_in_words, task_in_words
-from looplab.evaluation.groups import grouped
+from looplab.conf.build import config_to_mapping, flatten, setting_of
+from looplab.conf.in_words import in_words, labels_of_settings, name_in_words, task_in_words
+from looplab.evaluation.groups import Group, grouped
 from looplab.evaluation.measured import Measured
 from looplab.tasks import SHIFTS
 
@@ -26,9 +26,10 @@ def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
                 named += f", {in_words(spec.split, setting_of(run.config, spec.split))}"
             parts.setdefault(named, []).append(run)
         for named, part in parts.items():
-            groups = [(group.runs[0].label, group) for group in grouped(part)]
+            groups = grouped(part)
+            labelled = list(zip(_labels(groups, spec.x), groups, strict=True))
             name = "-".join(filter(None, (spec.kind, file_name(named))))
-            found += panels_of(spec, groups, name, _title(part, spec.split))
+            found += panels_of(spec, labelled, name, _title(part, spec.split))
     return found
 
 
@@ -47,6 +48,21 @@ def panels_of(spec: PanelSpec, groups: Sequence[Labelled], name: str, title: str
         for shift in SHIFTS
         if all(f"{shift}/model" in run.arrays for run in runs)
     ]
+
+
+def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
+    """The label of each group, as its runs have it; where two would be one curve, which differ in
+    more than the setting `x`, each with what sets it apart."""
+    labels = [group.runs[0].label for group in groups]
+    values = [setting_of(group.config, x) if x else None for group in groups]
+    if len({*zip(labels, values, strict=True)}) == len(groups):
+        return labels
+    settings = []
+    for group in groups:
+        flat = flatten(config_to_mapping(group.config))
+        settings.append({k: v for k, v in flat.items() if k.replace(".settings.", ".") != x})
+    words = labels_of_settings(settings)
+    return [f"{label}, {said}" for label, said in zip(labels, words, strict=True)]
 
 
 def _title(runs: Sequence[Measured], split: str) -> str:

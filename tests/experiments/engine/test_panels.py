@@ -41,3 +41,13 @@ def test_a_title_counts_the_inputs_that_count_where_all_runs_have_as_many() -> N
     for title, runs in titles.items():
         (panel,) = panels([PanelSpec("by_examples")], runs)
         assert panel.title == title
+
+
+def test_runs_of_one_label_that_differ_in_more_than_their_seed_are_curves_of_their_own() -> None:
+    found = []
+    for number, words in enumerate((["loops.b=12"], ["loops.b=6", "loops.T=3"], ["seed=1"])):
+        config = Config.of("task=linear", *words)
+        found.append(Measured("mine", config, 4, {"model": np.full((8, 4), 1.0 + number)}))
+    (panel,) = panels([PanelSpec("by_examples")], found)
+    assert [curve.label for curve in panel.curves] == ["mine, b = 12, T = 4", "mine, b = 6, T = 3"]
+    assert [curve.mean[0] for curve in panel.curves] == [2.0, 2.0]  # (1 + 3) / 2 and 2
