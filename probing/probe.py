@@ -29,6 +29,7 @@ from looplab.evaluation.results import unit
 from looplab.show.panel import Curve, Panel, file_name, padded
 from looplab.show.tables import Part, Table, document
 from looplab.tasks.conditioned_linear import ConditionedLinear
+from looplab.tasks.curves import Curves
 from looplab.tasks.linear import Linear, SparseLinear
 from looplab.training.assemble import trained_loops
 from looplab.training.device import torch_defaults
@@ -95,7 +96,7 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
             raise ConfigError("targets", f"cannot hold {name}: {problem}")
     # Of dense linear functions all weights can be 1.
     has_control = isinstance(run.task, Linear)
-    has_control &= not isinstance(run.task, SparseLinear | ConditionedLinear)
+    has_control &= not isinstance(run.task, SparseLinear | ConditionedLinear | Curves)
     control = settings.control and has_control
     if settings.control and not control:
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)

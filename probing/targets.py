@@ -18,6 +18,7 @@ from looplab.conf.plugins import check_class, is_users, registering
 from looplab.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import Prompts, Task
+from looplab.tasks.curves import Curves
 from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 TARGETS: dict[str, Target] = {}
@@ -125,7 +126,7 @@ class Ridge(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         # Renormalised outputs scale w and the noise by the same factor: λ is the same.
-        penalty = task.noise_std**2 if isinstance(task, NoisyLinear) else 0.0
+        penalty = task.noise_std**2 if isinstance(task, NoisyLinear | Curves) else 0.0
         return torch.from_numpy(ridge_weights(*_arrays(prompts), penalty or 1.0))
 
 

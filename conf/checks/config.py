@@ -12,9 +12,11 @@ from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
 from .model import check_model, prompt_mistakes
 
-_BAYES = ("linear", "noisy_linear", "sparse_linear")  # tasks with a known Bayes predictor
+# Tasks with a known Bayes predictor.
+_BAYES = ("linear", "noisy_linear", "sparse_linear", "curves")
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 _NO_SHIFTS = {  # tasks without shifted inputs
+    "curves": "shifts are of inputs, and here these are features of one number",
     "language": "a text has no shifted inputs",
     "tables": "a table has no function to ask at other inputs",
     "tables_prior": "a table has no function to ask at other inputs",

@@ -17,10 +17,11 @@ from looplab.conf.checks.config import MOST_SUPPORTS
 from looplab.conf.mistakes import nearest
 from looplab.conf.plugins import Slip, blamed, is_users, registering
 from looplab.tasks import Prompts, Task
+from looplab.tasks.curves import Curves
 from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 from ..bootstrap import Floats
-from .bayes import sparse_posterior
+from .bayes import curve_posterior, sparse_posterior
 from .lasso import lasso
 from .linear import averaging, least_squares, majority, nearest_neighbours, ridge
 from .logistic import logistic
@@ -149,7 +150,7 @@ def optimal(task: Task) -> str | None:
         return "least_squares"
     if type(task) is SparseLinear:
         return "bayes" if comb(task.dims, int(task.divisor)) <= MOST_SUPPORTS else None
-    return "bayes" if type(task) is NoisyLinear else None
+    return "bayes" if type(task) in (NoisyLinear, Curves) else None
 
 
 def _posterior(task: Task) -> Solver:
@@ -158,6 +159,9 @@ def _posterior(task: Task) -> Solver:
     if type(task) is NoisyLinear:
         # Renormalised outputs scale w and the noise by the same factor: the estimator is the same.
         return partial(ridge, penalty=task.noise_std**2)
+    if type(task) is Curves:
+        variances = task.variances().numpy()
+        return partial(curve_posterior, variances=variances, noise_std=task.noise_std)
     if type(task) is Linear:
         return least_squares
     raise ValueError(f"the Bayes-optimal predictor of {task} is not known, or out of reach")

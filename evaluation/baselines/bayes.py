@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bootstrap import Floats
+from .linear import ridge
 
 _CANDIDATES = 2**17  # (prompt, support) pairs per block: a few MB for each number stored per pair
 # A support this many nats below the best of its prompt is dropped. Under the model its posterior is
@@ -95,6 +96,15 @@ def _solve(triangles: Floats) -> Floats:
         sums = (triangles[j, j + 1 : -1] * weights[j + 1 :]).sum(0)
         weights[j] = (triangles[j, -1] - sums) / triangles[j, j]
     return weights
+
+
+def curve_posterior(
+    xs: Floats, ys: Floats, queries: Floats, variances: Floats, noise_std: float
+) -> Floats:
+    """Posterior mean for y = w·x + N(0, noise_std²) with independent w_j ~ N(0, variances_j): as
+    v·(x times the roots of these), with v ~ N(0, I)."""
+    roots = np.sqrt(variances)
+    return ridge(xs * roots, ys, queries * roots, noise_std**2)
 
 
 def discrete_posterior(

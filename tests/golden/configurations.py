@@ -75,6 +75,7 @@ GOLDEN: dict[str, tuple[str, ...]] = {
         *("task=halfspaces", "model.injection=none", "model.lanes=2", "loops.grad_loops=all"),
         *("loops.b=4", "loops.T=4", "curriculum.loops.start=null", "model.block=llama"),
     ),
+    "curves": ("task=curves", "training.targets=posterior_mean", "model.tokens=pairs", *_LOOPS),
     "random tables": ("task=tables_prior", "model.tokens=pairs", *_LOOPS),
     "random tables of numbers": ("task=tables_prior_regression", "model.tokens=pairs", *_LOOPS),
     "penalty, norm at the read-out": (

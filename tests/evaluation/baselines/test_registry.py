@@ -11,6 +11,7 @@ from looplab.tasks import Task, make_task
 TASKS = {
     "linear": make_task("linear", 3),
     "noisy_linear": make_task("noisy_linear", 3, settings={"noise_std": 0.7, "renormalize": True}),
+    "curves": make_task("curves", 5),
     "sparse_linear": make_task("sparse_linear", 4, settings={"sparsity": 2}),
     "decision_tree": make_task("decision_tree", 3, settings={"depth": 2}),
     "relu_network": make_task("relu_network", 3, settings={"hidden": 4}),
@@ -34,7 +35,7 @@ def mean_error(task: Task, name: str, prompts: int = 3000) -> Floats:
     return np.square(solve(xs, ys, xs) - ys)
 
 
-@pytest.mark.parametrize("name", ["linear", "noisy_linear", "sparse_linear"])
+@pytest.mark.parametrize("name", ["linear", "noisy_linear", "sparse_linear", "curves"])
 def test_nobody_beats_the_best(name: str) -> None:
     """On the task's own prompts, its own noise and scale: no other solver has a smaller error, at
     any number of examples, by more than four standard errors of the paired difference."""

@@ -91,6 +91,7 @@ _FORBIDDEN = {
 _SETTINGS: dict[str, dict[str, Any]] = {
     "linear": {},
     "noisy_linear": {"noise_std": 0.5, "renormalize": True},
+    "curves": {},
     "sparse_linear": {"sparsity": 2},
     "decision_tree": {"depth": 3},
     "relu_network": {"hidden": 4},
@@ -168,6 +169,7 @@ CASES: list[tuple[str, str, int, dict[str, Any]]] = [
     *(("linear", model, 0, {}) for model in _MODELS if model != "add"),
     ("linear", "add", 7, {"optimizer": "muon", "ema_decay": 0.9}),
     ("noisy_linear", "add", 0, {"targets": "posterior_mean"}),
+    ("curves", "add", 0, {"targets": "posterior_mean"}),
 ]
 
 
