@@ -14,7 +14,7 @@ const Engine = (() => {
   const GELU_SCALE = 2 * Math.sqrt(2 / Math.PI);
   const GELU_CUBIC = 0.044715;
 
-  // ---------------------------------------------------------------- weights
+  // ------------------------------------ weights
 
   /** The number that 16 bits hold (IEEE 754 binary16). */
   function fromHalf(bits) {
@@ -56,7 +56,7 @@ const Engine = (() => {
     return new Model(json, weights);
   }
 
-  // ---------------------------------------------------------------- layers
+  // ------------------------------------ layers
 
   /** out [rows, outputs] = x [rows, inputs] · weightᵀ + bias, with weight [outputs, inputs]. */
   function linear(x, rows, weight, bias, out) {
@@ -73,19 +73,40 @@ const Engine = (() => {
       for (let r = 0; r < even; r += 2) {
         const x0 = r * inputs;
         const x1 = x0 + inputs;
-        let a0 = bias[o], a1 = bias[o + 1], a2 = bias[o + 2], a3 = bias[o + 3];
-        let b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+        let a0 = bias[o],
+          a1 = bias[o + 1],
+          a2 = bias[o + 2],
+          a3 = bias[o + 3];
+        let b0 = a0,
+          b1 = a1,
+          b2 = a2,
+          b3 = a3;
         for (let i = 0; i < inputs; i++) {
           const a = x[x0 + i];
           const b = x[x1 + i];
-          const u = weight[w0 + i], v = weight[w1 + i], w = weight[w2 + i], z = weight[w3 + i];
-          a0 += a * u; a1 += a * v; a2 += a * w; a3 += a * z;
-          b0 += b * u; b1 += b * v; b2 += b * w; b3 += b * z;
+          const u = weight[w0 + i],
+            v = weight[w1 + i],
+            w = weight[w2 + i],
+            z = weight[w3 + i];
+          a0 += a * u;
+          a1 += a * v;
+          a2 += a * w;
+          a3 += a * z;
+          b0 += b * u;
+          b1 += b * v;
+          b2 += b * w;
+          b3 += b * z;
         }
         const p = r * outputs + o;
         const q = p + outputs;
-        out[p] = a0; out[p + 1] = a1; out[p + 2] = a2; out[p + 3] = a3;
-        out[q] = b0; out[q + 1] = b1; out[q + 2] = b2; out[q + 3] = b3;
+        out[p] = a0;
+        out[p + 1] = a1;
+        out[p + 2] = a2;
+        out[p + 3] = a3;
+        out[q] = b0;
+        out[q + 1] = b1;
+        out[q + 2] = b2;
+        out[q + 3] = b3;
       }
     }
     // What is left: the last outputs of all rows, and all outputs of an odd last row.
@@ -178,7 +199,7 @@ const Engine = (() => {
     }
   }
 
-  // ---------------------------------------------------------------- the model
+  // ------------------------------------ the model
 
   /** A model of GPT-2 blocks on pairs. `facts` has family, tokens, injection, n_layer, n_embd,
    * n_head, dims and scale, the factor of residual branches; `weights` are by the names that they
@@ -312,15 +333,16 @@ const Engine = (() => {
     }
   }
 
-  // ---------------------------------------------------------------- the functions
+  // ------------------------------------ the functions
 
-  /** Features [n, d] of numbers xs [n]: feature j is amplitude · cos(frequency · x + phase). */
+  /** Features [n, d] of numbers xs [n]: each a cosine and a sine of one frequency. */
   function features(task, xs) {
     const width = task.features.length;
     const rows = new Float64Array(xs.length * width);
     xs.forEach((x, i) => {
-      task.features.forEach(([amplitude, frequency, phase], j) => {
-        rows[i * width + j] = amplitude * Math.cos(frequency * x + phase);
+      task.features.forEach(([frequency, cosine, sine], j) => {
+        const angle = frequency * x;
+        rows[i * width + j] = cosine * Math.cos(angle) + sine * Math.sin(angle);
       });
     });
     return rows;
@@ -403,10 +425,10 @@ const Engine = (() => {
     };
   }
 
-  // ---------------------------------------------------------------- in a worker
+  // ------------------------------------ in a worker
 
   /** Answer in a worker: the first message is the model's JSON, each other one has points, queries
-   * and a number of loops, and gets the predictions by loop and the milliseconds taken. */
+   * and a number of loops, and gets the predictions of each loop. */
   function serve() {
     let model = null;
     globalThis.onmessage = async ({ data }) => {
@@ -416,7 +438,6 @@ const Engine = (() => {
       }
       const { xs, ys, queries, loops } = data;
       const ready = await model;
-      const start = performance.now();
       const predictions = [];
       for (const each of ready.unroll(xs, ys, queries)) {
         predictions.push(each);
@@ -424,11 +445,44 @@ const Engine = (() => {
           break;
         }
       }
-      globalThis.postMessage({ predictions, took: performance.now() - start });
+      globalThis.postMessage(predictions);
     };
   }
 
-  return { read, features, bayes, normals, drawn, serve };
+  /** The other side: a model in a worker of its own, whose code is at the address `place`. While it
+   * computes, only the newest question waits. */
+  class Thinker {
+    constructor(place, facts, heard) {
+      this.worker = new Worker(place);
+      this.worker.postMessage(facts);
+      this.asked = null;
+      this.waiting = null;
+      this.worker.onmessage = ({ data }) => {
+        const answered = this.asked;
+        this.asked = null;
+        if (this.waiting !== null) {
+          this.send(this.waiting);
+        }
+        heard(answered, data);
+      };
+    }
+
+    ask(question) {
+      if (this.asked === null) {
+        this.send(question);
+      } else {
+        this.waiting = question;
+      }
+    }
+
+    send(question) {
+      this.waiting = null;
+      this.asked = question;
+      this.worker.postMessage(question);
+    }
+  }
+
+  return { read, features, bayes, normals, drawn, serve, Thinker };
 })();
 
 if (typeof module !== "undefined") {

@@ -1,4 +1,5 @@
-"""What a page's engine (engine.js) needs of a model, as JSON; and what it cannot compute.
+"""What a page's engine (engine.js) needs of a model and of its curves, as JSON; and what it cannot
+compute.
 
 facts = model_facts(run.model, points=40)
 """
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.models import Model
+from looplab.tasks.curves import Curves
 
 # The settings of a model of which the engine knows these values alone.
 _KNOWN = {
@@ -52,6 +54,25 @@ def model_facts(model: Model, points: int) -> dict[str, object]:
         "scale": model.residual_scale(),
         "shapes": [(name, len(weight)) for name, weight in weights.items()],
         "data": _packed(torch.cat([*weights.values()])),
+    }
+
+
+def curve_facts(task: Curves) -> dict[str, object]:
+    """Curves as engine.js draws them: feature j is cosine · cos(frequency · x) + sine ·
+    sin(frequency · x), and its weight has variance j."""
+    low, high = task.interval
+    frequencies = task.frequencies()
+    is_wave = frequencies > 0  # the others are constants
+    quarters = torch.where(is_wave, torch.pi / 2 / frequencies, 0.0)
+    cosines = task.features(torch.zeros_like(frequencies[0]))
+    sines = task.features(quarters).diagonal() * is_wave
+    return {
+        "low": low,
+        "high": high,
+        "noise": task.noise_std,
+        "deviation": task.divisor**0.5,
+        "features": torch.stack((frequencies, cosines, sines), dim=1).tolist(),
+        "variances": task.variances().tolist(),
     }
 
 

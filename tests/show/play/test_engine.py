@@ -14,6 +14,8 @@ from looplab.conf.mistakes import ConfigError
 from looplab.models import Model, ModelSpec
 from looplab.models.queries import Queries
 from looplab.show.play import facts
+from looplab.tasks import Prompts
+from looplab.tasks.curves import Curves
 from tests.models.small import Batch, make_spec
 
 ENGINE = Path(facts.__file__).with_name("engine.js")
@@ -101,5 +103,35 @@ def test_predictions_are_those_of_python(shape: dict[str, Any], tokens: str, poi
     ],
 )
 def test_what_the_engine_cannot_compute_is_refused(shape: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=f"^run cannot be played: a page .* of {said}$"):
+    with pytest.raises(ConfigError, match=rf"^run cannot be played: a page .* of {said}$"):
         facts.model_facts(Model(make_spec(**shape), empty=True), points=5)
+
+
+_CURVES = """
+const Engine = require(process.argv[1]);
+const { task, xs, ys, asked } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const found = [Engine.features(task, asked), Engine.bayes(task, xs, ys, asked)];
+console.log(JSON.stringify(found.map((each) => [...each])));
+"""
+
+
+@needs_node
+def test_features_and_ridge_are_those_of_the_task() -> None:
+    """The thin line is the posterior mean, by which Python judges models too."""
+    task = Curves(dims=7, noise_std=0.2)
+    generator = torch.Generator().manual_seed(0)
+    x, ys = torch.rand(2, 9, dtype=torch.float64, generator=generator) * 2 - 1
+    asked = torch.linspace(-3, 3, 11, dtype=torch.float64)
+    script = {
+        "task": facts.curve_facts(task),
+        "xs": x.tolist(),
+        "ys": ys.tolist(),
+        "asked": asked.tolist(),
+    }
+    features, means = map(torch.tensor, ask(_CURVES, script))
+    assert torch.allclose(features.view(11, 7), task.features(asked).float(), atol=1e-5)
+    pairs = torch.cat((x.expand(11, 9), asked[:, None]), dim=1)
+    outputs = torch.cat((ys.expand(11, 9), torch.zeros(11, 1, dtype=torch.float64)), dim=1)
+    prompts = Prompts(task.features(pairs), outputs)
+    expected = task.posterior_mean(prompts, dims=7)[:, -1].float()
+    assert torch.allclose(means, expected, atol=1e-4)
