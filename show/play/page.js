@@ -22,7 +22,7 @@
   const SLACK = 4; // pixels that a click may move
   const STEP = 0.02; // of the plot, by an arrow key
 
-  const state = { points: [], seed: 0, loop: 1, far: false, noisy: false };
+  const state = { points: [], seed: 0, loop: 0, far: false, noisy: false };
 
   // ------------------------------------ the address
 
@@ -133,19 +133,11 @@
       this.isFirst = isFirst;
       this.answer = null;
       this.question = null;
-      const figure = document.createElement("figure");
-      figure.className = "own";
+      const figure = byId("panel").content.firstElementChild.cloneNode(true);
       figure.style.setProperty("--own", facts.colour);
-      const caption = document.createElement("figcaption");
-      const name = document.createElement("b");
-      name.className = "name";
-      name.textContent = facts.label;
-      this.said = document.createElement("span");
-      this.said.className = "said";
-      caption.append(name, this.said);
-      figure.append(caption);
-      this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-      this.svg.setAttribute("role", "group");
+      figure.querySelector(".name").textContent = facts.label;
+      this.said = figure.querySelector(".said");
+      this.svg = figure.querySelector("svg");
       this.svg.setAttribute("aria-label", `${facts.label}: plot of points and predictions`);
       if (isFirst) {
         this.svg.setAttribute("tabindex", "0");
@@ -153,7 +145,6 @@
       }
       this.back = element("g", {}, this.svg);
       this.front = element("g", {}, this.svg);
-      figure.append(this.svg);
       byId("panels").append(figure);
       listen(this);
       new ResizeObserver(() => this.draw()).observe(this.svg);
@@ -561,5 +552,8 @@
     changed();
   } else {
     another();
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      play();
+    }
   }
 })();

@@ -104,6 +104,11 @@ async function main(visits) {
       await mouse("mousePressed", at);
       await mouse("mouseReleased", at);
     },
+    tap: async (...given) => {
+      const [x, y] = await place(...given);
+      await send("Input.dispatchTouchEvent", { type: "touchStart", touchPoints: [{ x, y }] });
+      await send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
+    },
     drag: async (selector, fromAcross, fromDown, toAcross, toDown) => {
       const from = await place(selector, fromAcross, fromDown);
       const to = await place(selector, toAcross, toDown);

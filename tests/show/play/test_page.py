@@ -98,6 +98,17 @@ def visit(page: Path, width: int, scheme: str) -> dict[str, Any]:
             ["say", "document.querySelector('#errors').hidden"],
             ["click", "#clear"],
             ["say", points],
+            ["click", "#far"],
+            ["until", "errors.querySelectorAll('.curve').length === 3"],
+            ["say", f"{points}.split(';').length"],
+            ["say", "[...document.querySelectorAll('main .ring')].some((e) => !e.style.display)"],
+            ["click", "#clear"],
+            ["tap", plot, 0.5, 0.5],
+            ["say", f"{points}.split(';').length"],
+            ["tap", plot, 0.5, 0.5],
+            ["say", points],
+            ["click", "#play"],
+            ["until", "reading.textContent === 'loop 16, beyond the 4 of training'"],
         ],
     }
 
@@ -109,8 +120,9 @@ def test_a_reader_draws_points_at_three_widths(curves: list[Run], tmp_path: Path
     widths = {390: "light", 820: "dark", 1600: "light"}
     visits = [visit(page, width, scheme) for width, scheme in widths.items()]
     done = subprocess.run(
-        ["node", str(_DRIVER)], input=json.dumps(visits), capture_output=True, text=True, check=True
-    )
+        ["node", str(_DRIVER)],
+        input=json.dumps(visits), capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["complaints"] == []
     at_start = "-0.500,1.000;0.500,-1.000"
@@ -127,6 +139,10 @@ def test_a_reader_draws_points_at_three_widths(curves: list[Run], tmp_path: Path
         assert near(next(said), 0.0, 0.132)
         assert next(said) == at_start
         assert next(said) is False
+        assert next(said) == ""
+        assert next(said) == 10  # drawn three times as far, and some of them marked
+        assert next(said) is True
+        assert next(said) == 1
         assert next(said) == ""
 
 
