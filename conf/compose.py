@@ -34,8 +34,8 @@ _DEFAULTS = {"task": "sparse_linear", "model": "looped", "scale": "small", _TOKE
 _RECIPES = {"paper": "paper"}  # by scale, where it is not the fast one
 _PROPORTIONAL = "curriculum.proportional"  # on the command line, no setting of a run
 _HIDDEN = ("schema_version", "task.name", "model.family")
-# Of experiments, of the report, of tables of runs, of texts, and of models that travel.
-_OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export")
+# Of experiments, of the report, of tables of runs, of texts, of models that travel, and of curves.
+_OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export", "play")
 # Lists on which no number of a run depends: their commas make no grid.
 LISTS = (
     "plugins", "training.snapshots", "evaluation.baselines", "evaluation.shifts", "figures.format",

@@ -27,6 +27,7 @@ MODULES = {
     "load_run": ".evaluation.load",
     "mean_of_seeds": ".show.panel",
     "over_seeds": ".evaluation.statistics",
+    "play": ".show.play.write",
     "plot": ".show.plotting",
     "register_baseline": ".evaluation.baselines",
     "register_loop": ".models.loops.make",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # the same names, for type checkers
     from .show.panel import Curve as Curve
     from .show.panel import Panel as Panel
     from .show.panel import mean_of_seeds as mean_of_seeds
+    from .show.play.write import play as play
     from .show.plotting import plot as plot
     from .tasks import Prompts as Prompts
     from .tasks import Task as Task

@@ -33,8 +33,11 @@ def main(words: list[str]) -> int:
         return listing.main(words)
     if words[:1] == ["lm_eval"]:
         return text.lm_eval(words)
+    from looplab.show.play import command as play
+
     starts = {"generate": text.generate, "core": text.core, "export": export.main}
-    for action, start in (starts | {"report": experiments.report}).items():
+    starts |= {"report": experiments.report, "play": play.main}
+    for action, start in starts.items():
         if f"action={action}" in words:
             return start([word for word in words if word != f"action={action}"])
     if any(word.startswith("experiment=") or word == "action=figure" for word in words):

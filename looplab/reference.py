@@ -16,7 +16,7 @@ from looplab.experiments.settings import ExperimentSettings, GridSettings
 from looplab.openml_eval.settings import FetchSettings, RunSettings
 from looplab.probing.settings import DynamicsSettings, ProbingSettings
 from looplab.show.listing import ListSettings
-from looplab.show.settings import ReportSettings
+from looplab.show.settings import PlaySettings, ReportSettings
 
 _COMMANDS: dict[str, type[Any]] = {
     "python run.py experiment=…": ExperimentSettings,
@@ -29,6 +29,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "python run.py -m": GridSettings,
     "python run.py action=report": ReportSettings,
     "python run.py action=list": ListSettings,
+    "python run.py action=play": PlaySettings,
     "python run.py action=generate": GenerateSettings,
     "python run.py action=core": CoreSettings,
     "python -m benchmarks.step": StepSettings,

@@ -1,15 +1,16 @@
-"""Settings of `python run.py action=report`. No torch here.
+"""Settings of `python run.py action=report` and `action=play`. No torch here.
 
 ReportSettings(folder="runs", output="report").check()
 """
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.files import choices
 from looplab.conf.mistakes import ConfigError, check_choice
-from looplab.conf.saved import unpacked
+from looplab.conf.saved import read_config, unpacked
+from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
 
 
@@ -47,3 +48,25 @@ class ReportSettings:
                 raise ConfigError("experiment", f"{name} has no result in {self.folder}: {made}")
             paths += [path.parent for path in found]
         return paths
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """Whose page, what else is on it, and where it is written."""
+
+    run: str = setting(MISSING, "the run of task=curves whose loops are shown")
+    also: tuple[str, ...] = setting((), "runs of the same task, shown on the same points")
+    output: str = setting("play", "the folder of the page: <name of the run>.html")
+
+    def check(self) -> None:
+        """Raises ConfigError for the first invalid setting."""
+        check_settings("", self)
+        for path in (self.run, *self.also):
+            check_curves(read_config(unpacked(path)))
+        check_folder("output", self.output)
+
+
+def check_curves(config: Config) -> None:
+    """Raises ConfigError for a run that is of no curves."""
+    if config.task.name != "curves":
+        raise ConfigError("run", f"must be of task=curves to be played, not {config.task.name}")

@@ -1,0 +1,132 @@
+"""One page on which anyone draws points and watches models find the function, loop by loop.
+
+page = play("shipped/curves", also=["shipped/curves-standard"])
+print(write_page(PlaySettings(run="shipped/curves", output="play")))
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.load import run_of
+from looplab.evaluation.results import kind_of
+from looplab.tasks.curves import Curves
+from looplab.training.run_folder.files import write_bytes
+from looplab.training.run_folder.run import Run
+
+from ..settings import PlaySettings, check_curves
+from ..style import styles_of
+from .facts import curve_facts, model_facts
+
+_HERE = Path(__file__).parent
+_BEYOND = 4  # times the loops of training, as far as a page goes
+_FRAME = 900  # pixels that a notebook gives to a page
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that needs nothing else; a notebook shows it."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        frame = f'style="width: 100%; height: {_FRAME}px; border: 0" srcdoc="{escape(self.html)}"'
+        return f"<iframe {frame}></iframe>"
+
+
+def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str]] = ()) -> Page:
+    """Make the page of a run of `task=curves`: points drawn by hand, predictions after each loop.
+
+    Parameters
+    ----------
+    run : Run, str or path
+        Whose loops are shown.
+    also : sequence, optional
+        Other runs of the same task, shown on the same points.
+
+    Returns
+    -------
+    Page
+        Its `html` is a whole file, which loads nothing; a notebook shows it.
+
+    Raises
+    ------
+    ConfigError
+        For another task, other curves than the first run's, and a model that the page cannot
+        compute.
+
+    Examples
+    --------
+    >>> from looplab import play
+    >>> play("shipped/linear")
+    Traceback (most recent call last):
+    looplab.conf.mistakes.ConfigError: run must be of task=curves to be played, not linear
+    """
+    runs = [run_of(each) for each in (run, *also)]
+    tasks = [_curves(each) for each in runs]
+    for each, task in zip(runs, tasks, strict=True):
+        if task != tasks[0]:
+            raise ConfigError("also", f"must be of the same curves as {runs[0].path}: {each.path}")
+    points = runs[0].config.task.points - 1
+    colours = [style["color"] for style in styles_of([_kind(each) for each in runs])]
+    models = [_run_facts(*each, points) for each in zip(runs, colours, strict=True)]
+    facts = {"task": tasks[0], "models": models}
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined
+    )
+    html = environment.get_template("page.html").render(
+        facts=Markup(json.dumps(facts).replace("<", r"\u003c")),  # which would end the script
+        engine=_own("engine.js"),
+        script=_own("page.js"),
+        style=_own("style.css"),
+    )
+    return Page(html)
+
+
+def write_page(settings: PlaySettings) -> str:
+    """Write the page of a run as <output>/<name of the run>.html; the text to print."""
+    run = run_of(settings.run)
+    text = play(run, settings.also).html.encode()
+    path = Path(settings.output) / f"{run.path.name}.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, text)
+    return f"{path}: {len(text) / 1e3:.0f} kB"
+
+
+def _own(name: str) -> Markup:
+    """The text of a file beside this one."""
+    return Markup((_HERE / name).read_text(encoding="utf-8"))
+
+
+def _curves(run: Run) -> dict[str, object]:
+    """The curves that a run was trained on. Raises ConfigError for another task."""
+    check_curves(run.config)
+    assert isinstance(run.task, Curves)
+    return {**curve_facts(run.task), "points": run.config.task.points - 1}
+
+
+def _kind(run: Run) -> str:
+    """That of the run's curves; a loop that injects nothing is tied layers."""
+    model = run.config.model
+    is_tied = model.family == "looped" and model.injection == "none"
+    return "tied" if is_tied else kind_of(model)
+
+
+def _run_facts(run: Run, colour: str, points: int) -> dict[str, object]:
+    """A run's model as the page has it: its name there, its colour, its loops in training."""
+    labels = {
+        "looped": "one block, looped",
+        "tied": "one block, points not injected",
+        "standard": f"{run.config.model.n_layer} different layers",
+    }
+    facts = model_facts(run.model, points)
+    loops = run.model.loop.most_loops or run.config.loops.b
+    most = run.model.loop.most_loops or _BEYOND * loops
+    return {**facts, "label": labels[_kind(run)], "colour": colour, "b": loops, "most": most}
