@@ -13,6 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from looplab import play
 from looplab.experiments.definition import Experiment, load, names
 from looplab.gallery import Kept, draw, kept_files
 from looplab.show.verdicts import count_text
@@ -28,6 +29,7 @@ PAGES = {
 _HEAD = "| verdict | claim | published | ours (90 %) | line | seeds |\n|---|---|---|---|---|---|\n"
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _LOG = logging.getLogger("mkdocs.hooks")
+_PLAYED = ["shipped/curves", "shipped/curves-standard", "shipped/curves-no_injection"]
 _EVERY = 10  # results between two lines
 _KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its pictures' places
 
@@ -48,6 +50,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(file)))
             drawn += [name] if file.suffix == ".png" else []
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
+    _LOG.info("Writing the page on which anyone draws points")
+    page = play(_PLAYED[0], also=_PLAYED[1:])
+    files.append(File.generated(config, "play.html", content=page.html))
     _LOG.info("Converting tour and notebooks to .ipynb, without executing them")
     for path in [DOCS / "tour.md", *(DOCS / "notebooks").glob("*.md")]:
         notebook = jupytext.read(path)
