@@ -62,11 +62,13 @@ class PlaySettings:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
         for path in (self.run, *self.also):
-            check_curves(read_config(unpacked(path)))
+            folder = unpacked(path)
+            check_curves(folder, read_config(folder))
         check_folder("output", self.output)
 
 
-def check_curves(config: Config) -> None:
+def check_curves(folder: Path, config: Config) -> None:
     """Raises ConfigError for a run that is of no curves."""
     if config.task.name != "curves":
-        raise ConfigError("run", f"must be of task=curves to be played, not {config.task.name}")
+        problem = f"is of task={config.task.name}: a page plays runs of task=curves"
+        raise ConfigError(str(folder), problem)

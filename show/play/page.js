@@ -149,6 +149,9 @@
       listen(this);
       new ResizeObserver(() => this.draw()).observe(this.svg);
       this.thinker = new Engine.Thinker(place, facts, (question, predictions) => {
+        if (isFirst) {
+          panels.slice(1).forEach((other) => other.thinker.ask(question));
+        }
         this.question = question;
         this.answer = predictions;
         this.draw();
@@ -350,7 +353,7 @@
       seed: state.seed,
       at: performance.now(),
     };
-    panels.forEach((panel) => panel.thinker.ask(question));
+    panels[0].thinker.ask(question); // the others follow, so that this one is quick
   }
 
   function changed() {

@@ -65,9 +65,9 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     Examples
     --------
     >>> from looplab import play
-    >>> play("shipped/linear")
+    >>> play("shipped/linear")  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    looplab.conf.mistakes.ConfigError: run must be of task=curves to be played, not linear
+    looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of task=curves
     """
     runs = [run_of(each) for each in (run, *also)]
     tasks = [_curves(each) for each in runs]
@@ -107,7 +107,7 @@ def _own(name: str) -> Markup:
 
 def _curves(run: Run) -> dict[str, object]:
     """The curves that a run was trained on. Raises ConfigError for another task."""
-    check_curves(run.config)
+    check_curves(run.path, run.config)
     assert isinstance(run.task, Curves)
     return {**curve_facts(run.task), "points": run.config.task.points - 1}
 

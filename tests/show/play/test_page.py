@@ -62,7 +62,7 @@ def test_one_file_holds_all_and_loads_nothing(
 
 
 def test_what_cannot_be_played_is_one_line(curves: list[Run], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^run must be of task=curves to be played, not"):
+    with pytest.raises(ConfigError, match=r"is of task=sparse_linear: a page plays"):
         play(train(replace(tiny_config(tmp_path), training=curves[0].config.training)))
     words = (*_TINY.split(), "task.noise_std=0.5", f"folder={tmp_path}")
     with pytest.raises(ConfigError, match=r"^also must be of the same curves as .*: "):
