@@ -62,6 +62,6 @@ if TYPE_CHECKING:  # the same names, for type checkers
     from .training.run_folder.checkpoint import snapshots_of as snapshots_of
     from .training.validation import evaluation_prompts as evaluation_prompts
 
-__all__ = [*MODULES]
+__all__ = list(MODULES)
 
 __getattr__, __dir__ = importer(__name__, MODULES)

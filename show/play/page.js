@@ -220,7 +220,7 @@
       const { family, n_layer, b } = this.facts;
       const step = this.step();
       if (step === 0) {
-        return "read in";
+        return "before the first loop";
       }
       if (family === "standard") {
         return `layer ${step} of ${n_layer}`;

@@ -122,8 +122,8 @@ def _kind(run: Run) -> str:
 def _run_facts(run: Run, colour: str, points: int) -> dict[str, object]:
     """A run's model as the page has it: its name there, its colour, its loops in training."""
     labels = {
-        "looped": "one block, looped",
-        "tied": "one block, points not injected",
+        "looped": "one block, given the points in each loop",
+        "tied": "one block, given the points once",
         "standard": f"{run.config.model.n_layer} different layers",
     }
     facts = model_facts(run.model, points)
