@@ -33,6 +33,7 @@ _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with default
 # Modules that plugins were taught to import, and where their names are now.
 _MOVED = {
     "looplab.evaluation.panel": "looplab.show.panel",
+    "looplab.experiments.runs_table": "looplab.evaluation.runs_table",
     "looplab.experiments.statistics": "looplab.evaluation.statistics",
 }
 _Thing = TypeVar("_Thing")

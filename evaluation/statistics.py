@@ -127,10 +127,19 @@ def interval_over_seeds(
     resampled = statistic(crossed_means(floats, resamples, seed))
     low, high = np.percentile(resampled, _ENDS, axis=0)
     if max(map(len, floats)) > 1:
-        scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
-        half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
-        low_by_student = back(scale(value) - half)
-        high_by_student = back(scale(value) + half)
+        half = half_width(*_standard_error(_parts(floats, statistic, np.asarray, resamples, seed)))
+        low_by_student, high_by_student = value - half, value + half
+        if log:
+            parts = _parts(floats, statistic, np.log, resamples, seed)
+            half_of_log = half_width(*_standard_error(parts))
+            # Without one of the seeds a mean may be 0, as of few wrong answers: no logarithm. Then
+            # the plain interval stands, cut at 0; without an end where that is unknown too.
+            plain = np.nan_to_num(half, nan=np.inf)
+            has_log = np.isfinite(half_of_log)
+            low_by_student = np.where(
+                has_log, np.exp(np.log(value) - half_of_log), np.maximum(value - plain, 0)
+            )
+            high_by_student = np.where(has_log, np.exp(np.log(value) + half_of_log), value + plain)
         # The outer of the two; where Student's is nan, the bootstrap's.
         low = np.where(low_by_student < low, low_by_student, low)
         high = np.where(high_by_student > high, high_by_student, high)
@@ -164,6 +173,8 @@ def hierarchical_test(
     crossed = statistic(crossed_means(groups, resamples, SEED))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
     error, freedom = _standard_error(_parts(groups, statistic, np.asarray, resamples, SEED))
+    if not np.isfinite(error):  # a seed without which the statistic is not finite
+        return 1.0
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
     return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
 
@@ -254,7 +265,12 @@ def _parts(
     parts = list[tuple[Floats, float]]()
     prompts = floats[0].shape[1]
     if prompts > 1:
-        parts.append((np.var(scale(statistic(over_prompts)), axis=0), prompts - 1.0))
+        scaled = scale(statistic(over_prompts))
+        # A resample of prompts may have no error at all, and so no logarithm.
+        finite_part = np.where(np.isfinite(scaled), scaled, np.nan)
+        is_whole = np.isfinite(scaled).all()
+        variance = np.var(scaled, axis=0) if is_whole else np.nanvar(finite_part, axis=0)
+        parts.append((variance, prompts - 1.0))
     for index, group in enumerate(floats):
         count = len(group)
         if count > 1:  # each seed is left out once, and the other groups are whole

@@ -233,7 +233,8 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
             raise NotMeasured(f"{claim.quantity}: {estimate.mean:g}, an error is not finite")
         verdict, notes = decide(claim, estimate), [_size_note(claim, estimate, runs, steps, scale)]
         if verdict == "not settled":
-            nearest_end = min(ends_of(claim.line), key=lambda end: abs(end - estimate.mean))
+            covered = [end for end in ends_of(claim.line) if estimate.low <= end <= estimate.high]
+            nearest_end = min(covered, key=lambda end: abs(end - estimate.mean))
             notes.insert(0, seeds_note(nearest_end, estimate))
         if claim.line_set == "after":
             notes.append("the line was set after the result was known")

@@ -136,7 +136,12 @@ class Cell:
         """Both were measured on the same prompts."""
         own, its = self.config.evaluation, other.config.evaluation
         same_draws = (own.prompts, own.seed) == (its.prompts, its.seed)
-        return same_draws and self.config.task == other.config.task
+        # Training on a set of prompts or functions moves no prompt of the evaluation.
+        tasks = [
+            replace(cell.config.task, distinct_prompts=0, distinct_functions=0)
+            for cell in (self, other)
+        ]
+        return same_draws and tasks[0] == tasks[1]
 
 
 def summarise(

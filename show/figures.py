@@ -102,10 +102,12 @@ def title(result: OfTask) -> str:
     return f"{words}{normalised_words(result)}"
 
 
-def evaluation_panels(result: Evaluation) -> list[Panel]:
+def evaluation_panels(result: Evaluation | Mapping[str, Any]) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
     what early exit saves. Beside ours stand the published models; a solver's published curve only
     where it is not ours, on which it would lie."""
+    if isinstance(result, Mapping):  # what `evaluate` returns
+        result = Evaluation.read(result)
     error, k = result.error, result.by_examples.k
     drawn = curves(result)
     known = {curve.name for curve in drawn if curve.solver}

@@ -6,6 +6,7 @@ print(write_report(ReportSettings(folder="runs", output="report")))
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -177,13 +178,21 @@ def by_setting(runs: Sequence[Part]) -> tuple[list[str], list[Part]]:
     models = [run["model"] for run in runs]
     if len(set(models)) > 1 or not columns:
         columns = {"model": models, **columns}
-    rows: dict[tuple[str, str], Part] = {}
+    rows: dict[tuple[str, str, int], Part] = {}
+    copies = Counter[tuple[str, object]]()
     for index, run in enumerate(runs):
         values = [column[index] for column in columns.values()]
-        said = [in_words(key, column[index]) for key, column in columns.items() if "." in key]
+        said = [
+            in_words(key, column[index])
+            for key, column in columns.items()
+            if key not in ("model", "differs in")
+        ]
         row = {"values": values, "title": ", ".join([run["model"], *said]), "runs": []}
         set_aside = run["name"].partition("-before-")[2]  # by again=true
-        key = settings_key(run["settings"]), set_aside
+        settings = settings_key(run["settings"])
+        copy = copies[settings, run["seed"]]  # one that differs in nothing is no other seed
+        copies[settings, run["seed"]] += 1
+        key = settings, set_aside, copy
         rows.setdefault(key, row)["runs"].append(run)
     return [*columns], [row | {"error": _error(row["runs"])} for row in rows.values()]
 

@@ -437,15 +437,19 @@ const Engine = (() => {
         return;
       }
       const { xs, ys, queries, loops } = data;
-      const ready = await model;
-      const predictions = [];
-      for (const each of ready.unroll(xs, ys, queries)) {
-        predictions.push(each);
-        if (predictions.length > loops) {
-          break;
+      try {
+        const ready = await model;
+        const predictions = [];
+        for (const each of ready.unroll(xs, ys, queries)) {
+          predictions.push(each);
+          if (predictions.length > loops) {
+            break;
+          }
         }
+        globalThis.postMessage(predictions);
+      } catch (error) {
+        globalThis.postMessage({ error: String(error) }); // such as of an old browser
       }
-      globalThis.postMessage(predictions);
     };
   }
 

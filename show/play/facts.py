@@ -45,7 +45,7 @@ def model_facts(model: Model, points: int) -> dict[str, object]:
         if value not in values:
             known = " or ".join(map(str, values))
             raise ConfigError(f"model.{name}", f"must be {known} in a page, got {value}")
-    weights = {name: weight.half().flatten() for name, weight in model.state_dict().items()}
+    weights = {name: weight.half().cpu().flatten() for name, weight in model.state_dict().items()}
     # A query stands where the next x would, after two tokens for each point.
     weights[_POSITIONS] = weights[_POSITIONS][: (2 * points + 1) * model.spec.n_embd]
     return {

@@ -149,6 +149,11 @@
       listen(this);
       new ResizeObserver(() => this.draw()).observe(this.svg);
       this.thinker = new Engine.Thinker(place, facts, (question, predictions) => {
+        if (predictions.error) {
+          this.failure = `this browser cannot run the model: ${predictions.error}`;
+          draw();
+          return;
+        }
         if (isFirst) {
           panels.slice(1).forEach((other) => other.thinker.ask(question));
         }
@@ -217,6 +222,9 @@
     }
 
     saying() {
+      if (this.failure) {
+        return this.failure;
+      }
       const { family, n_layer, b } = this.facts;
       const step = this.step();
       if (step === 0) {
@@ -261,7 +269,8 @@
   }
 
   function posterior(xs) {
-    return Engine.bayes(task, column("x"), column("y"), xs);
+    const noise = state.noisy ? task.noise * NOISIER : task.noise;
+    return Engine.bayes({ ...task, noise }, column("x"), column("y"), xs);
   }
 
   /** A function of predictions at xs: their mean squared error over the interval of training, of
@@ -550,7 +559,13 @@
     state.seed = 0;
     changed();
   });
-  window.addEventListener("hashchange", () => readAddress() && (ask(), draw()));
+  window.addEventListener("hashchange", () => {
+    stop();
+    if (readAddress()) {
+      ask();
+      draw();
+    }
+  });
   if (hadState) {
     changed();
   } else {

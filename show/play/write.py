@@ -27,7 +27,7 @@ from .facts import curve_facts, model_facts
 
 _HERE = Path(__file__).parent
 _BEYOND = 4  # times the loops of training, as far as a page goes
-_FRAME = 900  # pixels that a notebook gives to a page
+_FRAME = 1360  # pixels that a notebook gives to a page
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     Traceback (most recent call last):
     looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of task=curves
     """
-    runs = [run_of(each) for each in (run, *also)]
+    others = [also] if isinstance(also, str | PathLike) else also
+    runs = [run_of(each) for each in (run, *others)]
+    if runs[0].config.model.family == "standard":
+        raise ConfigError("run", "must loop; a standard model goes into also")
     tasks = [_curves(each) for each in runs]
     for each, task in zip(runs, tasks, strict=True):
         if task != tasks[0]:

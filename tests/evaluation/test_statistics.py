@@ -11,6 +11,7 @@ from looplab.evaluation.bootstrap import Floats, crossed_means
 from looplab.evaluation.statistics import (
     NotMeasured,
     hierarchical_bootstrap,
+    hierarchical_test,
     interval_over_seeds,
     over_seeds,
 )
@@ -119,3 +120,24 @@ def test_no_error_of_two_unlike_seeds_reaches_below_zero() -> None:
     plain, positive = (interval_over_seeds([errors], log=log) for log in (False, True))
     assert plain.low[0] < 0 < positive.low[0]
     assert positive.high[0] > positive.mean[0]
+
+
+def test_few_wrong_answers_of_two_seeds_are_not_settled_by_the_prompts_alone() -> None:
+    """Some resamples have no wrong answer, and so no logarithm; the seeds still count."""
+    wrong = [np.zeros((2, 320)), np.zeros((2, 320))]
+    for group, numbers in zip(wrong, ((9, 14), (3, 5)), strict=True):
+        for seed, number in enumerate(numbers):
+            group[seed, :number] = 1
+    found = hierarchical_bootstrap(wrong, ratio, log=True)
+    by_prompts = np.percentile(ratio(crossed_means(wrong, 2000, 2024)), 5)
+    assert found.low < 0.8 * by_prompts
+    assert hierarchical_test(wrong, lambda means: np.log(means[0] / means[1])) > 0.02
+
+
+def test_a_seed_without_errors_leaves_the_plain_interval_cut_at_zero() -> None:
+    errors = np.zeros((2, 320))
+    errors[1, :12] = 1
+    found = interval_over_seeds([errors], log=True)
+    plain = interval_over_seeds([errors])
+    assert float(found.low) == 0 > float(plain.low)
+    assert float(found.high) == pytest.approx(float(plain.high))
