@@ -69,8 +69,7 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     Traceback (most recent call last):
     looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of task=curves
     """
-    others = [also] if isinstance(also, str | PathLike) else also
-    runs = [run_of(each) for each in (run, *others)]
+    runs = [run_of(each) for each in (run, *also)]
     if runs[0].config.model.family == "standard":
         raise ConfigError("run", "must loop; a standard model goes into also")
     tasks = [_curves(each) for each in runs]
@@ -80,6 +79,10 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     points = runs[0].config.task.points - 1
     colours = [style["color"] for style in styles_of([_kind(each) for each in runs])]
     models = [_run_facts(*each, points) for each in zip(runs, colours, strict=True)]
+    labels = [model["label"] for model in models]
+    for each, model in zip(runs, models, strict=True):
+        if labels.count(model["label"]) > 1:
+            model["label"] = f"{model['label']} ({each.path.name})"
     facts = {"task": tasks[0], "models": models}
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined

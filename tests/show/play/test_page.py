@@ -61,6 +61,13 @@ def test_one_file_holds_all_and_loads_nothing(
     assert play(curves[0])._repr_html_().startswith("<iframe ")
 
 
+def test_runs_of_one_kind_have_names_of_their_own(curves: list[Run]) -> None:
+    text = play(curves[0], [curves[0]]).html
+    (facts,) = re.findall(r'<script id="facts" [^>]*>(.*?)</script>', text)
+    name = curves[0].path.name
+    assert all(each["label"].endswith(f"({name})") for each in json.loads(facts)["models"])
+
+
 def test_what_cannot_be_played_is_one_line(curves: list[Run], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is of task=sparse_linear: a page plays"):
         play(train(replace(tiny_config(tmp_path), training=curves[0].config.training)))
