@@ -127,19 +127,18 @@ def interval_over_seeds(
     resampled = statistic(crossed_means(floats, resamples, seed))
     low, high = np.percentile(resampled, _ENDS, axis=0)
     if max(map(len, floats)) > 1:
-        half = half_width(*_standard_error(_parts(floats, statistic, np.asarray, resamples, seed)))
-        low_by_student, high_by_student = value - half, value + half
-        if log:
-            parts = _parts(floats, statistic, np.log, resamples, seed)
-            half_of_log = half_width(*_standard_error(parts))
+        scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
+        half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
+        low_by_student = back(scale(value) - half)
+        high_by_student = back(scale(value) + half)
+        has_none = ~np.isfinite(half)
+        if log and has_none.any():
             # Without one of the seeds a mean may be 0, as of few wrong answers: no logarithm. Then
             # the plain interval stands, cut at 0; without an end where that is unknown too.
-            plain = np.nan_to_num(half, nan=np.inf)
-            has_log = np.isfinite(half_of_log)
-            low_by_student = np.where(
-                has_log, np.exp(np.log(value) - half_of_log), np.maximum(value - plain, 0)
-            )
-            high_by_student = np.where(has_log, np.exp(np.log(value) + half_of_log), value + plain)
+            parts = _parts(floats, statistic, np.asarray, resamples, seed)
+            plain = np.nan_to_num(half_width(*_standard_error(parts)), nan=np.inf)
+            low_by_student = np.where(has_none, np.maximum(value - plain, 0), low_by_student)
+            high_by_student = np.where(has_none, value + plain, high_by_student)
         # The outer of the two; where Student's is nan, the bootstrap's.
         low = np.where(low_by_student < low, low_by_student, low)
         high = np.where(high_by_student > high, high_by_student, high)

@@ -71,7 +71,7 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     """
     runs = [run_of(each) for each in (run, *also)]
     if runs[0].config.model.family == "standard":
-        raise ConfigError("run", "must loop; a standard model goes into also")
+        raise ConfigError("run", "must loop; a standard model goes into also=[…]")
     tasks = [_curves(each) for each in runs]
     for each, task in zip(runs, tasks, strict=True):
         if task != tasks[0]:
