@@ -10,8 +10,8 @@ const Table = (() => {
   "use strict";
 
   const NEWTON_STEPS = 12;
-  const WIDE = 3.6; // where centres of clouds are, and the clouds' deviation
-  const CLOUD = 0.6;
+  const WIDE = 4.6; // where centres of clouds are, and the clouds' deviation
+  const CLOUD = 0.7;
 
   /** How a number of a column is standardised: mean 0 and variance 1, a constant column 0. Divided by
    * the largest first, equal numbers are exactly 1, and so is their mean. */
