@@ -10,6 +10,7 @@
   const MARGIN = 0.12; // of the interval, on each side of it
   const FAR = 3; // times as wide as in training
   const NOISIER = 5;
+  const HIGHER = 8;
   const MOST_TRACES = 12;
   const MOST_Y = 1000; // in an address
 
@@ -41,12 +42,6 @@
     return state.seed ? Engine.drawn(task, state.seed)(xs) : new Float64Array(xs.length);
   }
 
-  /** What the noise of training adds to the first points. */
-  function noises(count) {
-    const { normal } = Engine.normals(state.seed + 0xad0);
-    return Array.from({ length: count }, () => task.noise * normal());
-  }
-
   /** Points of the function of the seed, as training draws them; by the switches that are on noisier
    * or further apart. */
   function drawn() {
@@ -56,10 +51,8 @@
       () => task.low + (task.high - task.low) * uniform(),
     );
     const ys = truth(xs);
-    const added = noises(xs.length);
-    let points = [...xs].map((x, i) => ({ x, y: ys[i] + added[i] }));
-    points = state.far ? spread(points, FAR) : points;
-    return state.noisy ? louder(points, NOISIER - 1) : points;
+    const points = [...xs].map((x, i) => ({ x, y: ys[i] }));
+    return louder(spread(points, state.far ? FAR : 1), state.noisy ? NOISIER : 1);
   }
 
   /** The points, so many times as far from the middle, and as far from the function as they were. */
@@ -70,18 +63,19 @@
     return points.map(({ y }, i) => ({ x: to[i], y: y + after[i] - before[i] }));
   }
 
-  /** The points with their noise added so many times more. */
+  /** The points with so many times the noise of training, the same for each place in their order. */
   function louder(points, times) {
-    const added = noises(points.length);
-    return points.map(({ x, y }, i) => ({ x, y: y + times * added[i] }));
+    const { normal } = Engine.normals(state.seed + 0xad0);
+    return points.map(({ x, y }) => ({ x, y: y + times * task.noise * normal() }));
   }
 
-  /** Further points or more noise: of all that are there, drawn by hand or not; and back. */
+  /** Further points or more noise, of all that are there, drawn by hand or not; and back. How high
+   * they are changes for the model alone, and is written at the axis. */
   function toggle(flag) {
     state[flag] = !state[flag];
     if (flag === "far") {
       state.points = spread(state.points, state.far ? FAR : 1 / FAR);
-    } else {
+    } else if (flag === "noisy") {
       state.points = louder(state.points, state.noisy ? NOISIER - 1 : 1 - NOISIER);
     }
   }
@@ -94,23 +88,41 @@
     return isPoint ? { x, y } : null;
   }
 
-  /** Whether training had no such points: beyond its interval, or beyond three deviations. */
-  function isOutside({ x, y }) {
-    return x < task.low || x > task.high || Math.abs(y) > 3 * task.deviation;
-  }
-
   function column(name) {
     return Float64Array.from(state.points, (point) => point[name]);
   }
 
+  /** What the model reads as 1, in the plot; normalised, that of evaluation.normalise=scale. Features
+   * of x have one scale everywhere, and keep it. */
+  function yUnit() {
+    const ys = column("y");
+    const meanSquare = ys.reduce((sum, y) => sum + y * y, 0) / ys.length;
+    if (state.scaled && meanSquare > 0) {
+      return Math.sqrt(meanSquare) / task.deviation;
+    }
+    return state.high ? 1 / HIGHER : 1;
+  }
+
+  /** Whether training had no such points: beyond its interval, or beyond three deviations. */
+  function isOutside({ x, y }) {
+    return x < task.low || x > task.high || Math.abs(y) > 3 * task.deviation * yUnit();
+  }
+
   function question() {
     const xs = axis();
+    const unit = yUnit();
     return {
       xs: Engine.features(task, column("x")),
-      contexts: [column("y")],
+      contexts: [column("y").map((y) => y / unit)],
       queries: Engine.features(task, xs),
       axis: xs,
+      unit,
     };
+  }
+
+  /** Predictions in the units of the plot. */
+  function answer({ unit }, [predictions]) {
+    return predictions.map((ys) => ys.map((y) => y * unit));
   }
 
   function posterior(xs) {
@@ -122,7 +134,7 @@
 
   /** A path through points of the plot; what is no number, or far out, is cut. */
   function line(xs, ys, toX, toY) {
-    const cut = (y) => Page.within(Number.isNaN(y) ? 0 : y, [-4000, 4000]);
+    const cut = (y) => Page.within(y || 0, [-4000, 4000]);
     return [...xs]
       .map((x, i) => `${i ? "L" : "M"}${toX(x).toFixed(1)} ${cut(toY(ys[i])).toFixed(1)}`)
       .join("");
@@ -137,7 +149,7 @@
       label(x, toX(x) + 4, height - 6, back);
     }
     for (const y of [-2 * task.deviation, 2 * task.deviation]) {
-      label(y, 4, toY(y) + 4, back);
+      label(state.high ? y * HIGHER : y, 4, toY(y) + 4, back);
     }
     const curve = (kind, xs, ys, opacity = 1) =>
       element("path", { class: kind, d: line(xs, ys, toX, toY), opacity }, back);
@@ -218,7 +230,7 @@
   }
 
   Page.start({
-    flags: ["noisy", "far"],
+    flags: ["noisy", "far", "high", "scaled"],
     contexts: 1,
     range,
     drawn,
@@ -228,7 +240,7 @@
     isOutside,
     named: () => "",
     question,
-    answer: (_, [answer]) => answer,
+    answer,
     draw,
     drawMore: drawErrors,
   });

@@ -16,16 +16,13 @@ const Engine = (() => {
 
   // ------------------------------------ weights
 
-  /** The number that 16 bits hold (IEEE 754 binary16). */
+  /** The finite number that 16 bits hold (IEEE 754 binary16). */
   function fromHalf(bits) {
     const sign = bits & 0x8000 ? -1 : 1;
     const exponent = (bits >> 10) & 0x1f;
     const fraction = bits & 0x3ff;
     if (exponent === 0) {
       return sign * fraction * 2 ** -24;
-    }
-    if (exponent === 31) {
-      return fraction ? NaN : sign * Infinity;
     }
     return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }

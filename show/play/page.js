@@ -462,9 +462,6 @@ const Page = (() => {
         changed();
       });
     });
-    byId("loop").max = first.most;
-    byId("trained").append(new Option("", first.b));
-    byId("panels").classList.toggle("several", models.length > 1);
     const hadState = readAddress();
     models.forEach((facts, i) => panels.push(new Panel(facts, i === 0)));
     byId("play").addEventListener("click", play);

@@ -100,6 +100,7 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     kind = "curves" if isinstance(runs[0].task, Curves) else "regions"
     html = environment.get_template(f"{kind}.html").render(
         kind=kind,
+        models=models,
         facts=Markup(json.dumps(facts).replace("<", r"\u003c")),  # which would end the script
         engine=_own("engine.js"),
         scripts=[_own(name) for name in SCRIPTS[kind]],

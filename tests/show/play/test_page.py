@@ -279,6 +279,28 @@ def test_switches_keep_the_points_of_the_reader(curves: list[Run], tmp_path: Pat
 
 
 @needs_browser
+def test_a_model_that_is_normalised_does_not_see_how_high_points_are(
+    curves: list[Run], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(play(curves[0]).html, encoding="utf-8")
+    steps = [
+        ["until", "document.querySelector('#panels .curve')"],
+        ["say", "document.querySelector('#panels .curve').getAttribute('d')"],
+    ]
+    address = f"{page.as_uri()}#loop=2&points=-0.5,1;0.5,-1"
+    said = heard(
+        [
+            {"page": address + flags, "width": 820, "scheme": "light", "steps": steps}
+            for flags in ("", "&high", "&scaled", "&high&scaled")
+        ]
+    )
+    plain, high, scaled, both = said
+    assert plain != high
+    assert plain == scaled == both  # the root mean square of these is 1
+
+
+@needs_browser
 def test_a_reader_tells_two_classes_apart(tables: Run, tmp_path: Path) -> None:
     """Points of the chosen class, by mouse and keys; what is said where one class is missing."""
     page = tmp_path / "page.html"
