@@ -45,7 +45,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py action=core run=runs/NAME bundle=FOLDER            its answers to 22 tasks
   python run.py lm_eval --model looplab --model_args run=runs/NAME --tasks piqa
   python run.py action=export run=runs/NAME folder=PATH     a model that travels
-  python run.py action=play run=runs/NAME                   a page for curves drawn by hand
+  python run.py action=play run=runs/NAME                   a page for points drawn by hand
   python run.py action=import checkpoint=PATH               a reference code's state.pt, model_N.pt
   python run.py experiment=fig03                            a published figure; add --help for all
   python run.py action=list                                 a table of runs

@@ -29,7 +29,10 @@ PAGES = {
 _HEAD = "| verdict | claim | published | ours (90 %) | line | seeds |\n|---|---|---|---|---|---|\n"
 _KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 _LOG = logging.getLogger("mkdocs.hooks")
-_PLAYED = ["shipped/curves", "shipped/curves-standard", "shipped/curves-no_injection"]
+_PLAYED = {
+    "play.html": ["shipped/curves", "shipped/curves-standard", "shipped/curves-no_injection"],
+    "classifier.html": ["classifier"],
+}
 _EVERY = 10  # results between two lines
 _KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its pictures' places
 
@@ -50,9 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(file)))
             drawn += [name] if file.suffix == ".png" else []
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
-    _LOG.info("Writing the page on which anyone draws points")
-    page = play(_PLAYED[0], also=_PLAYED[1:])
-    files.append(File.generated(config, "play.html", content=page.html))
+    _LOG.info("Writing the pages on which anyone draws points")
+    for name, (run, *also) in _PLAYED.items():
+        files.append(File.generated(config, name, content=play(run, also).html))
     _LOG.info("Converting tour and notebooks to .ipynb, without executing them")
     for path in [DOCS / "tour.md", *(DOCS / "notebooks").glob("*.md")]:
         notebook = jupytext.read(path)

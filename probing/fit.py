@@ -29,7 +29,7 @@ from looplab.training.run_folder.run import Run
 
 from .probes import LinearProbes, Probes, readings
 from .settings import ProbingSettings
-from .targets import find_target
+from .targets import default_targets, find_target
 
 RATES = {"paper": 5e-3, "reference": 1e-3}  # Adam's, unless the settings give one
 _BETWEEN_SAVES = 60.0  # seconds: large probes are gigabytes
@@ -62,7 +62,8 @@ class Fit:
         self.settings, self.layers, self.folder = settings, layers, folder
         self.points, self.width = run.config.task.points, run.config.model.n_embd
         self.reference = settings.protocol == "reference"
-        self.targets = {name: find_target(name) for name in settings.targets}
+        names = settings.targets or default_targets(self.task)
+        self.targets = {name: find_target(name) for name in names}
         self.model: Model = place_exactly(settings.device).prepare(run.model)
         self.device = next(self.model.parameters()).device
         self.whiten: Callable[[int, Tensor], Tensor] = lambda layer, states: states

@@ -38,7 +38,7 @@ from looplab.training.run_folder.run import Run, RunError
 from .fit import RATES, Fit
 from .results import FOLDERS, Probing, Result, kept_and_shown, request_of
 from .settings import ProbingSettings
-from .targets import find_target
+from .targets import default_targets, find_target
 
 KIND = "probing"
 _SETTLED = 0.02  # probes whose error falls by no more in a quarter of their training have learned
@@ -85,10 +85,11 @@ def stored(run: Run, settings: ProbingSettings) -> Probing | None:
 
 
 def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[str, object]]:
-    """The settings for this run, with the rate filled in and no control if its task has none; and
-    all that the result depends on."""
+    """The settings for this run, with targets and rate filled in and no control if its task has
+    none; and all that the result depends on."""
+    names = settings.targets or default_targets(run.task)
     kinds = []
-    for name in settings.targets:
+    for name in names:
         target = find_target(name)
         kinds.append(type(target))
         if target.of is not None and not isinstance(run.task, target.of):
@@ -101,7 +102,7 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
     if settings.control and not control:
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
     rate = settings.learning_rate or RATES[settings.protocol]
-    settings = replace(settings, learning_rate=rate, control=control)
+    settings = replace(settings, targets=names, learning_rate=rate, control=control)
     return settings, request_of(run, settings, probe, *kinds)
 
 

@@ -25,7 +25,9 @@ class ProbingSettings:
     scale; the paper trains for 10,000 steps or more on batches of 1280 prompts."""
 
     run: str = setting("", "the run folder to probe")
-    targets: tuple[str, ...] = setting(("gradient", "least_squares"), "what probes predict")
+    targets: tuple[str, ...] | None = setting(
+        None, "what probes predict; null: gradient, and least_squares or, of curves, ridge"
+    )
     protocol: Literal["paper", "reference"] = setting("paper", "as in the paper, or in its code")
     loops: int | None = setting(
         None, "how far the probed loops go; null: b, or all layers", at_least=1
@@ -46,7 +48,7 @@ class ProbingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        if not self.targets:
+        if self.targets == ():
             raise ConfigError("targets", "must hold at least one target")
         config = _config_of(self, self.plugins)
         if config.task.is_text:

@@ -94,6 +94,12 @@ def find_target(name: str) -> Target:
     return TARGETS[name]
 
 
+def default_targets(task: Task) -> tuple[str, ...]:
+    """The names of the gradient and of what a linear solver finds: of curves, whose features are
+    nearly dependent, least squares are off by thousands."""
+    return "gradient", "ridge" if isinstance(task, Curves) else "least_squares"
+
+
 @register_target("gradient")
 class Gradient(Target):
     """XᵀY = Σ_{j ≤ i} y_j x_j: minus half the gradient of Σ (y_j − w·x_j)² at w = 0."""
@@ -120,14 +126,21 @@ class LeastSquares(Target):
 
 @register_target("ridge")
 class Ridge(Target):
-    """(XᵀX + λI)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none."""
+    """(XᵀX + λV⁻¹)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none, and V the
+    diagonal matrix of the weights' variances: those of curves fall, others are 1.
+
+    With noise it is the posterior's mean.
+    """
 
     label = "w_ridge"
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         # Renormalised outputs scale w and the noise by the same factor: λ is the same.
         penalty = task.noise_std**2 if isinstance(task, NoisyLinear | Curves) else 0.0
-        return torch.from_numpy(ridge_weights(*_arrays(prompts), penalty or 1.0))
+        xs, ys = _arrays(prompts)
+        stds = task.variances().sqrt().numpy() if isinstance(task, Curves) else 1.0
+        # w = √V v with v ~ N(0, I), and X w = (X √V) v.
+        return torch.from_numpy(stds * ridge_weights(stds * xs, ys, penalty or 1.0))
 
 
 @register_target("residual")

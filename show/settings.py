@@ -4,14 +4,18 @@ ReportSettings(folder="runs", output="report").check()
 """
 
 from dataclasses import MISSING, dataclass
+from os import PathLike
 from pathlib import Path
 
 from looplab.conf.checks.folders import check_folder
 from looplab.conf.files import choices
 from looplab.conf.mistakes import ConfigError, check_choice
-from looplab.conf.saved import read_config, unpacked
+from looplab.conf.saved import SHELF, read_config, unpacked
 from looplab.conf.schema import Config
 from looplab.conf.setting import check_settings, setting
+
+_PLAYED = ("curves", "tables_prior")
+_CLASSIFIER = "classifier"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class ReportSettings:
 class PlaySettings:
     """Whose page, what else is on it, and where it is written."""
 
-    run: str = setting(MISSING, "the run of task=curves whose loops are shown")
+    run: str = setting(
+        MISSING, "the run of task=curves or tables_prior, or classifier, which ships"
+    )
     also: tuple[str, ...] = setting((), "runs of the same task, shown on the same points")
     output: str = setting("play", "the folder of the page: <name of the run>.html")
 
@@ -62,13 +68,21 @@ class PlaySettings:
         """Raises ConfigError for the first invalid setting."""
         check_settings("", self)
         for path in (self.run, *self.also):
-            folder = unpacked(path)
-            check_curves(folder, read_config(folder))
+            folder = unpacked(played_path(path))
+            check_played(folder, read_config(folder))
         check_folder("output", self.output)
 
 
-def check_curves(folder: Path, config: Config) -> None:
-    """Raises ConfigError for a run that is of no curves."""
-    if config.task.name != "curves":
-        problem = f"is of task={config.task.name}: a page plays runs of task=curves"
+def played_path(path: str | PathLike[str]) -> Path:
+    """The path of a run; that of the classifier that ships for its name."""
+    if path == _CLASSIFIER:
+        return SHELF.parents[1] / "openml_eval" / "checkpoints" / _CLASSIFIER
+    return Path(path)
+
+
+def check_played(folder: Path, config: Config) -> None:
+    """Raises ConfigError for a run of a task that has no page."""
+    if config.task.name not in _PLAYED:
+        tasks = " or ".join(_PLAYED)
+        problem = f"is of task={config.task.name}: a page plays runs of task={tasks}"
         raise ConfigError(str(folder), problem)

@@ -1,4 +1,4 @@
-// The forward pass of a small looped transformer, and the exact predictor beside it.
+// The forward pass of a small looped transformer, and the solvers beside it.
 //
 //   const model = await Engine.read(json);              // what write.py put into the page
 //   for (const y of model.unroll(xs, ys, queries)) ...  // predictions: read-in, loop 1, loop 2, …
@@ -16,7 +16,7 @@ const Engine = (() => {
 
   // ------------------------------------ weights
 
-  /** The number that 16 bits hold (IEEE 754 binary16). */
+  /** The finite number that 16 bits hold (IEEE 754 binary16). */
   function fromHalf(bits) {
     const sign = bits & 0x8000 ? -1 : 1;
     const exponent = (bits >> 10) & 0x1f;
@@ -24,14 +24,11 @@ const Engine = (() => {
     if (exponent === 0) {
       return sign * fraction * 2 ** -24;
     }
-    if (exponent === 31) {
-      return fraction ? NaN : sign * Infinity;
-    }
     return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
   }
 
-  /** All weights of a model, in the order of its `shapes`, from base64 of gzip. Unpacked, the high
-   * bytes of all numbers come first, then the low ones: signs and exponents alone pack well. */
+  /** Numbers of 16 bits from base64 of gzip. Unpacked, the high bytes of all come first, then the low
+   * ones: signs and exponents alone pack well. */
   async function unpack(base64) {
     const packed = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -44,9 +41,13 @@ const Engine = (() => {
     return numbers;
   }
 
-  /** A model that is ready to run. `json` has its shape, and its weights by `shapes` and `data`. */
+  /** A model that is ready to run. `json` has its shape, and its weights in the order of `shapes`:
+   * `data`, and what rounding left out of that in a second of these, if there is one. */
   async function read(json) {
-    const numbers = await unpack(json.data);
+    const [numbers, rest] = await Promise.all(json.data.map(unpack));
+    if (rest) {
+      add(numbers, rest);
+    }
     const weights = {};
     let start = 0;
     for (const [name, length] of json.shapes) {
@@ -54,6 +55,40 @@ const Engine = (() => {
       start += length;
     }
     return new Model(json, weights);
+  }
+
+  // ------------------------------------ numbers
+
+  function logistic(z) {
+    return 1 / (1 + Math.exp(-z));
+  }
+
+  /** The solution [n] of A x = b for a positive definite A [n, n], which Cholesky's factor replaces;
+   * x is written into b. */
+  function solve(A, b) {
+    const n = b.length;
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j <= i; j++) {
+        let sum = A[i * n + j];
+        for (let k = 0; k < j; k++) {
+          sum -= A[i * n + k] * A[j * n + k];
+        }
+        A[i * n + j] = i === j ? Math.sqrt(sum) : sum / A[j * n + j];
+      }
+    }
+    for (let i = 0; i < n; i++) {
+      for (let k = 0; k < i; k++) {
+        b[i] -= A[i * n + k] * b[k];
+      }
+      b[i] /= A[i * n + i];
+    }
+    for (let i = n - 1; i >= 0; i--) {
+      for (let k = i + 1; k < n; k++) {
+        b[i] -= A[k * n + i] * b[k];
+      }
+      b[i] /= A[i * n + i];
+    }
+    return b;
   }
 
   // ------------------------------------ layers
@@ -202,8 +237,8 @@ const Engine = (() => {
   // ------------------------------------ the model
 
   /** A model of GPT-2 blocks on pairs. `facts` has family, tokens, injection, n_layer, n_embd,
-   * n_head, dims and scale, the factor of residual branches; `weights` are by the names that they
-   * have in Python. */
+   * n_head, dims, classes and scale, the factor of residual branches; `weights` are by the names
+   * that they have in Python. */
   class Model {
     constructor(facts, weights) {
       this.facts = facts;
@@ -287,9 +322,10 @@ const Engine = (() => {
       return rows;
     }
 
-    /** Predictions [m] from the stream [S, C], normed first where no loop has. */
+    /** Predictions [m] from the stream [S, C], normed first where no loop has. Those of a classifier
+     * are the probabilities of class 1. */
     readOut(stream, context, norm) {
-      const width = this.facts.n_embd;
+      const { n_embd: width, classes } = this.facts;
       const { weights } = this;
       let last = stream.subarray(context * width);
       const count = last.length / width;
@@ -298,9 +334,13 @@ const Engine = (() => {
         layerNorm(last, count, weights["loop.norm.weight"], weights["loop.norm.bias"], normed);
         last = normed;
       }
-      const predictions = new Float64Array(count);
-      linear(last, count, weights["read_out.weight"], weights["read_out.bias"], predictions);
-      return predictions;
+      const outputs = new Float64Array(count * (classes || 1));
+      linear(last, count, weights["read_out.weight"], weights["read_out.bias"], outputs);
+      if (!classes) {
+        return outputs;
+      }
+      const logit = (_, q) => outputs[2 * q + 1] - outputs[2 * q];
+      return Float64Array.from({ length: count }, logit).map(logistic);
     }
 
     /** Room for what a block computes of so many tokens, used again by each. */
@@ -367,29 +407,13 @@ const Engine = (() => {
     // σ² is at least a millionth of the prior's variance, for points on top of each other.
     const least = 1e-6 * task.variances.reduce((sum, v) => sum + v, 0);
     const noise = Math.max(task.noise ** 2, least);
-    const L = new Float64Array(n * n); // Cholesky's factor of K + σ² I
-    const alpha = Float64Array.from(ys);
+    const moments = new Float64Array(n * n);
     for (let i = 0; i < n; i++) {
-      for (let j = 0; j <= i; j++) {
-        let sum = covariance(task, known, i, known, j) + (i === j ? noise : 0);
-        for (let k = 0; k < j; k++) {
-          sum -= L[i * n + k] * L[j * n + k];
-        }
-        L[i * n + j] = i === j ? Math.sqrt(sum) : sum / L[j * n + j];
+      for (let j = 0; j < n; j++) {
+        moments[i * n + j] = covariance(task, known, i, known, j) + (i === j ? noise : 0);
       }
     }
-    for (let i = 0; i < n; i++) {
-      for (let k = 0; k < i; k++) {
-        alpha[i] -= L[i * n + k] * alpha[k];
-      }
-      alpha[i] /= L[i * n + i];
-    }
-    for (let i = n - 1; i >= 0; i--) {
-      for (let k = i + 1; k < n; k++) {
-        alpha[i] -= L[k * n + i] * alpha[k];
-      }
-      alpha[i] /= L[i * n + i];
-    }
+    const alpha = solve(moments, Float64Array.from(ys));
     return Float64Array.from(asked, (_, q) => {
       let sum = 0;
       for (let i = 0; i < n; i++) {
@@ -453,22 +477,33 @@ const Engine = (() => {
     };
   }
 
-  /** The other side: a model in a worker of its own, whose code is at the address `place`. While it
-   * computes, only the newest question waits. */
+  /** The other side: a model in workers of its own, whose code is at the address `place`, one for
+   * each context of a question. While they compute, only the newest question waits. */
   class Thinker {
-    constructor(place, facts, heard) {
-      this.worker = new Worker(place);
-      this.worker.postMessage(facts);
+    constructor(place, facts, contexts, heard) {
+      this.heard = heard;
       this.asked = null;
       this.waiting = null;
-      this.worker.onmessage = ({ data }) => {
-        const answered = this.asked;
-        this.asked = null;
-        if (this.waiting !== null) {
-          this.send(this.waiting);
-        }
-        heard(answered, data);
-      };
+      this.workers = Array.from({ length: contexts }, (_, i) => {
+        const worker = new Worker(place);
+        worker.postMessage(facts);
+        worker.onmessage = ({ data }) => this.hear(i, data);
+        return worker;
+      });
+    }
+
+    hear(i, predictions) {
+      this.answers[i] = predictions;
+      this.missing -= 1;
+      if (this.missing > 0) {
+        return;
+      }
+      const { asked, answers } = this;
+      this.asked = null;
+      if (this.waiting !== null) {
+        this.send(this.waiting);
+      }
+      this.heard(asked, answers);
     }
 
     ask(question) {
@@ -482,11 +517,16 @@ const Engine = (() => {
     send(question) {
       this.waiting = null;
       this.asked = question;
-      this.worker.postMessage(question);
+      this.answers = [];
+      this.missing = this.workers.length;
+      const { xs, queries, loops } = question;
+      this.workers.forEach((worker, i) => {
+        worker.postMessage({ xs, ys: question.contexts[i], queries, loops });
+      });
     }
   }
 
-  return { read, features, bayes, normals, drawn, serve, Thinker };
+  return { read, logistic, solve, features, bayes, normals, drawn, serve, Thinker };
 })();
 
 if (typeof module !== "undefined") {

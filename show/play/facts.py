@@ -1,4 +1,4 @@
-"""What a page's engine (engine.js) needs of a model and of its curves, as JSON; and what it cannot
+"""What a page's engine (engine.js) needs of a model and of its task, as JSON; and what it cannot
 compute.
 
 facts = model_facts(run.model, points=40)
@@ -13,6 +13,7 @@ from torch import Tensor
 from looplab.conf.mistakes import ConfigError
 from looplab.models import Model
 from looplab.tasks.curves import Curves
+from looplab.tasks.tables_prior import TablesPrior
 
 # The settings of a model of which the engine knows these values alone.
 _KNOWN = {
@@ -26,17 +27,17 @@ _KNOWN = {
     "lanes": (0,),
     "block_norm": ("pre",),
     "n_hidden": (0,),
-    "classes": (0,),
+    "classes": (0, 2),
     "vocabulary": (0,),
     "halts": (False,),
 }
-_READ = ("family", "tokens", "injection", "n_layer", "n_embd", "n_head", "dims")
+_READ = ("family", "tokens", "injection", "n_layer", "n_embd", "n_head", "dims", "classes")
 _POSITIONS = "loop.positions"
 
 
-def model_facts(model: Model, points: int) -> dict[str, object]:
+def model_facts(model: Model, points: int, *, exact: bool = False) -> dict[str, object]:
     """A model as engine.js reads it, for up to so many points: its shape, the names and sizes of
-    its weights, and these rounded to float16.
+    its weights, and these rounded to float16; `exact`: and what rounding left out, in as many bits.
 
     Raises ConfigError for a model that the engine cannot compute.
     """
@@ -45,14 +46,17 @@ def model_facts(model: Model, points: int) -> dict[str, object]:
         if value not in values:
             known = " or ".join(map(str, values))
             raise ConfigError(f"model.{name}", f"must be {known} in a page, got {value}")
-    weights = {name: weight.half().cpu().flatten() for name, weight in model.state_dict().items()}
+    weights = {name: weight.cpu().flatten() for name, weight in model.state_dict().items()}
     # A query stands where the next x would, after two tokens for each point.
     weights[_POSITIONS] = weights[_POSITIONS][: (2 * points + 1) * model.spec.n_embd]
+    numbers = torch.cat([*weights.values()])
+    rounded = numbers.half()
+    parts = [rounded, (numbers - rounded).half()] if exact else [rounded]
     return {
         **{name: getattr(model.spec, name) for name in _READ},
         "scale": model.residual_scale(),
         "shapes": [(name, len(weight)) for name, weight in weights.items()],
-        "data": _packed(torch.cat([*weights.values()])),
+        "data": [_packed(part) for part in parts],
     }
 
 
@@ -73,6 +77,11 @@ def curve_facts(task: Curves) -> dict[str, object]:
         "features": torch.stack((frequencies, cosines, sines), dim=1).tolist(),
         "variances": task.variances().tolist(),
     }
+
+
+def table_facts(task: TablesPrior) -> dict[str, object]:
+    """Random tables as table.js makes inputs of rows."""
+    return {"labels": task.labels, "clip": task.clip, "dims": task.dims}
 
 
 def _packed(numbers: Tensor) -> str:

@@ -1,7 +1,7 @@
 """One page on which anyone draws points and watches models find the function, loop by loop.
 
 page = play("shipped/curves", also=["shipped/curves-standard"])
-print(write_page(PlaySettings(run="shipped/curves", output="play")))
+print(write_page(PlaySettings(run="classifier", output="play")))
 """
 
 import json
@@ -10,24 +10,31 @@ from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.load import run_of
+from looplab.evaluation.load import load_run
 from looplab.evaluation.results import kind_of
 from looplab.tasks.curves import Curves
+from looplab.tasks.tables_prior import TablesPrior
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.run import Run
 
-from ..settings import PlaySettings, check_curves
+from ..settings import PlaySettings, check_played, played_path
 from ..style import styles_of
-from .facts import curve_facts, model_facts
+from .facts import curve_facts, model_facts, table_facts
 
 _HERE = Path(__file__).parent
 _BEYOND = 4  # times the loops of training, as far as a page goes
+_MOST_POINTS = 40
 _FRAME = 1360  # pixels that a notebook gives to a page
+SCRIPTS = {  # by kind of page, beside the engine
+    "curves": ("page.js", "curves.js"),
+    "regions": ("page.js", "table.js", "regions.js"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,13 @@ class Page:
 
 
 def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str]] = ()) -> Page:
-    """Make the page of a run of `task=curves`: points drawn by hand, predictions after each loop.
+    """Make the page of a run: points drawn by hand, predictions after each loop.
 
     Parameters
     ----------
     run : Run, str or path
-        Whose loops are shown.
+        Whose loops are shown, of `task=curves` or of `task=tables_prior`; "classifier" is the
+        classifier that ships, whose answers are those of `LoopedClassifier(n_orders=1)`.
     also : sequence, optional
         Other runs of the same task, shown on the same points.
 
@@ -59,7 +67,7 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     Raises
     ------
     ConfigError
-        For another task, other curves than the first run's, and a model that the page cannot
+        For a task that has no page, another than the first run's, and a model that the page cannot
         compute.
 
     Examples
@@ -67,18 +75,20 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     >>> from looplab import play
     >>> play("shipped/linear")  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of task=curves
+    looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of …
     """
-    runs = [run_of(each) for each in (run, *also)]
+    runs = [_run_of(each) for each in (run, *also)]
     if runs[0].config.model.family == "standard":
         raise ConfigError("run", "must loop; a standard model goes into also=[…]")
-    tasks = [_curves(each) for each in runs]
+    tasks = [_task_facts(each) for each in runs]
     for each, task in zip(runs, tasks, strict=True):
         if task != tasks[0]:
-            raise ConfigError("also", f"must be of the same curves as {runs[0].path}: {each.path}")
-    points = runs[0].config.task.points - 1
+            raise ConfigError("also", f"must be of the same task as {runs[0].path}: {each.path}")
     colours = [style["color"] for style in styles_of([_kind(each) for each in runs])]
-    models = [_run_facts(*each, points) for each in zip(runs, colours, strict=True)]
+    models = [
+        _run_facts(each, colour, tasks[0]["points"])
+        for each, colour in zip(runs, colours, strict=True)
+    ]
     labels = [model["label"] for model in models]
     for each, model in zip(runs, models, strict=True):
         if labels.count(model["label"]) > 1:
@@ -87,10 +97,13 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined
     )
-    html = environment.get_template("page.html").render(
+    kind = "curves" if isinstance(runs[0].task, Curves) else "regions"
+    html = environment.get_template(f"{kind}.html").render(
+        kind=kind,
+        models=models,
         facts=Markup(json.dumps(facts).replace("<", r"\u003c")),  # which would end the script
         engine=_own("engine.js"),
-        script=_own("page.js"),
+        scripts=[_own(name) for name in SCRIPTS[kind]],
         style=_own("style.css"),
     )
     return Page(html)
@@ -98,7 +111,7 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
 
 def write_page(settings: PlaySettings) -> str:
     """Write the page of a run as <output>/<name of the run>.html; the text to print."""
-    run = run_of(settings.run)
+    run = _run_of(settings.run)
     text = play(run, settings.also).html.encode()
     path = Path(settings.output) / f"{run.path.name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,11 +124,20 @@ def _own(name: str) -> Markup:
     return Markup((_HERE / name).read_text(encoding="utf-8"))
 
 
-def _curves(run: Run) -> dict[str, object]:
-    """The curves that a run was trained on. Raises ConfigError for another task."""
-    check_curves(run.path, run.config)
-    assert isinstance(run.task, Curves)
-    return {**curve_facts(run.task), "points": run.config.task.points - 1}
+def _run_of(run: Run | str | PathLike[str]) -> Run:
+    """The run itself, or that of a path or of the name of the classifier that ships."""
+    return run if isinstance(run, Run) else load_run(played_path(run))
+
+
+def _task_facts(run: Run) -> dict[str, Any]:
+    """What a run was trained on, and the most points of a page. Raises ConfigError for a task that
+    has no page."""
+    check_played(run.path, run.config)
+    points = min(run.config.task.points - 1, _MOST_POINTS)
+    if isinstance(run.task, Curves):
+        return {**curve_facts(run.task), "points": points}
+    assert isinstance(run.task, TablesPrior)
+    return {**table_facts(run.task), "points": points}
 
 
 def _kind(run: Run) -> str:
@@ -132,7 +154,8 @@ def _run_facts(run: Run, colour: str, points: int) -> dict[str, object]:
         "tied": "one block, given the points once",
         "standard": f"{run.config.model.n_layer} different layers",
     }
-    facts = model_facts(run.model, points)
+    # Of curves three models share a page, and errors of 1e-3 are not seen.
+    facts = model_facts(run.model, points, exact=not isinstance(run.task, Curves))
     loops = run.model.loop.most_loops or run.config.loops.b
     most = run.model.loop.most_loops or _BEYOND * loops
     return {**facts, "label": labels[_kind(run)], "colour": colour, "b": loops, "most": most}

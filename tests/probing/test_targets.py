@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.probing.targets import find_target
+from looplab.probing.targets import default_targets, find_target
 from looplab.tasks import make_task
 from tests.tasks.statistics import generator
 
@@ -16,6 +16,7 @@ TASKS = {
     "linear": make_task("linear", 4),
     "noisy_linear": make_task("noisy_linear", 4, settings={"noise_std": 0.5}),
     "sparse_linear": make_task("sparse_linear", 4, settings={"sparsity": 2}),
+    "curves": make_task("curves", 4, settings={"noise_std": 0.3, "decay": 2.0}),
     "decision_tree": make_task("decision_tree", 4),
     "relu_network": make_task("relu_network", 4),
 }
@@ -31,6 +32,15 @@ def penalised(xs: Floats, ys: Floats, penalty: float) -> Floats:
     return np.asarray(np.linalg.inv(xs.T @ xs + penalty * np.eye(xs.shape[1])) @ (xs.T @ ys))
 
 
+def conditioned(xs: Floats, ys: Floats) -> Floats:
+    """E[w | y] of jointly normal w and y = Xw + noise: cov(w, y) cov(y, y)⁻¹ y. The weights of
+    harmonics 0, 1, 1, 2 have variances in proportion to 1, 1/4, 1/4, 1/9."""
+    prior = np.diag([1, 1 / 4, 1 / 4, 1 / 9]) / (1 + 1 / 4 + 1 / 4 + 1 / 9)
+    return np.asarray(
+        prior @ xs.T @ np.linalg.solve(xs @ prior @ xs.T + 0.09 * np.eye(len(xs)), ys)
+    )
+
+
 SLOW: dict[tuple[str, str], Slow] = {
     ("gradient", "linear"): lambda xs, ys, query, w: sum(
         y * x for x, y in zip(xs, ys, strict=True)
@@ -41,6 +51,7 @@ SLOW: dict[tuple[str, str], Slow] = {
     ("least_squares", "relu_network"): lambda xs, ys, query, w: ols(xs, ys),
     ("ridge", "linear"): lambda xs, ys, query, w: penalised(xs, ys, 1.0),
     ("ridge", "noisy_linear"): lambda xs, ys, query, w: penalised(xs, ys, 0.25),
+    ("ridge", "curves"): lambda xs, ys, query, w: conditioned(xs, ys),
     ("residual", "linear"): lambda xs, ys, query, w: [query[1] - ols(xs, ys) @ query[0]],
     ("residual", "noisy_linear"): lambda xs, ys, query, w: [query[1] - ols(xs, ys) @ query[0]],
     ("support", "sparse_linear"): lambda xs, ys, query, w: [float(value != 0) for value in w],
@@ -66,3 +77,17 @@ def test_every_length_of_every_prompt(name: str, task: str, points: int) -> None
             query = (xs[b, i], ys[b, i]) if i < points else (xs[b, 0], 0.0)
             slow = SLOW[name, task](xs[b, :i], ys[b, :i], query, w)
             np.testing.assert_allclose(found[b, row].numpy(), slow, rtol=1e-8, atol=1e-9)
+
+
+def test_default_targets_suit_the_task() -> None:
+    assert default_targets(TASKS["linear"]) == ("gradient", "least_squares")
+    assert default_targets(TASKS["curves"]) == ("gradient", "ridge")
+
+
+def test_ridge_weights_of_curves_predict_as_the_exact_predictor() -> None:
+    task = TASKS["curves"]
+    prompts, parameters = task.draw(generator(0), 5, points=9)
+    weights = find_target("ridge").compute(prompts, parameters, task)
+    predictions = (weights[:, :-1] * prompts.xs[:, 1:]).sum(2)
+    exact = task.posterior_mean(prompts, dims=4)[:, 1:].double()
+    torch.testing.assert_close(predictions, exact, rtol=1e-4, atol=1e-4)

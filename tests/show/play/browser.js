@@ -109,6 +109,9 @@ async function main(visits) {
       await send("Input.dispatchTouchEvent", { type: "touchStart", touchPoints: [{ x, y }] });
       await send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
     },
+    press: async (...given) => mouse("mousePressed", await place(...given)),
+    move: async (...given) => mouse("mouseMoved", await place(...given)),
+    release: async (...given) => mouse("mouseReleased", await place(...given)),
     drag: async (selector, fromAcross, fromDown, toAcross, toDown) => {
       const from = await place(selector, fromAcross, fromDown);
       const to = await place(selector, toAcross, toDown);
@@ -118,7 +121,7 @@ async function main(visits) {
       await mouse("mouseReleased", to);
     },
     key: async (key) => {
-      const text = key === "Enter" ? { text: "\r" } : {};
+      const text = { Enter: { text: "\r" }, " ": { text: " " } }[key] ?? {};
       await send("Input.dispatchKeyEvent", { type: "keyDown", key, ...text });
       await send("Input.dispatchKeyEvent", { type: "keyUp", key });
     },

@@ -1,4 +1,5 @@
-"""The engine of a page beside PyTorch, with the same rounded weights; what it cannot do."""
+"""The engine of a page beside PyTorch, with the same rounded weights; what it cannot do; a page of
+tables beside the estimator and scikit-learn."""
 
 import json
 import shutil
@@ -6,16 +7,22 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.models import Model, ModelSpec
 from looplab.models.queries import Queries
+from looplab.openml_eval.context import context_rows
+from looplab.openml_eval.estimators import LoopedClassifier
 from looplab.show.play import facts
 from looplab.tasks import Prompts
 from looplab.tasks.curves import Curves
+from looplab.tasks.tables_prior import TablesPrior
 from tests.models.small import Batch, make_spec
 
 ENGINE = Path(facts.__file__).with_name("engine.js")
@@ -101,7 +108,7 @@ def test_predictions_are_those_of_python(shape: dict[str, Any], tokens: str, poi
             {"injection": "none", "connectivity": "LT"},
             "connectivity must be None in a page, got LT",
         ),
-        ({"classes": 2}, "classes must be 0 in a page, got 2"),
+        ({"classes": 3}, "classes must be 0 or 2 in a page, got 3"),
         ({"halts": True}, "halts must be False in a page, got True"),
     ],
 )
@@ -138,3 +145,71 @@ def test_features_and_ridge_are_those_of_the_task() -> None:
     prompts = Prompts(task.features(pairs), outputs)
     expected = task.posterior_mean(prompts, dims=7)[:, -1].float()
     assert torch.allclose(means, expected, atol=1e-4)
+
+
+_TABLE = """
+globalThis.Engine = require(process.argv[1]);
+const Table = require(process.argv[1].replace("engine.js", "table.js"));
+const { model, task, points, asked, loops } = JSON.parse(
+  require("fs").readFileSync(0, "utf8"),
+);
+Engine.read(model).then((ready) => {
+  const xs = Table.inputs(task, points, points);
+  const queries = Table.inputs(task, points, asked);
+  const answers = Table.contexts(task, points).map((ys) => {
+    const found = [];
+    for (const each of ready.unroll(xs, ys, queries)) {
+      if (found.push(each) > loops) break;
+    }
+    return found;
+  });
+  const found = [...Table.ofBoth(answers), Table.logisticRegression(points, asked)];
+  console.log(JSON.stringify(found.map((each) => [...each])));
+});
+"""
+
+
+def rows_as_drawn(values: Tensor, labels: list[int]) -> list[dict[str, float]]:
+    return [
+        {"x": x, "y": y, "label": label}
+        for (x, y), label in zip(values.tolist(), labels, strict=True)
+    ]
+
+
+@needs_node
+@pytest.mark.parametrize("case", ["a table", "a constant column", "two rows", "cells cut off"])
+def test_probabilities_are_those_of_the_estimator(case: str) -> None:
+    """Of the classifier that ships, after each loop; the thin line is scikit-learn's."""
+    generator = torch.Generator().manual_seed(3)
+    count = 2 if case == "two rows" else 20
+    rows = 2 * torch.randn(count, 2, dtype=torch.float64, generator=generator)
+    if case == "a constant column":
+        rows[:, 1] = 0.1
+    if case == "cells cut off":
+        rows[:, 0] *= 0.05
+        rows[3, 0] = 3.0
+    labels = (rows[:, 0] > rows[:, 0].median()).long().tolist()
+    asked = 3 * torch.rand(30, 2, dtype=torch.float64, generator=generator) - 1.5
+    estimator = LoopedClassifier(n_orders=1, device="cpu").fit(rows.numpy(), labels)
+    order = context_rows(check_random_state(0), count, 40, 1, np.array(labels))[0]
+    task = TablesPrior(dims=20)
+    script = {
+        "model": facts.model_facts(estimator._model, points=40, exact=True),
+        "task": facts.table_facts(task),
+        "points": [rows_as_drawn(rows, labels)[i] for i in order],
+        "asked": rows_as_drawn(asked, [0] * len(asked)),
+        "loops": 6,
+    }
+    *loops, solved = torch.tensor(ask(_TABLE, script))
+    staged = [
+        estimator._probabilities(each)[:, 1]
+        for each in estimator._answers(asked.numpy(), staged=True)
+    ]
+    assert len(staged) == len(loops) - 1 == 6
+    for found, expected in zip(loops[1:], staged, strict=True):
+        assert np.abs(found.numpy() - expected).max() < 1e-4
+    mean, std = rows.mean(0), rows.std(0, correction=0)
+    std[std < 1e-9] = 1e9
+    logistic = LogisticRegression(tol=1e-8).fit(((rows - mean) / std).numpy(), labels)
+    expected = logistic.predict_proba(((asked - mean) / std).numpy())[:, 1]
+    assert np.abs(solved.numpy() - expected).max() < 1e-4
