@@ -37,44 +37,42 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     error with the fewest loops over that with the most, at this condition number over the same at
     the smallest.
     """
-    task, points = runs[0].task, runs[0].config.task.points
+    task = runs[0].task
+    points = runs[0].config.task.points
     assert isinstance(task, ConditionedLinear)
     κs = sorted({max(1.0, factor * task.condition) for factor in _FACTORS})
     tasks = [replace(task, condition=κ, varied=False) for κ in κs]
     prompts = [evaluation_prompts(t, settings.prompts, points, settings.seed) for t in tasks]
-    largest, groups = κs.index(task.condition), []
+    groups = []
     looped: dict[int, Floats] = {}  # by b
     for label, group in labelled(runs):
-        by_κ = [squared_errors(group, each, settings)[..., -1] for each in prompts]
-        of_training = by_κ[largest]  # [seeds, prompts, b]
-        rise = estimate([of_training], settings, _rise, log=True)
+        by_κ = [squared_errors(group, of_κ, settings)[..., -1] for of_κ in prompts]
+        of_training = by_κ[κs.index(task.condition)]  # [seeds, prompts, b]
+        result = bands_by_loop(label, group, of_training, settings)
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
-        by_loops = bands_by_loop(label, group, of_training, settings)
-        groups.append({**by_loops, "by_condition": band_of(at_b), "rise": rise})
+        result["by_condition"] = band_of(at_b)
+        result["rise"] = estimate([of_training], settings, _rise, log=True)
+        groups.append(result)
         if group.family == "looped":
             looped[group.b] = np.stack((by_κ[0][..., -1], of_training[..., -1]), axis=-1)
-    found: dict[str, Any] = {"groups": groups, "conditions": κs, "condition": task.condition}
+    results: dict[str, Any] = {"groups": groups, "conditions": κs, "condition": task.condition}
     if len(looped) > 1:
-
-        def gain_ratio(means: Sequence[Floats]) -> Floats:
-            """With few loops and with many, at the least and the largest condition number."""
-            gains = means[0] / means[1]
-            return np.asarray(gains[..., 1] / gains[..., 0])
-
         both = [looped[min(looped)], looped[max(looped)]]
-        found["gain_ratio"] = estimate(both, settings, gain_ratio, log=True)
-    return found
+        results["gain_ratio"] = estimate(both, settings, _gain_ratio, log=True)
+    return results
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Mapping[str, Any]) -> list[Panel]:
     """Errors by the condition number; and by the loop, of each group."""
-    groups, condition = found["groups"], found["condition"]
-    curves = [Curve.of(each["label"], each["family"], each["by_condition"]) for each in groups]
+    condition = result["condition"]
+    curves = []
+    for group in result["groups"]:
+        curves.append(Curve.of(group["label"], group["family"], group["by_condition"]))
     title = f"by condition number (largest of training: {condition:g})"
     axes = ("condition number", _LAST_QUERY)
     name = "conditioning-by-condition"
-    drawn = [Panel(name, title, *axes, found["conditions"], curves, log="xy")]
-    for group in groups:
+    drawn = [Panel(name, title, *axes, result["conditions"], curves, log="xy")]
+    for group in result["groups"]:
         title = f"{group['label']}, condition number {condition:g}"
         axes = (unit(group["family"]), _LAST_QUERY)
         drawn.append(by_loop("conditioning-by-loop", title, axes, group))
@@ -86,6 +84,13 @@ def _rise(means: Sequence[Floats]) -> Floats:
     least = np.minimum.accumulate(means[0], axis=-1)
     rises = means[0][..., 1:] / least[..., :-1]
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
+
+
+def _gain_ratio(means: Sequence[Floats]) -> Floats:
+    """The error with few loops over that with many, [..., 2], at the largest condition number over
+    the same at the least."""
+    gains = means[0] / means[1]
+    return np.asarray(gains[..., 1] / gains[..., 0])
 
 
 claim(

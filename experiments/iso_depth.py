@@ -50,51 +50,46 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     prompts = evaluation_prompts(task, settings.prompts, config.task.points, settings.seed)
     bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
     zero = float(prompts.ys.double().square().mean()) / task.divisor
-    rows = [
-        row_of(run, settings) | {"width": run.config.model.n_embd, "steps": run.step}
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        size = {"width": run.config.model.n_embd, "steps": run.step}
+        rows.append(row_of(run, settings) | size)
     table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
     table["left"] = table.loss <= bayes + LEAVES * (zero - bayes)
     left = table[table.left]
-    try:
-        law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
-    except RunError as error:
-        found: dict[str, Any] = {"phi": None, "no_law": str(error)}
-    else:
-        found = {
-            "phi": law.phi(),
-            "not_determined": list(law.not_determined),
-            "law": asdict(law.fit.law),
-        }
-    return {
+    result: dict[str, Any] = {
         "settings": {
             "r": sorted(set(table.r.tolist())),
             "steps": sorted(set(table.steps.tolist())),
             "depth": config.model.n_layer * config.loops.b,
             "dims": config.task.dims,
-        },
-        "bayes": bayes,
-        "zero": zero,
-        "runs": table.to_dict("records"),
-        "losses": left[["r", "width", "steps", "loss"]].to_dict("records"),
-        "fitted": len(left),
-        **found,
+        }
     }
+    result["bayes"] = bayes
+    result["zero"] = zero
+    result["runs"] = table.to_dict("records")
+    result["losses"] = left[["r", "width", "steps", "loss"]].to_dict("records")
+    result["fitted"] = len(left)
+    try:
+        law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
+    except RunError as error:
+        return result | {"phi": None, "no_law": str(error)}
+    unknown = list(law.not_determined)
+    return result | {"phi": law.phi(), "not_determined": unknown, "law": asdict(law.fit.law)}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Mapping[str, Any]) -> list[Panel]:
     """Losses by steps, a panel for each width; and the law beside those that it is fitted to."""
-    table = DataFrame(found["runs"])
-    levels = {"predicting zero": found["zero"], "least possible": found["bayes"]}
+    table = DataFrame(result["runs"])
+    levels = {"predicting zero": result["zero"], "least possible": result["bayes"]}
     axes = ("steps of training", "error / variance of y, mean over k")
     by_steps = partial(panel_by_r, x="steps", axes=axes, levels=levels, picture="iso-depth")
     drawn = []
-    for width, part in table.groupby("width"):
+    for width, rows in table.groupby("width"):
         title = f"one effective depth, {width} wide"
-        drawn.append(by_steps(part, name=f"iso-depth-width-{width}", title=title))
-    if "law" in found:
-        drawn += law_panels(table[table.left], Law(**found["law"]))
+        drawn.append(by_steps(rows, name=f"iso-depth-width-{width}", title=title))
+    if "law" in result:
+        drawn += law_panels(table[table.left], Law(**result["law"]))
     return drawn
 
 

@@ -224,6 +224,11 @@ def ratio(
     return ratio_of([above, below], trained, resamples=settings.resamples, seed=settings.seed)
 
 
+def paired_ratio(means: Sequence[Floats]) -> Floats:
+    """A statistic: the ratio of two values of the same runs and prompts, [..., 2]."""
+    return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:

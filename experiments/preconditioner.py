@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.statistics import Estimate
@@ -52,57 +53,63 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Mapping[str, Any]) -> list[Panel]:
     """Errors of each group by the loop beside the methods'."""
     drawn = []
-    for group in found["groups"]:
+    for group in result["groups"]:
         title = f"{group['label']} beside preconditioned gradient descent"
         drawn.append(by_loop("preconditioner", title, BESIDE_SOLVERS, group))
     return drawn
 
 
 def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    task, b = group.runs[0].task, group.b
+    """The numbers and bands of one group; see `measure`."""
+    task = group.runs[0].task
+    b = group.b
+    points = group.config.task.points
     assert isinstance(task, ConditionedLinear)
     loops = resolved(group.runs[0], settings).max_loops or b
-    prompts, other_prompts = (
-        evaluation_prompts(task, settings.prompts, group.config.task.points, seed)
-        for seed in (settings.seed, settings.seed + 1)
-    )
+    prompts = evaluation_prompts(task, settings.prompts, points, settings.seed)
+    other_prompts = evaluation_prompts(task, settings.prompts, points, settings.seed + 1)
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
+    root = (vectors * np.sqrt(values)) @ vectors.T
     whitening = (vectors / np.sqrt(values)) @ vectors.T
     descent = {"gradient_descent": range(1, loops + 1)}
-    found = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
+    iterates = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
     # On whitened inputs it is descent preconditioned by the inverse covariance.
-    white, other_white = (
-        Prompts(torch.from_numpy(each.xs.double().numpy() @ whitening), each.ys)
-        for each in (prompts, other_prompts)
-    )
-    found["preconditioned"] = solved(white, other_white, descent, b)["gradient_descent"]
+    white = _transformed(prompts, whitening)
+    on_white = solved(white, _transformed(other_prompts, whitening), descent, b)
+    iterates["preconditioned"] = on_white["gradient_descent"]
     outputs = prompts.ys.double().numpy()[:, -1]
-    solvers = {
-        name: (label, np.square(found[name][..., -1] - outputs).T[None] / task.divisor)
-        for name, label in _LABELS.items()
-    }
+    solvers = {}
+    for name, method in _LABELS.items():
+        squares = np.square(iterates[name][..., -1] - outputs)  # [steps, prompts]
+        solvers[name] = (method, squares.T[None] / task.divisor)
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
     def over(method: str) -> Estimate:
-        theirs = solvers[method][1][..., b - 1]
-        return ratio(models[..., b - 1], theirs, settings, trained=(True, False))
+        """The error at b over that of b steps of a method."""
+        _, errors = solvers[method]
+        trained = (True, False)
+        return ratio(models[..., b - 1], errors[..., b - 1], settings, trained=trained)
 
-    root = (vectors * np.sqrt(values)) @ vectors.T
+    result = bands_by_loop(label, group, models, settings, solvers)
+    result["spread"] = over_runs([_spread(run, root) for run in group.runs])
+    result["over_theory"] = over("preconditioned")
+    result["over_descent"] = over("gradient_descent")
+    return result
 
-    def spread(run: Run) -> float:
-        loop = run.model.loop
-        assert isinstance(loop, LinearAttentionLoop)
-        return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
-    return {
-        **bands_by_loop(label, group, models, settings, solvers),
-        "spread": over_runs([*map(spread, group.runs)]),
-        "over_theory": over("preconditioned"),
-        "over_descent": over("gradient_descent"),
-    }
+def _transformed(prompts: Prompts, matrix: Floats) -> Prompts:
+    """The prompts with their inputs times a matrix."""
+    return Prompts(torch.from_numpy(prompts.xs.double().numpy() @ matrix), prompts.ys)
+
+
+def _spread(run: Run, root: Floats) -> float:
+    """The spread of Σ^½ A Σ^½; `root` is Σ^½."""
+    loop = run.model.loop
+    assert isinstance(loop, LinearAttentionLoop)
+    return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
 
 _claim(

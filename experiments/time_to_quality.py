@@ -11,7 +11,7 @@ import numpy as np
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.bootstrap import bootstrap
+from looplab.evaluation.bootstrap import Floats, bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.load import load_run
@@ -47,32 +47,32 @@ def measure(
     races = []
     for task in dict.fromkeys(run.config.task.name for run in runs):
         entrants = [run for run in runs if run.config.task.name == task]
-        target, points = targets.get(task), entrants[0].config.task.points
+        target = targets.get(task)
+        points = entrants[0].config.task.points
         if target is None or max(target["k"]) >= points:
             problem = f"must have targets for {task}, its k at most {points - 1}"
             raise ConfigError("settings", f"{problem}: {{targets: {{{task}: {{error: , k: []}}}}}}")
-        rows = [
-            {"label": label, "trainings": _trainings(part, target["k"], settings)}
-            for label, part in _parts(entrants).items()
-        ]
-        about = {"task": task, "target": target["error"], "k": list(target["k"])}
-        races.append({**about, "rows": rows})
+        rows = []
+        for label, seeds in _by_recipe(entrants).items():
+            rows.append({"label": label, "trainings": _trainings(seeds, target["k"], settings)})
+        k = list(target["k"])
+        races.append({"task": task, "target": target["error"], "k": k, "rows": rows})
     return {"races": races}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Mapping[str, Any]) -> list[Panel]:
     """The error of each race by either cost."""
-    return [_panel(cost, race) for race in found["races"] for cost in _COSTS]
+    return [_panel(cost, race) for race in result["races"] for cost in _COSTS]
 
 
-def _parts(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
+def _by_recipe(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
     """The runs of each recipe, and of the settings in which those of one recipe differ."""
-    parts: dict[str, Sequence[Run]] = {}
+    seeds: dict[str, Sequence[Run]] = {}
     for recipe in dict.fromkeys(run.config.recipe for run in runs):
         groups = labelled([run for run in runs if run.config.recipe == recipe])
         for label, group in groups:
-            parts[f"{recipe}, {label}" if len(groups) > 1 else recipe] = group.runs
-    return parts
+            seeds[f"{recipe}, {label}" if len(groups) > 1 else recipe] = group.runs
+    return seeds
 
 
 def _trainings(
@@ -92,18 +92,19 @@ def _trainings(
 def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
     """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
-    seconds = {each["step"]: each["cpu_seconds"] for each in records}
+    seconds = {record["step"]: record["cpu_seconds"] for record in records}
     flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
-    loops, points = trained_loops(run.config), run.config.task.points
+    loops = trained_loops(run.config)
+    at_end = ErrorSettings((loops,), loops)
+    points = run.config.task.points
     prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
     course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
         model = load_run(folder).model
-        parts = [
-            model_errors(model, run.task, batch, ErrorSettings((loops,), loops))[f"at_{loops}"]
-            for batch in batches(prompts, settings.batch_size)
-        ]
-        errors = np.concatenate(parts)[:, list(k)].mean(1, dtype=np.float64)
+        by_batch = []
+        for batch in batches(prompts, settings.batch_size):
+            by_batch.append(model_errors(model, run.task, batch, at_end)[f"at_{loops}"])
+        errors = np.concatenate(by_batch)[:, list(k)].mean(1, dtype=np.float64)
         mean, _, high = bootstrap(errors, settings.resamples, settings.seed)
         taken: Point = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
         course.append(taken | {"error": float(mean), "high": float(high)})
@@ -114,18 +115,23 @@ def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
     """The error of each row by what training has taken, means over seeds at each snapshot."""
     curves = []
     for row in race["rows"]:
-        x, errors = (
-            np.array([[point[key] for point in course] for course in row["trainings"].values()])
-            for key in (cost, "error")
-        )
-        kind = row["label"].partition(",")[0]
-        interval = mean_of_seeds(errors, log=True)
-        curves.append(Curve.of(row["label"], kind, interval, x=x.mean(0).tolist()))
+        x = _of_points(row, cost).mean(0)
+        interval = mean_of_seeds(_of_points(row, "error"), log=True)
+        recipe, *_ = row["label"].split(",")
+        curves.append(Curve.of(row["label"], recipe, interval, x=x.tolist()))
     name = f"error_by_{cost}-{file_name(race['task'])}"
     title = race["task"].replace("_", " ")
     axes = (_COSTS[cost], f"error at k = {', '.join(map(str, race['k']))}")
     levels = {"target": race["target"]}
     return Panel(name, title, *axes, curves[0].x or (), curves, log="y", levels=levels)
+
+
+def _of_points(row: Mapping[str, Any], key: str) -> Floats:
+    """A number of a row's points, [seeds, snapshots]."""
+    seeds = []
+    for course in row["trainings"].values():
+        seeds.append([point[key] for point in course])
+    return np.array(seeds)
 
 
 def reached(course: Sequence[Point], target: float) -> Point | None:
@@ -137,12 +143,14 @@ def _described(race: Mapping[str, Any]) -> str:
     """The number of seeds of each row that reach the target, and when, in medians over them."""
     rows = []
     for row in race["rows"]:
-        found = [reached(course, race["target"]) for course in row["trainings"].values()]
-        there, seeds = [point for point in found if point], len(found)
-        rows.append(f"{row['label']} reaches {race['target']:g} in {len(there)} of {seeds} seeds")
+        points = [reached(course, race["target"]) for course in row["trainings"].values()]
+        there = [point for point in points if point]
+        count = f"{len(there)} of {len(points)} seeds"
+        rows.append(f"{row['label']} reaches {race['target']:g} in {count}")
         if there:
-            steps, seconds = (median(p[key] for p in there) for key in ("step", "cpu_seconds"))
-            rows[-1] += f", there after {steps:,.0f} steps and {seconds:.3g} s"
+            steps = median(point["step"] for point in there)
+            seconds = median(point["cpu_seconds"] for point in there)
+            rows.append(f"there after {steps:,.0f} steps and {seconds:.3g} s")
     return f"{race['task']}: {', '.join(rows)}"
 
 
