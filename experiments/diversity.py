@@ -19,11 +19,10 @@ from looplab.show.panel import Curve, Panel
 from looplab.tasks import Prompts
 from looplab.tasks.linear import NoisyLinear
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import estimate, looped_over_standard, unrolled
+from .measuring import estimate, looped_over_standard, prompts_of, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(
@@ -49,12 +48,11 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     on_new: dict[tuple[str, Any], Floats] = {}
     for group in grouped(runs):
         task = group.runs[0].task
-        points = group.config.task.points
         assert isinstance(task, NoisyLinear)
         generator = torch.Generator().manual_seed(settings.seed)
         prompts = {
-            "training": task.sample(generator, settings.prompts, points),
-            "new": evaluation_prompts(task, settings.prompts, points, settings.seed),
+            "training": task.sample(generator, settings.prompts, group.config.task.points),
+            "new": prompts_of(group.runs[0], settings),
         }
         numbers: dict[str, Any] = {"family": group.family, "functions": task.distinct_functions}
         for name, drawn in prompts.items():

@@ -26,11 +26,10 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
-from .measuring import band, batches, estimate, first_at_most, value_at
+from .measuring import band, batches, estimate, first_at_most, prompts_of, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),
@@ -190,7 +189,7 @@ def _untrained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tenso
     """A batch at a time, the queries' error and what the rules halt by, [queries, b] each: the
     change of their states, and the readout of how far they are from their end."""
     readouts = _readouts(run, settings)
-    for batch in _followed(run, settings.seed, settings):
+    for batch in _followed(run, settings):
         squares = (batch.predictions - batch.ys.flatten()[:, None]).square()
         left = (batch.features @ readouts[..., None])[..., 0].T
         yield {"error": squares / run.task.divisor, "measured": batch.changes, "learned": left}
@@ -198,9 +197,8 @@ def _untrained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tenso
 
 def _trained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tensor]]:
     """A batch at a time, the queries' error and the share that has not halted, [queries, b]."""
-    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, settings.seed)
     kind = str(run.config.loops.halt)
-    for batch in batches(prompts, settings.batch_size):
+    for batch in batches(prompts_of(run, settings), settings.batch_size):
         by_loop = []
         by_loop_logits = []
         with Halting(run.model, run.config.loops) as halting:
@@ -223,7 +221,7 @@ def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
     after b loops, in standard deviations of y, fitted on prompts of their own, [b, n_embd + 2]."""
     gram = products = torch.zeros((), dtype=torch.float32)
     count = 0
-    for batch in _followed(run, settings.seed + 1, settings):
+    for batch in _followed(run, settings, others=1):
         to_end = (batch.predictions - batch.predictions[:, -1:]).abs()
         targets = (to_end / run.task.divisor**0.5 + _LEAST).log().T
         transposed = batch.features.mT
@@ -248,10 +246,9 @@ class Followed(NamedTuple):
 
 
 @torch.no_grad()
-def _followed(run: Run, seed: int, settings: EvaluationConfig) -> Iterator[Followed]:
-    """The prompts of a seed, a batch at a time."""
-    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, seed)
-    for batch in batches(prompts, settings.batch_size):
+def _followed(run: Run, settings: EvaluationConfig, others: int = 0) -> Iterator[Followed]:
+    """The prompts of `prompts_of`, a batch at a time."""
+    for batch in batches(prompts_of(run, settings, others), settings.batch_size):
         predictions = []
         features = []
         moved = []

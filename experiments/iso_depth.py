@@ -28,9 +28,9 @@ from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimator, Evidence, Paper
+from .measuring import prompts_of
 from .plateau import LEAVES
 from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
@@ -46,10 +46,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     where it is open), `not_determined`, the parameters that the losses leave open, and the `law`
     itself. Without a law `phi` is None, and `no_law` says why. `runs` are the rows of all runs, of
     which those of the law have `left`; `zero` is the loss of predicting 0."""
-    config, task = runs[0].config, runs[0].task
-    prompts = evaluation_prompts(task, settings.prompts, config.task.points, settings.seed)
+    config = runs[0].config
+    prompts = prompts_of(runs[0], settings)
     bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
-    zero = float(prompts.ys.double().square().mean()) / task.divisor
+    zero = float(prompts.ys.double().square().mean()) / runs[0].task.divisor
     rows = []
     for run in runs:
         size = {"width": run.config.model.n_embd, "steps": run.step}

@@ -17,7 +17,6 @@ from looplab.evaluation.statistics import Estimate, Statistic
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import of_group
@@ -27,6 +26,7 @@ from .measuring import (
     bands_by_loop,
     by_loop,
     estimate,
+    prompts_of,
     unrolled,
 )
 
@@ -93,12 +93,10 @@ def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[st
     """The numbers and bands of one group; see `measure`."""
     run = group.runs[0]
     b = group.b
-    points = group.config.task.points
     loops = resolved(run, settings).max_loops or b
-    prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
-    other_prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed + 1)
+    prompts = prompts_of(run, settings)
     models = unrolled(group, prompts, settings, loops)
-    iterates = solved(prompts, other_prompts, _STEPS, b)
+    iterates = solved(prompts, prompts_of(run, settings, others=1), _STEPS, b)
     outputs = prompts.ys.double().numpy()
 
     def errors(predictions: Floats) -> Floats:

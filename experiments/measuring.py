@@ -47,6 +47,7 @@ from looplab.tasks import Prompts
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run, run_folder
 from looplab.training.run_folder.sources import measured_by
+from looplab.training.validation import evaluation_prompts
 
 from .claims import why_unfinished
 from .definition import ALSO_UNFINISHED
@@ -148,6 +149,13 @@ def measure_runs(name: str, request: Request) -> Measurement:
 def _identity(run: Run) -> list[Any]:
     """What tells a run and its state from others, in the key of a kept result."""
     return [run.path.name, run.step, weights_digest(run.model), *snapshots_of(run.path)]
+
+
+def prompts_of(run: Run, settings: EvaluationConfig, others: int = 0) -> Prompts:
+    """Prompts of a run's task, as long as in training: those of the evaluation, or `others` of
+    another seed."""
+    points = run.config.task.points
+    return evaluation_prompts(run.task, settings.prompts, points, settings.seed + others)
 
 
 def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:

@@ -25,11 +25,10 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
-from .measuring import band, batches, estimate, first_at_most, value_at
+from .measuring import band, batches, estimate, first_at_most, prompts_of, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
@@ -101,8 +100,7 @@ def followed(
             f"{fewest} has {len(snapshots[fewest])} snapshots, all runs together {len(steps)}: "
             "train it again with training.snapshots and again=true"
         )
-    points = runs[0].config.task.points
-    prompts = evaluation_prompts(runs[0].task, settings.prompts, points, settings.seed)
+    prompts = prompts_of(runs[0], settings)
     by_config = []
     for same in grouped(runs):
         seeds = [trajectory(run, steps, prompts, settings).columns for run in same.runs]

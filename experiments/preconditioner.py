@@ -18,7 +18,6 @@ from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
@@ -28,6 +27,7 @@ from .measuring import (
     bands_by_loop,
     by_loop,
     over_runs,
+    prompts_of,
     ratio,
     squared_errors,
 )
@@ -66,11 +66,10 @@ def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[st
     """The numbers and bands of one group; see `measure`."""
     task = group.runs[0].task
     b = group.b
-    points = group.config.task.points
     assert isinstance(task, ConditionedLinear)
     loops = resolved(group.runs[0], settings).max_loops or b
-    prompts = evaluation_prompts(task, settings.prompts, points, settings.seed)
-    other_prompts = evaluation_prompts(task, settings.prompts, points, settings.seed + 1)
+    prompts = prompts_of(group.runs[0], settings)
+    other_prompts = prompts_of(group.runs[0], settings, others=1)
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
     root = (vectors * np.sqrt(values)) @ vectors.T
     whitening = (vectors / np.sqrt(values)) @ vectors.T

@@ -21,11 +21,10 @@ from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .flops import Flops
-from .measuring import batches
+from .measuring import batches, prompts_of
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 _claim = partial(claim, source="this suite, docs/records.md")
@@ -96,8 +95,7 @@ def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Poin
     flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
     loops = trained_loops(run.config)
     at_end = ErrorSettings((loops,), loops)
-    points = run.config.task.points
-    prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
+    prompts = prompts_of(run, settings)
     course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
         model = load_run(folder).model
