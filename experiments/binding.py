@@ -4,10 +4,10 @@ In one y must be brought to its x. In one the tokens carry both. In one a head, 
 y to its x from the first step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
 from .evidence import Trainings, after, at_b, differing, of_runs, over_examples
-from .measuring import estimate, first_at_most
-from .plateau import LEAVES, SHIFTS, Quantities, followed
+from .measuring import Result, estimate, first_at_most
+from .plateau import LEAVES, SHIFTS, Quantities, followed, optimizer_of
 
 HEAD = "interleaved, a head by hand"
 _claim = partial(claim, source="this suite")
@@ -63,7 +63,7 @@ def tokens_of(config: Config) -> str:
     return HEAD if config.training.previous_token_head else config.model.tokens
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Measure the snapshots of runs that differ in task, family, optimiser, tokens and seed, on
     `settings.prompts` prompts of each task. RunError for runs of a task without three common steps.
 
@@ -80,7 +80,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     groups = []
     for setup, by_tokens in courses.items():
         for tokens, course in by_tokens.items():
-            group: dict[str, Any] = setup._asdict()
+            group: Result = setup._asdict()
             group["tokens"] = tokens
             for name, share in _SHARES.items():
                 group[name] = _steps([[course]], share, settings)
@@ -99,6 +99,7 @@ def _ratios(courses: Courses, settings: EvaluationConfig) -> dict[str, Estimate]
         key = f"{above} over {below}, {name}"
         for optimizer in ("", *optimizers):  # "": all of them
             rows = []
+            # A row for each task, family and optimiser that has both kinds of tokens.
             for setup, by_tokens in courses.items():
                 has_both = {above, below} <= by_tokens.keys()
                 if has_both and setup.optimizer.startswith(optimizer):
@@ -118,9 +119,9 @@ def _ratios(courses: Courses, settings: EvaluationConfig) -> dict[str, Estimate]
     return ratios
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error, and the attention, by the step: one picture of each for each task."""
-    by_setup: dict[Setup, list[Mapping[str, Any]]] = {}
+    by_setup: dict[Setup, list[Result]] = {}
     for group in result["groups"]:
         setup = Setup(group["task"], group["family"], group["optimizer"])
         by_setup.setdefault(setup, []).append(group)
@@ -150,11 +151,12 @@ def _courses(runs: Sequence[Run], settings: EvaluationConfig) -> Courses:
         runs_of_task = [run for run in runs if run.config.task.name == task]
         steps, by_config = followed(runs_of_task, settings)
         _, first = by_config[0]
+        # One fall for all runs of a task, from predicting zero to the least error of any.
         zero = float(first.zero.mean())
         least = min(float(shown.error.mean((0, 1)).min()) for _, shown in by_config)
         for config, shown in by_config:
-            optimizer = config.training.optimizer.removesuffix("w")
-            by_tokens = courses.setdefault(Setup(task, config.model.family, optimizer), {})
+            setup = Setup(task, config.model.family, optimizer_of(config))
+            by_tokens = courses.setdefault(setup, {})
             by_tokens[tokens_of(config)] = Course(shown, steps, zero, least)
     return courses
 
@@ -172,6 +174,7 @@ def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationC
     def statistic(means: Sequence[Floats]) -> Floats:
         logs = []
         for course, sign, mean in zip(courses, signs, means, strict=True):
+            # In logarithms; a course that is done at step 0 counts as done at step 1.
             step = np.maximum(course.step_at(Quantities.of(mean), share), 1)
             logs.append(sign * np.log(step))
         return np.asarray(np.exp(np.sum(logs, axis=0) / len(rows)))

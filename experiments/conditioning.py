@@ -1,9 +1,8 @@
 """Models of ill-conditioned inputs: errors by loop and by condition number, within and beyond those
 of training (arXiv 2410.21698)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
-from .measuring import band_of, bands_by_loop, by_loop, estimate, squared_errors
+from .measuring import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)
@@ -26,7 +25,7 @@ _GATMIRY = "arXiv 2410.21698"
 _RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors of the last query of runs of one task, on `settings.prompts` prompts of each condition
     number, which are drawn from the same numbers.
 
@@ -40,6 +39,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     task = runs[0].task
     points = runs[0].config.task.points
     assert isinstance(task, ConditionedLinear)
+    # No condition number is below 1.
     κs = sorted({max(1.0, factor * task.condition) for factor in _FACTORS})
     tasks = [replace(task, condition=κ, varied=False) for κ in κs]
     prompts = [evaluation_prompts(t, settings.prompts, points, settings.seed) for t in tasks]
@@ -54,25 +54,25 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         result["rise"] = estimate([of_training], settings, _rise, log=True)
         groups.append(result)
         if group.family == "looped":
+            # At the smallest condition number and at the largest of training, [seeds, prompts, 2].
             looped[group.b] = np.stack((by_κ[0][..., -1], of_training[..., -1]), axis=-1)
-    results: dict[str, Any] = {"groups": groups, "conditions": κs, "condition": task.condition}
+    results: Result = {"groups": groups, "conditions": κs, "condition": task.condition}
     if len(looped) > 1:
         both = [looped[min(looped)], looped[max(looped)]]
         results["gain_ratio"] = estimate(both, settings, _gain_ratio, log=True)
     return results
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors by the condition number; and by the loop, of each group."""
     condition = result["condition"]
-    curves = []
-    for group in result["groups"]:
-        curves.append(Curve.of(group["label"], group["family"], group["by_condition"]))
+    groups = result["groups"]
+    curves = [Curve.of(group["label"], group["family"], group["by_condition"]) for group in groups]
     title = f"by condition number (largest of training: {condition:g})"
     axes = ("condition number", _LAST_QUERY)
     name = "conditioning-by-condition"
     drawn = [Panel(name, title, *axes, result["conditions"], curves, log="xy")]
-    for group in result["groups"]:
+    for group in groups:
         title = f"{group['label']}, condition number {condition:g}"
         axes = (unit(group["family"]), _LAST_QUERY)
         drawn.append(by_loop("conditioning-by-loop", title, axes, group))

@@ -4,10 +4,10 @@ Measured are the least b that is as good as the best of all, for each T (arXiv 2
 6), and the memory of a step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -27,14 +27,14 @@ from looplab.training.step import Trainer
 
 from .claims import SUITE, Evidence
 from .evidence import of_runs
-from .measuring import band, estimate, first_at_most
+from .measuring import Result, band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
 _AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
 _ALLOWED = 1.25  # times the least error of a task: what counts as as good
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare runs of one class by its difficulty: the dimensions of linear functions, the
     sparsity of sparse ones, the depth of trees.
 
@@ -60,7 +60,7 @@ class Cell(NamedTuple):
     loops: int
 
 
-def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The numbers and bands of one class; see `measure`."""
     cells: dict[Cell, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):
@@ -75,6 +75,7 @@ def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]
         errors[cell] = np.stack(by_seed)[..., -1]
     arrays = []  # of each value, [seeds, prompts, T, b]
     for value in values:
+        # From [T, b, seeds, prompts].
         by_window = [[errors[Cell(value, T, b)] for b in loops] for T in windows]
         arrays.append(np.array(by_window).transpose(2, 3, 0, 1).astype(np.float64))
     memory = []  # [T, b], of the hardest
@@ -103,6 +104,7 @@ def kept_bytes(run: Run) -> int:
     trainer = Trainer(run.config, run.task, curriculum, model, capture=False)
 
     def keep(tensor: Tensor) -> Tensor:
+        # Views share their memory, which counts once.
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             sizes[storage.data_ptr()] = storage.nbytes()
@@ -124,6 +126,7 @@ def difficulty(task: Task) -> int:
 def _least(means: Floats, loops: Sequence[int]) -> Floats:
     """For errors [..., T, b] the least b that is as good as the best of all, [..., T]."""
     level = _ALLOWED * means.min((-2, -1))
+    # The level, [...], holds for every T.
     indices = first_at_most(means, np.broadcast_to(level[..., None], means.shape[:-1]))
     return np.interp(indices, range(len(loops)), loops)
 
@@ -153,7 +156,7 @@ def _bands(
     }
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Of each class errors by b, the least b by difficulty, and errors by the memory of a step."""
     drawn = []
     for name, of_class in result["classes"].items():
@@ -161,7 +164,7 @@ def panels(result: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _panels(name: str, of_class: Mapping[str, Any]) -> list[Panel]:
+def _panels(name: str, of_class: Result) -> list[Panel]:
     """Errors by b at the largest T; the least b by difficulty for each T; and the errors of the
     hardest by the memory of a step, for each b."""
     setting = _HARDER[name]
@@ -172,6 +175,7 @@ def _panels(name: str, of_class: Mapping[str, Any]) -> list[Panel]:
     by_b = []
     for index, value in enumerate(values):
         label = f"{setting} = {value}"
+        # The number makes harder values darker.
         curve = Curve.of(label, "loops", bands["errors"][index], number=2.0 ** (index + 1))
         by_b.append(curve)
     least = []

@@ -1,7 +1,7 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
 to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import estimate, looped_over_standard, prompts_of, unrolled
+from .measuring import Result, estimate, looped_over_standard, prompts_of, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(
@@ -34,7 +34,7 @@ _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _NOT_TRAINED = dict.fromkeys(Interval._fields)  # in place of an estimate
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare each run with dMMSE and ridge regression on `settings.prompts` prompts of its own
     functions and as many of new ones; runs of noisy_linear with distinct_functions.
 
@@ -50,11 +50,12 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         task = group.runs[0].task
         assert isinstance(task, NoisyLinear)
         generator = torch.Generator().manual_seed(settings.seed)
+        # Sampled by the task, prompts have functions of training; those of the evaluation are new.
         prompts = {
             "training": task.sample(generator, settings.prompts, group.config.task.points),
             "new": prompts_of(group.runs[0], settings),
         }
-        numbers: dict[str, Any] = {"family": group.family, "functions": task.distinct_functions}
+        numbers: Result = {"family": group.family, "functions": task.distinct_functions}
         for name, drawn in prompts.items():
             models = unrolled(group, drawn, settings)[:, -1]
             distances = _distances(models, drawn, task)
@@ -93,7 +94,7 @@ def _memorised(means: Sequence[Floats]) -> Floats:
     return means[0][..., 0] / means[0].sum(-1)
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The degree to which models have memorised, and their errors, by the number of functions."""
     groups = result["groups"]
     title = "by the number of functions in training"
@@ -126,7 +127,10 @@ def _by_count(groups: Sequence[Any], counts: Sequence[int], prompts: str, key: s
     """The estimates of groups on these prompts, by their number of functions, as a curve."""
     known = {group["functions"]: group[prompts][key] for group in groups}
     rows = [known.get(count, _NOT_TRAINED) for count in counts]
-    return {end: [row[end] for row in rows] for end in Interval._fields}
+    curve = {}
+    for end in Interval._fields:
+        curve[end] = [row[end] for row in rows]
+    return curve
 
 
 _memorising(

@@ -9,7 +9,6 @@ from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
@@ -30,7 +29,7 @@ from looplab.training.run_folder.status import holding, status_of
 from .claims import Evidence, find_claim, judge
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
-from .measuring import Measurement, Request, measure_runs
+from .measuring import Measurement, Request, Result, measure_runs
 from .settings import ALL, ExperimentSettings
 
 KIND = "experiment"
@@ -67,7 +66,7 @@ def perform(settings: ExperimentSettings) -> str:
         logs = Path(settings.folder) / "experiments" / "logs"
         everyone = list(chain.from_iterable(members.values()))
         failures = train_all(everyone, logs, settings.jobs, shipped=True)
-    results: list[dict[str, Any]] = []
+    results: list[Result] = []
     text = ""
     problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
@@ -84,7 +83,8 @@ def perform(settings: ExperimentSettings) -> str:
         results.append(result)
         parts: list[Part] = [f"{experiment.name}: {experiment.title} ({experiment.source})"]
         if result["verdicts"]:
-            parts += ["", *verdict_parts(result["verdicts"])]
+            parts.append("")
+            parts += verdict_parts(result["verdicts"])
         parts += _listed("not finished", result["missing"])
         parts += _listed("remarks", remark_lines(members[experiment.name], result))
         parts += ["", f"{settings.result_folder(experiment)}: result.json, figures/"]
@@ -113,7 +113,7 @@ def _finish(
     members: Sequence[Member],
     settings: ExperimentSettings,
     failures: Mapping[str, str],
-) -> dict[str, Any]:
+) -> Result:
     """Measure what is finished, draw, judge and write one experiment's result."""
     everything = [measured(member, failures) for member in members]
     runs = [run for run in everything if run.arrays]
@@ -125,14 +125,12 @@ def _finish(
             f"{command} trains it"
         )
     evidence = Evidence(everything, measurement.results)
-    verdicts = []
-    for name in experiment.claims:
-        claim = find_claim(name)
-        verdicts.append(judge(claim, evidence, scale=settings.scale, command=command))
+    claims = map(find_claim, experiment.claims)
+    about = {"scale": settings.scale, "command": command}
+    verdicts = [judge(claim, evidence, **about) for claim in claims]
     result = result_of(experiment, members, everything, failures)
     result["missing"] += measurement.missing
-    result["scale"] = settings.scale
-    result["command"] = command
+    result |= about
     result["panels"] = panels(experiment.panels, runs) + list(measurement.panels)
     result["verdicts"] = verdicts
     show_result(result, settings.result_folder(experiment), settings.figures)
@@ -147,11 +145,8 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    labels = {"": result.labels}
-    zero = {}
-    for name, shift in result.shifts.items():
-        labels[name] = shift.labels
-        zero[name] = shift.zero
+    shifts = result.shifts
+    labels = {"": result.labels} | {name: shift.labels for name, shift in shifts.items()}
     return Measured(
         member.label,
         member.config,
@@ -160,7 +155,7 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
         labels,
         path=str(run.path),
         remarks=tuple(remarks(run)),
-        zero=zero,
+        zero={name: shift.zero for name, shift in shifts.items()},
     )
 
 
@@ -190,7 +185,7 @@ def result_of(
     runs: Sequence[Measured],
     failures: Mapping[str, str],
     shipped: bool = True,
-) -> dict[str, Any]:
+) -> Result:
     """The part of a result.json that says what was trained, from the `runs` that `measured` gave.
 
     `members` are, for each training, the `label` of its curve, its run folder, the words of the
@@ -214,7 +209,7 @@ def result_of(
             state = "unfinished" if now.step else "missing"
         if state != "finished":
             missing.append(f"{name}: {state}, {now.step:,} of {steps:,} steps")
-        result: dict[str, Any] = {"label": member.label, "run": now.path}
+        result: Result = {"label": member.label, "run": now.path}
         result["words"] = list(member.words)
         result |= {"seed": member.config.seed, "step": now.step, "steps": steps}
         results.append(result | {"state": state, "remarks": lines})
@@ -222,7 +217,7 @@ def result_of(
     return about | {"members": results, "missing": missing}
 
 
-def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings) -> None:
+def show_result(result: Result, folder: Path, figures: FigureSettings) -> None:
     """Write a result and draw its panels, unless the same one is there."""
     finished = [member for member in result["members"] if member["state"] == "finished"]
     lines = []
@@ -242,7 +237,7 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
         shown(folder / "result.json", KIND, content, make)
 
 
-def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[str]:
+def remark_lines(members: Sequence[Member], result: Result) -> list[str]:
     """The remarks that the numbers of the finished trainings must be read with, each once, with the
     trainings that it is on."""
     by_name = {}
@@ -252,12 +247,13 @@ def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[s
     return shared(by_name)
 
 
-def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
+def _all_claims(results: Sequence[Result], settings: ExperimentSettings) -> str:
     """The number of claims of several experiments by verdict; those of `experiment=all` and
     `all_language` are written as one table."""
     parts = claims_parts(results)
     done = {result["experiment"] for result in results}
-    without = [each.name for each in settings.experiments if each.name not in done]
+    asked = [experiment.name for experiment in settings.experiments]
+    without = [name for name in asked if name not in done]
     if without:
         parts.insert(1, f"without {', '.join(without)}, which has no result")
     if not settings.is_all:
@@ -269,18 +265,20 @@ def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettin
     return f"\n{parts[0]}: {path}"
 
 
-def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
+def claims_parts(results: Sequence[Result]) -> list[Part]:
     """The number of claims by verdict, for each source too, and for each the tables of its claims
     and of the statements that these judge; a claim of several experiments stands in the first that
     measured it."""
     chosen: dict[str, tuple[str, Verdict]] = {}
     for result in results:
         for verdict in result["verdicts"]:
+            # The first verdict on a claim stands, unless only a later one has a number.
             earlier = chosen.get(verdict.claim)
             if earlier is None or (earlier[1].mean is None and verdict.mean is not None):
                 chosen[verdict.claim] = (result["experiment"], verdict)
     papers: dict[str, list[tuple[str, Verdict]]] = {}
     for experiment, verdict in chosen.values():
+        # By paper, in the order of the first claim of each.
         papers.setdefault(heading(verdict.source), []).append((experiment, verdict))
     parts: list[Part] = [count_text([verdict.verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
@@ -289,7 +287,9 @@ def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
         for experiment, verdict in claims:
             *numbers, seeds, name = verdict_cells(verdict)
             row = [experiment, verdict.statement, verdict.sentence, verdict.quantity]
-            rows.append([*row, *numbers, verdict.line_set, seeds, name])
+            row += numbers
+            row += [verdict.line_set, seeds, name]
+            rows.append(row)
             verdicts.append(verdict)
         count = count_text([verdict.verdict for verdict in verdicts])
         parts += ["", f"{paper}: {count}", Table(_HEAD, rows)]

@@ -92,7 +92,9 @@ class StepTimes:
                 row[names.index(name)] = count
         seconds = np.array(list(measured.values()))
         unknown = seconds - [step.products for step in measured]
-        scale = counts.max(0)  # numbers are billions, passes tens
+        # Relative errors: each row is divided by its seconds.
+        # Numbers are billions, passes tens: columns are scaled, for the solver's sake.
+        scale = counts.max(0)
         weighted = counts / scale / seconds[:, None]
         solution, *_ = np.linalg.lstsq(weighted, unknown / seconds, rcond=None)
         self._coefficients = dict(zip(names, solution / scale, strict=True))
@@ -114,6 +116,7 @@ def measured_steps() -> dict[Step, float]:
     one kind the later."""
     files = [json.loads(path.read_text()) for path in RESULTS.glob("step_*.json")]
     results = []
+    # By date: of two measurements of one kind the later stands.
     for file in sorted(files, key=itemgetter("date")):
         if file["device"] == CARD:
             results += file["settings"].values()

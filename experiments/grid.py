@@ -185,6 +185,7 @@ def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
     if numbers and max(numbers) >= count:
         have = f"{count} CUDA device{'s' * (count != 1)}"
         raise ConfigError("devices", f"names device {max(numbers)}, but this machine has {have}")
+    # Numbers count within the devices that this process sees, which may be renamed.
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
     return tuple(names.split(",")[number] for number in numbers)
 
@@ -199,10 +200,8 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
     if shutil.which("sbatch") is None:
         raise ConfigError("engine", "cannot be slurm: this machine has no sbatch")
     submitit = optional("engine", "submitit", "AutoExecutor", "submitit==1.5.4")
-    missing = []
-    for member in grid.members:
-        if not is_done([member], shipped=False):
-            missing.append(list(member.words))
+    unfinished = [member for member in grid.members if not is_done([member], shipped=False)]
+    missing = [list(member.words) for member in unfinished]
     if not missing:
         return ""
     tasks = []
@@ -273,6 +272,7 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     in the tables."""
     finished = []
     for settings, run in zip(grid.settings, runs, strict=True):
+        # A spec draws "model", which is at evaluation.loops; the tables have errors at b.
         at_b = run.arrays.get("model_at_b")
         if at_b is not None:
             finished.append((settings, replace(run, arrays={**run.arrays, "model": at_b})))

@@ -190,7 +190,8 @@ def summarise(
     write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
     show_result(result, folder, grid.figures)
     result["panels"] = [panel.plain() for panel in panels]
-    return GridResult({**result, "path": str(folder)}, parts)
+    result["path"] = str(folder)
+    return GridResult(result, parts)
 
 
 def _plain_row(row: Row) -> Row:
@@ -290,6 +291,7 @@ def setting_rows(cells: Sequence[Cell]) -> list[Row]:
         row["seeds"] = len(cell.seeds)
         row["k"] = cell.errors.shape[2] - 1
         for name, errors in (("last", cell.last), ("mean_over_k", cell.errors.mean(2))):
+            # Errors are positive: their logarithm is nearer to a normal variable.
             estimate = hierarchical_bootstrap([errors], itemgetter(0), log=True)
             row[name] = estimate.mean
             row[f"{name}_low"] = estimate.low
@@ -344,6 +346,7 @@ def _ratio(above: Sequence[Cell], below: Sequence[Cell]) -> _Ratio:
             signs.append(sign)
 
     def log_ratio(means: Sequence[Floats]) -> Floats:
+        # The sum of logarithms above less that below, over the number of pairs.
         sums = [sign * np.log(mean).sum(-1) for sign, mean in zip(signs, means, strict=True)]
         return np.sum(sums, axis=0) / len(above)
 
@@ -393,8 +396,9 @@ def _settings_table(names: Sequence[str], settings: Sequence[Row]) -> list[Part]
         for error in ("last", "mean_over_k"):
             cells += _cells(row[error], row[f"{error}_low"], row[f"{error}_high"])
         rows.append(cells)
-    notes = sorted({row["note"] for row in settings if row["note"]})
-    return [Table(head, rows), "90 % intervals over seeds and prompts", *notes]
+    parts: list[Part] = [Table(head, rows), "90 % intervals over seeds and prompts"]
+    parts += sorted({row["note"] for row in settings if row["note"]})
+    return parts
 
 
 def _cells(mean: float, low: float, high: float) -> list[str]:

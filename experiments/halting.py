@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
-from .measuring import band, batches, estimate, first_at_most, prompts_of, value_at
+from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),
@@ -50,7 +50,7 @@ _LEAST = 1e-4  # smaller changes and distances are alike
 _RIDGE = 1e-3  # over the mean square of the features
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Halt on `settings.prompts` prompts of looped runs; the readout is fitted on as many others.
 
     Each of the `groups`, one of each task, has `measured_over_fixed` and `learned_over_measured`,
@@ -68,10 +68,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         models.append((group.config, rules))
     groups = []
     for config, plain in plain_models:
-        trained = {}
-        for other, rules in trained_to_halt:
-            if other.task == config.task:
-                trained[str(other.loops.halt)] = rules
+        of_task = [models for models in trained_to_halt if models[0].task == config.task]
+        trained = {str(other.loops.halt): rules for other, rules in of_task}
         ratios = {
             "learned_over_measured": _ratio(plain, "learned", plain, "measured", settings),
             "measured_over_fixed": _ratio(plain, "measured", plain, "fixed", settings),
@@ -83,7 +81,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": groups}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error by the mean number of loops, for each task."""
     axes = ("mean number of loops", SQUARED_ERROR)
     drawn = []
@@ -110,6 +108,7 @@ class Tradeoff(NamedTuple):
 
     def error_at(self, loops: float) -> Floats:
         """The error where the number of loops first is so large, [...]."""
+        # From loose to strict the loops rise: their negatives fall to the level.
         return value_at(self.error, first_at_most(-self.loops, -loops))
 
 
@@ -143,7 +142,6 @@ def _ratio(
 ) -> Estimate:
     """The mean loops at the allowed error by a rule of a model over those by another rule of the
     same model or of another."""
-
     groups = [below.columns]
     if above is not below:
         groups.append(above.columns)
@@ -151,11 +149,10 @@ def _ratio(
     def statistic(means: Sequence[Floats]) -> Floats:
         of_below = means[0]
         of_above = means[-1]  # the same mean where the model is the same
-        at_b = []
-        for mean, rules in ((of_below, below), (of_above, above)):
-            # The strictest threshold of the same loops for all is b.
-            at_b.append(rules.mean(mean, "fixed").error[..., -1])
-        allowed = _ALLOWED * np.maximum(at_b[0], at_b[1])
+        # The strictest threshold of the same loops for all is b.
+        below_at_b = below.mean(of_below, "fixed").error[..., -1]
+        above_at_b = above.mean(of_above, "fixed").error[..., -1]
+        allowed = _ALLOWED * np.maximum(below_at_b, above_at_b)
         loops = above.mean(of_above, rule).loops_at(allowed)
         return loops / below.mean(of_below, other).loops_at(allowed)
 
@@ -173,7 +170,8 @@ def _of_run(run: Run, settings: EvaluationConfig) -> dict[str, Floats]:
     b = errors.shape[1]
     thresholds = {"fixed": [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]}
     for rule, signal in signals.items():
-        # From the threshold at which all halt at once to one at which none does before b.
+        # Thresholds: from the one at which all halt at once to one at which none does before b.
+        # A query halts after the first loop at which its signal is at most the threshold.
         levels = np.quantile(signal[:, :-1], np.linspace(1, 0, _THRESHOLDS))
         levels[-1] = -np.inf
         thresholds[rule] = [halted_at(errors, signal, level, b) for level in levels]
@@ -219,6 +217,7 @@ def _trained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tensor]
 def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
     """For each loop the ridge regression of the logarithm of the prediction's distance from the one
     after b loops, in standard deviations of y, fitted on prompts of their own, [b, n_embd + 2]."""
+    # XᵀX and Xᵀy for each loop are summed batch by batch.
     gram = products = torch.zeros((), dtype=torch.float32)
     count = 0
     for batch in _followed(run, settings, others=1):
@@ -230,6 +229,7 @@ def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
         count += len(to_end)
     gram = gram / count
     products = products / count
+    # (XᵀX / n + λ I) w = Xᵀy / n, where λ is relative to the features of the loop.
     penalty = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).mean(-1)[:, None, None]
     return torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]).to(gram), products)
 
@@ -256,6 +256,7 @@ def _followed(run: Run, settings: EvaluationConfig, others: int = 0) -> Iterator
         loops = run.model.unroll(batch, trained_loops(run.config))
         next(loops)  # the read-in precedes the first loop
         for state, prediction in loops:
+            # The stream has a token for each x and each y: predictions are read at those of x.
             tokens = state.stream[:, ::2]
             change = changes(previous, (tokens, prediction), run.task.divisor)["state_change"]
             change = change.nan_to_num(1.0).clamp_min(_LEAST)  # the first loop has none before it
@@ -274,7 +275,7 @@ def _followed(run: Run, settings: EvaluationConfig, others: int = 0) -> Iterator
 
 def _by_loops(
     b: int, plain: Rules, trained: Mapping[str, Rules], settings: EvaluationConfig
-) -> dict[str, Any]:
+) -> Result:
     """The `errors` of each rule by the mean number of `loops`."""
     loops = np.linspace(1, b, 4 * (b - 1) + 1)
 

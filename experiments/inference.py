@@ -2,12 +2,11 @@
 values that loops share."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from operator import attrgetter, itemgetter
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
-from .measuring import estimate
+from .measuring import Result, estimate
 
 _BATCHES = (1, 8, 32)
 _REPEATS = 5
@@ -40,7 +39,7 @@ _QUANTITIES = {
 _QUANTITIES |= {f"speed_{batch}": f"tokens a second, batch {batch}" for batch in _BATCHES}
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Let language models read the first `settings.prompts` blocks of the held-out text as in
     generation, token by token, with keys and values of each loop's `own` and `shared` over loops.
 
@@ -55,7 +54,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": groups, "threads": torch.get_num_threads()}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Each quantity by loops, a curve for each cache."""
     loops = [group["loops"] for group in result["groups"]]
     drawn = []
@@ -76,6 +75,7 @@ def _speeds(groups: Sequence[tuple[str, Group[Run]]]) -> dict[tuple[str, str, in
     seconds = defaultdict(list)
     for _, (label, group), cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
         text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
+        # Nothing of what is timed depends on which tokens are read.
         begin = perf_counter()
         _read(group.runs[0].model, text, group.b, Cache(shared=cache == "shared"))
         seconds[label, cache, batch].append((perf_counter() - begin) / text.numel())
@@ -87,7 +87,7 @@ def _of_group(
     group: Group[Run],
     settings: EvaluationConfig,
     speeds: dict[tuple[str, str, int], float],
-) -> dict[str, Any]:
+) -> Result:
     """The numbers of one group; see `measure`."""
     task = group.runs[0].task
     points = group.config.task.points
@@ -95,6 +95,7 @@ def _of_group(
     tokens = task.corpus.tokens["held_out"]
     most = settings.prompts * points
     prompts = blocks(tokens, task.tokenizer.start, points, most, "held_out")
+    # A token that stands for no bytes, such as the start, does not count.
     counted = torch.from_numpy(task.corpus.lengths > 0)[prompts.ys]
     loops = 1 if group.family == "standard" else group.b
     costs: dict[str, dict[str, float]] = {}
@@ -108,10 +109,9 @@ def _of_group(
             nats.append((error("next_token", logits, prompts.ys).double() * counted).sum(1))
         by_block = bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.corpus.lengths)
         bits.append(by_block.T)
-        costs[name] = {"bits": float(bits[-1].mean()), "flops": flops}
-        costs[name]["bytes"] = cache.bytes / prompts.xs.numel()
-        for batch in _BATCHES:
-            costs[name][f"speed_{batch}"] = speeds[label, name, batch]
+        held = cache.bytes / prompts.xs.numel()
+        costs[name] = {"bits": float(bits[-1].mean()), "flops": flops, "bytes": held}
+        costs[name] |= {f"speed_{batch}": speeds[label, name, batch] for batch in _BATCHES}
     ratio = estimate([np.stack(bits, axis=-1)], settings, _shared_over_own, log=True)
     return {"label": label, "loops": loops, "shared_over_own": ratio, **costs}
 

@@ -3,9 +3,8 @@
 Measured are its gradients, the rises of its loss and its final error (Section 4.2, Appendix B).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, Paper
 from .fully_looped import final_error
+from .measuring import Result
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
 _DECAY = 0.9  # of the smoothed loss
@@ -29,7 +29,7 @@ _NO_MORE = 1.1  # times: what counts as no more
 
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
-) -> dict[str, Any]:
+) -> Result:
     """The trainings, of so many `steps` and `dims`. By name, of the window T or the cure, of each
     seed: `largest`, the largest norm of the gradient over the median one; `spike`, the largest
     factor by which the smoothed loss is above an earlier one; and `error`, the mean one at b loops
@@ -45,10 +45,11 @@ def measure(
         if len(records) < run.step:
             raise RunError(f"{run.path} logged less than training.log_every=1 does")
         norms.setdefault(name, []).append(_column(records, "grad_norm"))
+        # The first smoothed losses are means of few and rise by chance.
         losses = smoothed(_column(records, "loss"), _DECAY)[_SETTLED - 1 :]
         spikes.setdefault(name, []).append(float((losses / np.minimum.accumulate(losses)).max()))
         final.setdefault(name, []).append(final_error(run, settings))
-    result: dict[str, Any] = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
+    result: Result = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
     result |= {"largest": {}, "spike": spikes, "error": final, "exploded": {}, "seeds": {}}
     result["norm"] = {}
     early = [_name(config) for config in unfinished]
@@ -62,7 +63,7 @@ def measure(
     return result
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The norm of the gradient by step, a panel for each window and cure."""
     steps = range(1, 1 + max(len(norm["mean"]) for norm in result["norm"].values()))
     axes = ("step", "norm of the gradient", steps)
@@ -75,7 +76,7 @@ def panels(result: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _column(records: Sequence[Mapping[str, Any]], name: str) -> Floats:
+def _column(records: Sequence[Result], name: str) -> Floats:
     return np.array([record[name] for record in records], dtype=np.float64)
 
 

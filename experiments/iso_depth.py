@@ -14,7 +14,7 @@ All runs see the same prompts: no interval covers another set of them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 
 from .claims import Estimator, Evidence, Paper
-from .measuring import prompts_of
+from .measuring import Result, prompts_of
 from .plateau import LEAVES
 from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
@@ -40,7 +40,7 @@ CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs sha
 NOTE = "one seed: the interval is over runs alone"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The law of runs of one task, of those that left the plateau: `losses`, the r, width, steps
     and loss of each, and `fitted`, their number; `bayes` (E); `phi` with its 90 % interval (None
     where it is open), `not_determined`, the parameters that the losses leave open, and the `law`
@@ -56,8 +56,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         rows.append(row_of(run, settings) | size)
     table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
     table["left"] = table.loss <= bayes + LEAVES * (zero - bayes)
+    # The law describes trained models: a run on the plateau is none.
     left = table[table.left]
-    result: dict[str, Any] = {
+    result: Result = {
         "settings": {
             "r": sorted(set(table.r.tolist())),
             "steps": sorted(set(table.steps.tolist())),
@@ -78,7 +79,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return result | {"phi": law.phi(), "not_determined": unknown, "law": asdict(law.fit.law)}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Losses by steps, a panel for each width; and the law beside those that it is fitted to."""
     table = DataFrame(result["runs"])
     levels = {"predicting zero": result["zero"], "least possible": result["bayes"]}
@@ -105,7 +106,7 @@ def panel_by_r(
     return Panel(name, title, *axes, losses.index.tolist(), curves, log="x", **more)
 
 
-def of_phi(phi: Mapping[str, Any]) -> Estimate:
+def of_phi(phi: Result) -> Estimate:
     """The estimate of a law's phi with its interval, over clusters of runs."""
     low = -math.inf if phi["low"] is None else phi["low"]
     high = math.inf if phi["high"] is None else phi["high"]

@@ -3,7 +3,6 @@ Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297,
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from .claims import Evidence, claim
 from .evidence import of_group
 from .measuring import (
     BESIDE_SOLVERS,
+    Result,
     band,
     bands_by_loop,
     by_loop,
@@ -35,9 +35,9 @@ METHODS = {
     "conjugate_gradients": "conjugate gradients",
     "newton": "Newton's method",
 }
-_SLOW = tuple(sorted({*range(65), *np.geomspace(64, 1024, 49).round().astype(int).tolist()}))
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
-_STEPS["gradient_descent"] = _SLOW
+# Gradient descent is the slowest: from 64 on fewer and fewer of its steps.
+_STEPS["gradient_descent"] += tuple(np.geomspace(64, 1024, 49).round().astype(int).tolist()[1:])
 _of_fu = partial(claim, source="arXiv 2310.17086, section 4")
 _ACCELERATION = (
     "growth of the nearest step of {} in the second half of the loops in which the error falls, "
@@ -45,7 +45,7 @@ _ACCELERATION = (
 )
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
     `settings.seed`: runs of linear functions without noise. The nearest iterate is the one whose
     errors over all prefixes of a prompt have the largest cosine with the model's, mean over
@@ -61,7 +61,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Of each group the nearest iterates, their cosines, and errors beside the solvers'."""
     drawn = []
     for group in result["groups"]:
@@ -81,7 +81,7 @@ def panels(result: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _by_method(group: Mapping[str, Any], key: str) -> list[Curve]:
+def _by_method(group: Result, key: str) -> list[Curve]:
     """What a group's methods have by the loop under this key."""
     return [
         Curve.of(METHODS[name], name, method[key], name=name, b=group["b"])
@@ -89,7 +89,7 @@ def _by_method(group: Mapping[str, Any], key: str) -> list[Curve]:
     ]
 
 
-def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
     """The numbers and bands of one group; see `measure`."""
     run = group.runs[0]
     b = group.b
@@ -108,7 +108,7 @@ def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[st
     first, last = _falling(errors(models).mean((0, 1))[:b], zero)
     falling = slice(first - 1, last)
     cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
-    methods: dict[str, dict[str, Any]] = {}
+    methods: dict[str, Result] = {}
     for name, cosine in cosines.items():
         methods[name] = {
             **_over_loops(name, cosine, cosines["gradient_descent"], falling, settings),
@@ -129,6 +129,7 @@ def solved(
     """The predictions of each method's iterates of these numbers, [steps, B, n]; gradient descent
     has the rate that is the best for b steps on the other prompts."""
     xs = prompts.xs.double().numpy()
+    # The rate is chosen on prompts that it is not measured on.
     other_xs = other_prompts.xs.double().numpy()
     other_ys = other_prompts.ys.double().numpy()
     equations = solver.normal_equations(xs, prompts.ys.double().numpy())
@@ -153,6 +154,7 @@ def _over_loops(
     def slope(means: Sequence[Floats]) -> Floats:
         """The slope of the nearest step over the loops, by least squares."""
         numbers = nearest(means)[..., loops]
+        # Σ (x - x̄) y / Σ (x - x̄)², over loops x.
         x = np.arange(numbers.shape[-1]) - (numbers.shape[-1] - 1) / 2
         return np.asarray((numbers * x).sum(-1) / max(np.square(x).sum(), 1))
 
@@ -161,6 +163,7 @@ def _over_loops(
         numbers = nearest(means)[..., loops]
         count = numbers.shape[-1]
         middle = (numbers[..., (count - 1) // 2] + numbers[..., count // 2]) / 2
+        # Half a step at least, where the nearest iterate hardly moves.
         growth = np.maximum(middle - numbers[..., 0], 0.5)
         return np.asarray((numbers[..., -1] - middle) / growth)
 
@@ -206,7 +209,8 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
     """Cosines [seeds, B, loops, steps] of the errors of models [seeds, loops, B, n] with those of
     iterates [steps, B, n]; an iterate that has diverged beyond all numbers is opposite to
     everything."""
-    units = iterates[:, :, 1:] - outputs[:, 1:]  # without examples all predict alike
+    # Without examples all predict alike: the errors of the first query tell nothing.
+    units = iterates[:, :, 1:] - outputs[:, 1:]
     with np.errstate(over="ignore", invalid="ignore"):
         units /= np.linalg.norm(units, axis=2, keepdims=True)
     by_seed = []

@@ -1,6 +1,6 @@
 """Prompts two and four times as long as those of training (arXiv 2409.15647)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from looplab.conf.schema import EvaluationConfig
@@ -14,14 +14,14 @@ from looplab.training.validation import evaluation_prompts
 from .claims import claim
 from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
-from .measuring import band, estimate, looped_over_standard, paired_ratio, squared_errors
+from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
 _GROWTH = "error of the last query of prompts twice as long as in training over that at its length"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b on `settings.prompts` prompts, of runs of one task.
 
     Each of the `groups` has its `block` (gpt2 with learned positions, llama with rotary ones), its
@@ -50,7 +50,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     }
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors by the number of examples."""
     curves = []
     for group in result["groups"]:

@@ -67,14 +67,15 @@ def train_all(
     configs = [training.config for training in trainings]
     at_once = processes_for(len(trainings), jobs or len(devices) or None, configs[0])
     seconds = time_left(configs, shipped)
+    # A long training that begins last would leave the other processes idle.
     order = sorted(range(len(trainings)), key=lambda index: -seconds[index])
     longest_first = [trainings[index] for index in order]
     outcomes = run_jobs(longest_first, at_once, logs, devices)
-    failures = {}
-    for training, outcome in zip(longest_first, outcomes, strict=True):
-        if outcome.failure:
-            failures[str(training.folder)] = outcome.failure
-    return failures
+    return {
+        str(training.folder): outcome.failure
+        for training, outcome in zip(longest_first, outcomes, strict=True)
+        if outcome.failure
+    }
 
 
 def _by_run(members: Sequence[Member]) -> list[list[Member]]:
@@ -83,6 +84,7 @@ def _by_run(members: Sequence[Member]) -> list[list[Member]]:
     for member in members:
         by_folder.setdefault(run_folder(member.config).path, []).append(member)
     for same_run in by_folder.values():
+        # One training serves all members: it keeps every snapshot that one of them asks for.
         steps = {step for member in same_run for step in member.config.training.snapshots}
         first = same_run[0]
         training = replace(first.config.training, snapshots=tuple(sorted(steps)))
@@ -199,11 +201,13 @@ def time_left(configs: Sequence[Config], shipped: bool = True) -> list[float]:
         units_left.append(0.0)
         seconds = status_of(Path(now.path)).get("cpu_seconds")
         if seconds and work.total:
+            # What a finished training took tells the cost of others of its shape.
             costs.setdefault(_shape(config), seconds / work.total)
     seconds_left = []
     for config, units in zip(configs, units_left, strict=True):
         shape = _shape(config)
         if units and shape not in costs:
+            # No such training is finished: one step is measured.
             costs[shape] = _timed_cost(config)
         seconds_left.append(units * costs[shape] if units else 0.0)
     return seconds_left

@@ -52,6 +52,7 @@ from looplab.training.validation import evaluation_prompts
 from .claims import why_unfinished
 from .definition import ALSO_UNFINISHED
 
+Result = dict[str, Any]  # what a question on runs found, or a part of it, as JSON has it
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
 
@@ -83,10 +84,10 @@ class Request:
     stored_only: bool = False
     unfinished: Sequence[Config] = ()
 
-    def only_settings(self, of: str) -> dict[str, Any]:
+    def only_settings(self, name: str) -> dict[str, Any]:
         """The settings of what is measured once; ConfigError for several."""
         if len(self.settings) != 1:
-            raise ConfigError("settings", f"must be one for {of}, got {len(self.settings)}")
+            raise ConfigError("settings", f"must be one for {name}, got {len(self.settings)}")
         return dict(self.settings[0])
 
 
@@ -121,6 +122,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     also = {"unfinished": unfinished} if takes_unfinished else {}
     try:
         runs = [load_run(run.path) for run in members]
+        # All that the result depends on: with another key it is measured anew.
         key = {
             "runs": [_identity(run) for run in runs],
             "settings": settings.plain(),
@@ -173,9 +175,10 @@ def unrolled(
     for run in group.runs:
         by_batch = []
         for batch in batches(prompts, settings.batch_size):
+            # A (state, prediction [batch, n]) for the read-in and for each loop.
             states = run.model.unroll(batch, loops or group.b)
             by_loop = [prediction for _, prediction in states]
-            by_batch.append(torch.stack(by_loop[1:]).double())  # without the read-in
+            by_batch.append(torch.stack(by_loop[1:]).double())
         by_run.append(torch.cat(by_batch, dim=1).numpy())
     return np.stack(by_run)
 
@@ -261,12 +264,12 @@ def bands_by_loop(
     group: Group[Run],
     errors: Floats,
     settings: EvaluationConfig,
-    solvers: Mapping[str, tuple[str, Floats]] | None = None,
-) -> dict[str, Any]:
+    solvers: Mapping[str, tuple[str, Floats]] = {},
+) -> Result:
     """What `by_loop` draws: a group's errors, [seeds, prompts, loops], as a band, and those of
     solvers by name, each with its label, [1, prompts, steps]."""
     solver_bands = {}
-    for solver, (solver_label, values) in (solvers or {}).items():
+    for solver, (solver_label, values) in solvers.items():
         solver_bands[solver] = {"label": solver_label, "band": band([values], settings)}
     return {
         "label": label,
@@ -277,7 +280,7 @@ def bands_by_loop(
     }
 
 
-def by_loop(name: str, title: str, axes: tuple[str, str], bands: Mapping[str, Any]) -> Panel:
+def by_loop(name: str, title: str, axes: tuple[str, str], bands: Result) -> Panel:
     """A panel `name`-GROUP of what `bands_by_loop` returned."""
     label = bands["label"]
     curves = [Curve.of(label, bands["family"], bands["band"], name="model", b=bands["b"])]
@@ -296,6 +299,7 @@ def first_at_most(values: Floats, level: Floats | float) -> Floats:
     after = np.maximum(is_below.argmax(-1), 1)[..., None]  # argmax: the first that is
     high = np.take_along_axis(values, after - 1, -1)
     low = np.take_along_axis(values, after, -1)
+    # The line from (after - 1, high) to (after, low) meets the level a share of the way.
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip((high - level) / (high - low), 0, 1)
     crossing = (after - 1 + share)[..., 0]

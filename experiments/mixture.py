@@ -4,7 +4,7 @@ They are asked on prompts of each class, beside models of that class alone, and 
 of all classes, of which training had none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +24,13 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
+from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b over the variance of y of each run, on `settings.prompts` prompts of each class,
     and on their sums; runs of one mixture, and of its classes alone.
 
@@ -42,6 +42,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     by class and for the sums, the errors by the number of examples of every model asked on it, with
     its family and the task that it was `trained_on`.
     """
+    # The mixture comes first: its task has the classes of all.
     groups = sorted(grouped(runs), key=lambda group: group.runs[0].task.name != "mixture")
     mixture = groups[0].runs[0].task
     points = groups[0].config.task.points
@@ -49,10 +50,10 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     tasks = {name: replace(mixture, mixed=(name,)) for name in mixture.mixed}
     tasks[_SUMS] = replace(mixture, combined=True)
     errors: dict[tuple[str, str], dict[str, Floats]] = {}  # by family and task of training
-    by_examples: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
+    by_examples: dict[str, list[Result]] = {name: [] for name in tasks}
     for group in groups:
         trained_on = group.runs[0].task.name
-        last: dict[str, Floats] = {}  # errors of the last query, [seeds, prompts]
+        last = {}  # errors of the last query, [seeds, prompts]
         # A class's outputs alone are not of variance 1.
         scale = group.runs[0].task.divisor ** 0.5
         for name in tasks if trained_on == "mixture" else [trained_on]:
@@ -66,23 +67,23 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         errors[group.family, trained_on] = last
     of_mixture = []
     means: dict[tuple[str, str], Floats] = {}
-    for (family, trained_on), own in errors.items():
+    for (family, trained_on), last in errors.items():
         if trained_on != "mixture":
             continue
         alone = {}
-        for (other, name), values in errors.items():
-            if other == family and name in own:
-                alone[name] = values[name]
-        of_mixture.append(_result(family, own, alone, settings))
-        means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
-    result: dict[str, Any] = {"groups": of_mixture}
+        for (other, name), of_class in errors.items():
+            if other == family and name in last:
+                alone[name] = of_class[name]
+        of_mixture.append(_result(family, last, alone, settings))
+        means[family, "mixture"] = np.mean([last[name] for name in mixture.mixed], axis=0)
+    result: Result = {"groups": of_mixture}
     families = looped_over_standard(means, settings)
     if families:
         result["looped_over_standard"] = families["mixture"]
     return result | {"errors": by_examples}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors on each class, and on the sums, by the number of examples."""
     drawn = []
     for name, models in result["errors"].items():
@@ -98,22 +99,22 @@ def panels(result: Mapping[str, Any]) -> list[Panel]:
 
 
 def _result(
-    family: str, own: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
-) -> dict[str, Any]:
-    """The numbers of a family's mixture, from its errors on each class and on the sums; `alone` are
-    those of the family's models of one class."""
-    classes = np.mean([values for name, values in own.items() if name != _SUMS], axis=0)
-    both = np.stack((own[_SUMS], classes), axis=-1)
+    family: str, last: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
+) -> Result:
+    """The numbers of a family's mixture, from its errors of the last query on each class and on the
+    sums; `alone` are those of the family's models of one class."""
+    classes = np.mean([values for name, values in last.items() if name != _SUMS], axis=0)
+    both = np.stack((last[_SUMS], classes), axis=-1)
 
     def worst(means: Sequence[Floats]) -> Floats:
         """The largest ratio over classes."""
         return np.asarray((means[0] / np.stack(means[1:], axis=-1)).max(-1))
 
-    result: dict[str, Any] = {"family": family}
-    result["over_alone"] = {name: ratio(own[name], alone[name], settings) for name in alone}
+    result: Result = {"family": family}
+    result["over_alone"] = {name: ratio(last[name], alone[name], settings) for name in alone}
     result["sums"] = estimate([both], settings, paired_ratio, log=True)
-    if len(alone) == len(own) - 1:  # each class
-        on_classes = np.stack([own[name] for name in alone], axis=-1)
+    if len(alone) == len(last) - 1:  # each class
+        on_classes = np.stack([last[name] for name in alone], axis=-1)
         result["worst"] = estimate([on_classes, *alone.values()], settings, worst, log=True)
     return result
 

@@ -30,6 +30,8 @@ from looplab.probing.dynamics.trajectory import cosines as cosines_of
 from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.progress import Progress
 
+from .measuring import Result
+
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
 
@@ -63,12 +65,12 @@ class Near:
     seeds: int = setting(10, "how many; one has no spread", at_least=2)
 
 
-def by_seed(values: ArrayLike) -> dict[str, Any]:
+def by_seed(values: ArrayLike) -> Result:
     """Values [seeds, ...] as a result has them."""
     return {"by_seed": np.asarray(values).tolist()}
 
 
-def values_of(stored: Mapping[str, Any]) -> Floats:
+def values_of(stored: Result) -> Floats:
     """What `by_seed` was given, [seeds, ...]."""
     return np.array(stored["by_seed"], dtype=np.float64)
 
@@ -84,19 +86,18 @@ def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
 
 def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Curve]:
     """A curve for each scaling of values [seeds, x], its label after `before`."""
-    curves = []
-    for scaling, by_seeds in values.items():
-        label = f"{before}{LABELS[scaling]}"
-        curves.append(Curve.of(label, scaling, mean_of_seeds(by_seeds)))
-    return curves
+    return [
+        Curve.of(f"{before}{LABELS[scaling]}", scaling, mean_of_seeds(by_seed))
+        for scaling, by_seed in values.items()
+    ]
 
 
 def loop_curves(values: Mapping[int, ArrayLike], sign: str = "R") -> list[Curve]:
     """A curve for each number of loops of values [seeds, x], which labels call R."""
-    curves = []
-    for r, by_seeds in values.items():
-        curves.append(Curve.of(f"{sign} = {r}", "loops", mean_of_seeds(by_seeds), number=r))
-    return curves
+    return [
+        Curve.of(f"{sign} = {r}", "loops", mean_of_seeds(by_seed), number=r)
+        for r, by_seed in values.items()
+    ]
 
 
 TOKENS = 128  # the paper's (arXiv 2606.18524, Figure 2)
@@ -177,7 +178,7 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
     return model, tokens
 
 
-def _description(near: Near, init: Init) -> dict[str, Any]:
+def _description(near: Near, init: Init) -> Result:
     """The beginning of a figure's result; `what` is for titles."""
     name = near.init.replace("_", "-")
     return {
@@ -199,6 +200,7 @@ def first_steps(init: Init, stack: Stack, seed: int, steps: int) -> dict[str, Fl
     )
     outputs = list[Tensor]()
     for step in range(steps + 1):
+        # The output after the last step is looked at, and no gradient of it is needed.
         with torch.set_grad_enabled(step < steps):
             raw, normed = model(tokens)
         outputs.append(torch.stack((raw, normed)).detach())
@@ -235,11 +237,11 @@ def all_first_steps(
     return results
 
 
-def norms(near: Near) -> dict[str, Any]:
+def norms(near: Near) -> Result:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
     init = INITS[near.init]
-    norm: dict[str, dict[str, Any]] = {}
+    norm: dict[str, Result] = {}
     for sharing, (_, shared) in STACKS.items():
         norm[sharing] = {}
         for scaling in LABELS:
@@ -267,7 +269,7 @@ COSINE_LOOPS = 16  # our choice: the paper does not give it
 COSINE_LAYERS = 12  # the paper's
 
 
-def cosines(near: Near) -> dict[str, Any]:
+def cosines(near: Near) -> Result:
     """Cosines between the increments of a new transformer's loops, and of an equally deep stack
     without shared weights, without residual scaling (Figure 3).
 
@@ -309,6 +311,7 @@ def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     """The cosines between the increments of the stream, averaged over tokens, [loops, loops]."""
     model, tokens = token_model(init, stack, seed)
     increments = torch.stack([stream.double() for stream in model.streams(tokens)]).diff(dim=0)
+    # [loops, 1, tokens, width], each of length 1.
     units = increments / torch.linalg.vector_norm(increments, dim=-1, keepdim=True)
     return cosines_of(units)[0].numpy()
 
@@ -332,6 +335,7 @@ def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
 def by_distance(matrices: Floats, longest: int) -> Floats:
     """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
     nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
+    # A run with fewer loops has nan beyond them, and no part in a mean.
     cosines = np.ma.masked_invalid(matrices)
     means = [cosines.diagonal(distance, 1, 2).mean(1) for distance in range(1, longest)]
     return np.ma.stack(means, axis=1).filled(np.nan)
@@ -340,7 +344,7 @@ def by_distance(matrices: Floats, longest: int) -> Floats:
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
 
 
-def changes(near: Near) -> dict[str, Any]:
+def changes(near: Near) -> Result:
     """The change of a looped transformer's output by each optimiser step (Figures 4 and 9). The
     slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large
     embedding: those by step show how far it holds.
@@ -353,8 +357,8 @@ def changes(near: Near) -> dict[str, Any]:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
         raise ConfigError("loops", f"{text}, got {list(near.loops)}")
     result = _description(near, init) | {"steps": STEPS}
-    for quantity in ("change", "slope"):
-        result[quantity] = {place: {} for place in PLACES}
+    result["change"] = {place: {} for place in PLACES}
+    result["slope"] = {place: {} for place in PLACES}
     for scaling in LABELS:
         stacks = [Stack(r, True, scaling) for r in near.loops]
         first = all_first_steps(init, stacks, STEPS, range(near.seeds))

@@ -23,7 +23,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import SUITE, Evidence
 from .evidence import measured_groups
-from .measuring import band, estimate, paired_ratio, ratio
+from .measuring import Result, band, estimate, paired_ratio, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
@@ -39,7 +39,7 @@ _LIMITS = (0.02, 20.0)  # of ratios, whose intervals of few seeds reach further
 _TIMES_RIDGE = 2.0  # an error that is still of ridge's size
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b on `settings.prompts` prompts of training and of each of `settings.shifts`.
 
     Each of the `groups`, one for each model and d, has for each way to read prompts (`none`,
@@ -58,22 +58,24 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         for kind in _READ:
             both = np.stack((training[kind], training["none"]), axis=-1)
             cost[kind] = band([both], settings, paired_ratio).to_json()
-        shifts = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
+        shifts = {name: _of_shift(name, errors[name], training, settings) for name in errors}
         about = {"label": label, "family": group.family, "dims": group.runs[0].task.dims}
         groups.append(about | {"cost": cost, "shifts": shifts, "errors": drawn})
     return {"groups": groups}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """For each d the errors by examples, and what each shift makes of them."""
     by_name: dict[str, Panel] = {}
-    curves: dict[str, dict[str, Curve]] = {}  # of each panel by name: solvers once
+    all_curves: dict[str, dict[str, Curve]] = {}  # of a panel, by their names: solvers once
     for group in result["groups"]:
         for panel in _panels(group):
             by_name[panel.name] = panel
-            own = curves.setdefault(panel.name, {})
-            own |= {curve.name: curve for curve in panel.curves}
-    return [replace(by_name[name], curves=list(own.values())) for name, own in curves.items()]
+            curves = all_curves.setdefault(panel.name, {})
+            curves |= {curve.name: curve for curve in panel.curves}
+    return [
+        replace(panel, curves=list(all_curves[name].values())) for name, panel in by_name.items()
+    ]
 
 
 def kind_of_shift(name: str) -> str:
@@ -91,8 +93,7 @@ def _errors(
     first = group.runs[0]
     measure = Measure(first, resolved(first, settings))
     inputs: dict[str, Shifted | None] = {TRAINING: None}
-    for name in shift_names(settings):
-        inputs[name] = measure.shifted(name)
+    inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
     in_training = measure.prompts.ys.double().square().mean().item() / first.task.divisor
     arrays = {}  # of each seed
     for kind in _READ:
@@ -102,6 +103,7 @@ def _errors(
     labels: dict[str, str] = {}
     for name, shifted in inputs.items():
         key = f"{name}/model_at_b" if shifted else "model_at_b"
+        # The variance of y on these inputs: the error of predicting zero.
         unit = np.float64(shifted.zero if shifted else in_training)
         errors[name] = {}
         for kind, seeds in arrays.items():
@@ -115,38 +117,36 @@ def _errors(
 
 def _bands(
     errors: Mapping[str, Floats], labels: Mapping[str, str], settings: EvaluationConfig
-) -> dict[str, Any]:
+) -> Result:
     """Errors by examples for each way to read prompts, and of the `solvers`, with their labels."""
-    bands: dict[str, Any] = {name: band([values], settings) for name, values in errors.items()}
-    solvers = {}
-    for solver, label in labels.items():
-        solvers[solver] = {"label": label, "band": bands.pop(solver)}
+    bands: Result = {name: band([values], settings) for name, values in errors.items()}
+    solvers = {name: {"label": label, "band": bands.pop(name)} for name, label in labels.items()}
     return bands | {"solvers": solvers}
 
 
 def _of_shift(
     name: str,
-    own: Mapping[str, Floats],
+    errors: Mapping[str, Floats],
     training: Mapping[str, Floats],
     settings: EvaluationConfig,
-) -> dict[str, Any]:
+) -> Result:
     """What the shift of this name changes, and its two ratios for each way to read prompts, from
     the errors on its inputs and on those of training."""
     over_training: dict[str, Estimate] = {}
     over_ridge: dict[str, Estimate] = {}
     for kind in _READ:
-        count = own[kind].shape[-1]  # an orthogonal query has at most d examples before it
+        count = errors[kind].shape[-1]  # an orthogonal query has at most d examples before it
         some = slice(1, count)  # without examples there is no scale
-        shifted = own[kind][..., some].mean(-1)
+        shifted = errors[kind][..., some].mean(-1)
         both = np.stack((shifted, training[kind][..., some].mean(-1)), axis=-1)
-        ridge = own["ridge"][..., some].mean(-1)
+        ridge = errors["ridge"][..., some].mean(-1)
         over_training[kind] = estimate([both], settings, paired_ratio, log=True)
         over_ridge[kind] = ratio(shifted, ridge, settings, trained=[True, False])
     ratios = {"over_training": over_training, "over_ridge": over_ridge}
     return {"kind": kind_of_shift(name)} | ratios
 
 
-def _panels(group: Mapping[str, Any]) -> Iterator[Panel]:
+def _panels(group: Result) -> Iterator[Panel]:
     """A group's curves in the panels of its d: errors by examples, and all shifts."""
     family = group["family"]
     dims = group["dims"]
@@ -158,8 +158,9 @@ def _panels(group: Mapping[str, Any]) -> Iterator[Panel]:
     )
     for name, errors in group["errors"].items():
         curves = [Curve.of(label, family, errors[kind]) for kind, label in read.items()]
-        for solver, own in errors["solvers"].items():
-            curves.append(Curve.of(own["label"], solver, own["band"], name=solver, solver=True))
+        for name_of_solver, solver in errors["solvers"].items():
+            curve = Curve.of(solver["label"], name_of_solver, solver["band"], solver=True)
+            curves.append(replace(curve, name=name_of_solver))
         title = f"{_DRAWN[name]}, d = {dims}"
         examples = range(len(curves[0].mean))
         yield by_examples(f"normalised-{dims}-{name}", title, *axes, examples, curves)

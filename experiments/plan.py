@@ -163,11 +163,12 @@ def _plan(
     configs: dict[Path, Config] = {}
     for _, members in asked:
         for member in members:
+            # A run that several experiments want is trained once.
             configs.setdefault(run_folder(member.config).path, member.config)
     if any(config.scale == "paper" for config in configs.values()):
         return _on_paper(asked)
     within = {path: config for path, config in configs.items() if not _beyond(config)}
-    seconds = dict(zip(within, time_left([*within.values()], shipped), strict=True))
+    seconds = dict(zip(within, time_left(list(within.values()), shipped), strict=True))
     parts: list[Part] = []
     seen = set[Path]()
     for title, members in asked:
@@ -227,5 +228,7 @@ def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
             rows.append([name, tokens, f"{cost.flops:.3g}", hours])
         parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
     flops = sum(cost.flops for cost in costs.values())
-    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs", *_on_gpus(list(costs.values()))]
-    return [*parts, "; ".join(summary)]
+    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs"]
+    summary += _on_gpus(list(costs.values()))
+    parts.append("; ".join(summary))
+    return parts

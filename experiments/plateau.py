@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
-from .measuring import band, batches, estimate, first_at_most, prompts_of, value_at
+from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
@@ -76,14 +75,17 @@ def bayes_error(dims: int, points: int) -> float:
     return sum(max(dims - k, 0) for k in range(points)) / (dims * points)
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Measure the snapshots of runs that differ in the optimiser and the seed; result as `compare`,
     arguments and errors as `followed`."""
     steps, by_config = followed(runs, settings)
-    by_optimizer = {}
-    for config, quantities in by_config:
-        by_optimizer[config.training.optimizer.removesuffix("w")] = quantities
+    by_optimizer = {optimizer_of(config): quantities for config, quantities in by_config}
     return compare(by_optimizer, steps, uniform_share(runs[0].config.task.points), settings)
+
+
+def optimizer_of(config: Config) -> str:
+    """Muon, or adam with or without decay of the weights."""
+    return config.training.optimizer.removesuffix("w")
 
 
 def followed(
@@ -129,13 +131,16 @@ def trajectory(
             count = units.shape[1]
             # |Σ u|² is the sum of all cosines, of which those of a state with itself are 1.
             cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
-            by_batch.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))  # [3, B]
-            attention.append(torch.cat(shares))  # of every head in every loop, [loops · heads, B]
+            # Means over the numbers of examples, [3, B].
+            by_batch.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))
+            # Of every head in every loop, [loops · heads, B].
+            attention.append(torch.cat(shares))
         error, cosine, zero = torch.cat(by_batch, dim=-1)
         by_head = torch.cat(attention, dim=-1)
         if head is None:
             head = int(by_head.mean(-1).argmax())
         divisor = run.task.divisor
+        # Attention and cosines have no unit; errors are over the variance of y.
         columns = torch.stack((error / divisor, by_head[head], cosine, zero / divisor), dim=-1)
         backwards.append(columns.double().numpy())
     return Quantities.of(np.stack(backwards[::-1], axis=1))
@@ -146,7 +151,7 @@ def compare(
     steps: Sequence[int],
     uniform: float,
     settings: EvaluationConfig,
-) -> dict[str, Any]:
+) -> Result:
     """The quantities by optimiser, [seeds, prompts, steps]; `uniform` is the attention of a head
     that attends to all tokens alike.
 
@@ -158,6 +163,7 @@ def compare(
     fall is done, and `muon_over_adam` the step of it with Muon over that with Adam.
     """
     all_quantities = list(by_optimizer.values())
+    # One fall for all optimisers, down to the least error of any.
     least = min(float(shown.error.mean((0, 1)).min()) for shown in all_quantities)
 
     def index_of_fall(shown: Quantities, share: float) -> Floats:
@@ -189,13 +195,13 @@ def compare(
 
     groups = []
     for optimizer, shown in by_optimizer.items():
-        numbers: dict[str, Any] = {"optimizer": optimizer, "by_step": shown.by_step(settings)}
+        numbers: Result = {"optimizer": optimizer, "by_step": shown.by_step(settings)}
         numbers["attention_done"] = estimate([shown.columns], settings, attention_done)
         numbers["parallel"] = estimate([shown.columns], settings, parallel)
         groups.append(numbers)
     zero = float(all_quantities[0].zero.mean())
     half = zero - LEAVES * (zero - least)
-    result: dict[str, Any] = {"groups": groups, "steps": list(steps)}
+    result: Result = {"groups": groups, "steps": list(steps)}
     result |= {"half": half, "uniform": uniform}
     if by_optimizer.keys() >= {"muon", "adam"}:
         both = [by_optimizer["muon"].columns, by_optimizer["adam"].columns]
@@ -203,7 +209,7 @@ def compare(
     return result
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Each quantity by the step."""
     half = {"half of the fall": result["half"]}
     alike = {"the same attention to all tokens": result["uniform"]}

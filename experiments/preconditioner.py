@@ -1,9 +1,8 @@
 """The preconditioner that looped linear attention learned beside theory, and its errors by loop
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from .evidence import measured_groups
 from .iterates import solved
 from .measuring import (
     BESIDE_SOLVERS,
+    Result,
     bands_by_loop,
     by_loop,
     over_runs,
@@ -40,7 +40,7 @@ _LABELS = {
 _claim = partial(claim, source="arXiv 2410.08292, theorem on the global minimiser")
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The learned preconditioner A = attentionᵀ of each run of linear attention, on tasks whose
     prompts share a covariance Σ.
 
@@ -53,7 +53,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors of each group by the loop beside the methods'."""
     drawn = []
     for group in result["groups"]:
@@ -62,7 +62,7 @@ def panels(result: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
     """The numbers and bands of one group; see `measure`."""
     task = group.runs[0].task
     b = group.b
@@ -71,6 +71,7 @@ def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[st
     prompts = prompts_of(group.runs[0], settings)
     other_prompts = prompts_of(group.runs[0], settings, others=1)
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
+    # Σ = V diag(λ) Vᵀ gives Σ^½ and Σ^-½.
     root = (vectors * np.sqrt(values)) @ vectors.T
     whitening = (vectors / np.sqrt(values)) @ vectors.T
     descent = {"gradient_descent": range(1, loops + 1)}

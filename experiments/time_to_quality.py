@@ -24,7 +24,7 @@ from looplab.training.run_folder.run import Run, RunFolder
 
 from .claims import Evidence, claim
 from .flops import Flops
-from .measuring import batches, prompts_of
+from .measuring import Result, batches, prompts_of
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 _claim = partial(claim, source="this suite, docs/records.md")
@@ -34,7 +34,7 @@ Point = dict[str, float]
 
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, targets: Mapping[str, Mapping[str, Any]] = {}
-) -> dict[str, Any]:
+) -> Result:
     """Measure every snapshot of the runs on `settings.prompts` prompts. `targets` has, by task, the
     `error` to reach, over the task's divisor, and the numbers of examples `k` that it is the mean
     of.
@@ -51,15 +51,16 @@ def measure(
         if target is None or max(target["k"]) >= points:
             problem = f"must have targets for {task}, its k at most {points - 1}"
             raise ConfigError("settings", f"{problem}: {{targets: {{{task}: {{error: , k: []}}}}}}")
-        rows = []
-        for label, seeds in _by_recipe(entrants).items():
-            rows.append({"label": label, "trainings": _trainings(seeds, target["k"], settings)})
         k = list(target["k"])
+        rows = [
+            {"label": label, "trainings": _trainings(seeds, k, settings)}
+            for label, seeds in _by_recipe(entrants).items()
+        ]
         races.append({"task": task, "target": target["error"], "k": k, "rows": rows})
     return {"races": races}
 
 
-def panels(result: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error of each race by either cost."""
     return [_panel(cost, race) for race in result["races"] for cost in _COSTS]
 
@@ -75,7 +76,7 @@ def _by_recipe(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
 
 
 def _trainings(
-    runs: Sequence[Run], k: Sequence[int], settings: EvaluationConfig
+    runs: Sequence[Run], k: list[int], settings: EvaluationConfig
 ) -> dict[str, list[Point]]:
     """The points of each seed's training."""
     steps = max((list(snapshots_of(run.path)) for run in runs), key=len)
@@ -88,7 +89,7 @@ def _trainings(
     return {str(run.config.seed): _course(run, k, settings) for run in runs}
 
 
-def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
+def _course(run: Run, k: list[int], settings: EvaluationConfig) -> list[Point]:
     """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
     seconds = {record["step"]: record["cpu_seconds"] for record in records}
@@ -102,17 +103,19 @@ def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Poin
         by_batch = []
         for batch in batches(prompts, settings.batch_size):
             by_batch.append(model_errors(model, run.task, batch, at_end)[f"at_{loops}"])
-        errors = np.concatenate(by_batch)[:, list(k)].mean(1, dtype=np.float64)
+        errors = np.concatenate(by_batch)[:, k].mean(1, dtype=np.float64)
+        # The upper end decides that a target is reached, not the mean.
         mean, _, high = bootstrap(errors, settings.resamples, settings.seed)
         taken: Point = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
         course.append(taken | {"error": float(mean), "high": float(high)})
     return course
 
 
-def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
+def _panel(cost: str, race: Result) -> Panel:
     """The error of each row by what training has taken, means over seeds at each snapshot."""
     curves = []
     for row in race["rows"]:
+        # Seeds take other times to the same snapshot: x is their mean.
         x = _of_points(row, cost).mean(0)
         interval = mean_of_seeds(_of_points(row, "error"), log=True)
         recipe, *_ = row["label"].split(",")
@@ -124,7 +127,7 @@ def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
     return Panel(name, title, *axes, curves[0].x or (), curves, log="y", levels=levels)
 
 
-def _of_points(row: Mapping[str, Any], key: str) -> Floats:
+def _of_points(row: Result, key: str) -> Floats:
     """A number of a row's points, [seeds, snapshots]."""
     seeds = []
     for course in row["trainings"].values():
@@ -137,7 +140,7 @@ def reached(course: Sequence[Point], target: float) -> Point | None:
     return next((point for point in course if point["high"] <= target), None)
 
 
-def _described(race: Mapping[str, Any]) -> str:
+def _described(race: Result) -> str:
     """The number of seeds of each row that reach the target, and when, in medians over them."""
     rows = []
     for row in race["rows"]:

@@ -107,7 +107,9 @@ def _fit(settings: ScalingSettings) -> str:
     write(result, folder, given, settings.figures, change)
     parts = text_of(result)
     if change:
-        parts += ["", *text_of(change.changed), text_of_difference(change)]
+        parts.append("")
+        parts += text_of(change.changed)
+        parts.append(text_of_difference(change))
     if settings.size is not None:
         parts += equivalents(result, settings.size)
     if settings.budget is not None:

@@ -109,6 +109,7 @@ def _starts(problem: Problem, fixed: Mapping[str, float]) -> list[Floats]:
     with half of the least loss in E and a quarter in each other term."""
     least = float(problem.target.min())
     E = fixed.get("E", math.exp(least) / 2)
+    # In logarithms, as theta has them.
     quarter = least - math.log(4)
     terms = [math.log(E) if E else -math.inf, quarter, quarter]
     starts = []
@@ -267,6 +268,7 @@ def difference(
 
     Raises RunError as `fitted` does, for either table."""
     changed = changed.set_axis(range(len(table), len(table) + len(changed)))
+    # A model that runs its block once is the same with the change and without.
     once = table[table.r == 1] if not (changed.r == 1).any() else table[:0]
     tables = [table, concat([changed, once])]
     without, with_change = _resampled(tables, fixed, columns, resamples, seed)
@@ -319,12 +321,14 @@ def _resampled(
     count = int(clusters.max()) + 1
     if count < 2:
         raise RunError("the table has one cluster only, of which there is nothing to resample")
+    # How often each cluster is in a resample, [resamples, clusters].
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
     samples = []
     for times in drawn:
         with suppress(RunError):
             laws = []
             for table, fit in zip(tables, fits, strict=True):
+                # A row comes as often as its cluster was drawn.
                 again = np.repeat(table.index, times[clusters[table.index]])
                 laws.append(astuple(fit_law(table.loc[again], fixed, fit.law).law))
             samples.append(laws)
@@ -363,6 +367,7 @@ def ends_of(
     percent = 5 if side == "lower" else 95
     ends: dict[str, float | None] = {}
     inner = np.percentile(samples, percent, axis=0).tolist()
+    # An end between two samples: the one outwards may be at the edge of the search.
     outer = np.percentile(samples, percent, axis=0, method=side).tolist()
     for name, value, outwards in zip(NAMES, inner, outer, strict=True):
         searched = name in RANGES and name not in fixed

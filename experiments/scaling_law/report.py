@@ -115,12 +115,14 @@ def law_panels(table: DataFrame, law: Law) -> list[Panel]:
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
     expected = law.loss(table)
+    # In per cent, for small differences.
     missed = 100 * np.log(table.loss / expected)
     rows = table.assign(N=table.N_once + table.N_rec, law=expected, missed=missed).sort_values("N")
     by = "r"
     for column in ("D", "budget"):  # the budget, where several rows of one r have one
         if column in rows and rows.duplicated(["r", column]).any():
             by = column
+    # Curves get darker by rank, as budgets span powers of ten.
     rows["number"] = _DARKEST ** rows[by].rank(method="dense", pct=True)
     sizes = rows.N.unique().tolist()
     by_size = partial(Panel, x_label="parameters N", x=sizes, log="x", picture="scaling_law")
@@ -154,18 +156,17 @@ def text_of(result: Fitted) -> list[Part]:
     """The fit as a table, the intervals under its parameters, with numbers that are not determined
     in brackets; how the intervals were made, and why parameters are not determined."""
     fit = result.fit
-    rows = [
-        ["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"],
-        ["5 %", *_cells(result, result.low)],
-        ["95 %", *_cells(result, result.high)],
-    ]
+    head = ["", *NAMES, "Huber", "R²"]
+    rows = [["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"]]
+    for end, values in (("5 %", result.low), ("95 %", result.high)):
+        rows.append([end, *_cells(result, values)])
     loops = ", ".join(f"{r:g}" for r in np.unique(result.table.r))
     reasons: dict[str, list[str]] = {}
     for name, reason in result.not_determined.items():
         reasons.setdefault(reason, []).append(name)
     resampled = f"{result.resamples} resamples of {result.clusters} clusters of rows"
     parts: list[Part] = [f"{FORMULA}, {len(result.table)} rows, r = {loops}"]
-    parts.append(Table(["", *NAMES, "Huber", "R²"], rows))
+    parts.append(Table(head, rows))
     parts.append(f"5 % and 95 %: of {resampled}; Huber: mean loss of log L")
     parts += [f"not determined: {', '.join(names)}: {why}" for why, names in reasons.items()]
     parts += [f"held: {name} = {value:g}" for name, value in result.fixed.items()]

@@ -103,13 +103,10 @@ def page(result: Fitted) -> str:
         laws.append(fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law)
     laws.sort(key=lambda law: law.phi)
     designs = list(_designs(result))
-    curves = []
-    for design in designs:
-        r = f"{design.r:g}"
-        curves.append(Curve(label=r, kind="loops", name=r, mean=[], number=design.r))
-    colours = {}
-    for curve, style in zip(curves, curve_styles(curves), strict=True):
-        colours[curve.name] = style["color"]
+    loops = [design.r for design in designs]
+    curves = [Curve(label=f"{r:g}", kind="loops", name=f"{r:g}", mean=[], number=r) for r in loops]
+    styles = zip(curves, curve_styles(curves), strict=True)
+    colours = {curve.name: style["color"] for curve, style in styles}
     data = {
         "fitted": asdict(fitted),
         "laws": [asdict(law) for law in laws],
