@@ -34,7 +34,7 @@ class Course(NamedTuple):
     """What the snapshots of some seeds show after these `steps`, [seeds, prompts, steps]; `zero`
     and `least` are the error of predicting zero and the least of all courses of the task."""
 
-    shown: Quantities
+    quantities: Quantities
     steps: Sequence[int]
     zero: float
     least: float
@@ -84,9 +84,9 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
             group["tokens"] = tokens
             for name, share in _SHARES.items():
                 group[name] = _steps([[course]], share, settings)
-            group["attention"] = estimate([course.shown.attention[..., -1]], settings)
+            group["attention"] = estimate([course.quantities.attention[..., -1]], settings)
             group["steps"] = list(course.steps)
-            group["by_step"] = course.shown.by_step(settings)
+            group["by_step"] = course.quantities.by_step(settings)
             groups.append(group)
     return {"groups": groups, "ratios": _ratios(courses, settings)}
 
@@ -109,9 +109,10 @@ def _ratios(courses: Courses, settings: EvaluationConfig) -> dict[str, Estimate]
                 ratios[key_of_optimizer] = _steps(rows, share, settings)
     rows = []
     for setup, adam in courses.items():
+        if setup.optimizer != "adam":
+            continue
         muon = courses.get(setup._replace(optimizer="muon"), {})
-        has_both = {"pairs", "interleaved"} <= adam.keys() & muon.keys()
-        if setup.optimizer == "adam" and has_both:
+        if {"pairs", "interleaved"} <= adam.keys() & muon.keys():
             # A row's signs alternate: (pairs / interleaved) of Adam over that of Muon.
             rows.append([adam["pairs"], adam["interleaved"], muon["interleaved"], muon["pairs"]])
     if rows:
@@ -179,7 +180,8 @@ def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationC
             logs.append(sign * np.log(step))
         return np.asarray(np.exp(np.sum(logs, axis=0) / len(rows)))
 
-    return estimate([course.shown.columns for course in courses], settings, statistic, log=True)
+    columns = [course.quantities.columns for course in courses]
+    return estimate(columns, settings, statistic, log=True)
 
 
 def _ratio(evidence: Evidence, key: str) -> Estimate:

@@ -61,8 +61,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
             distances = _distances(models, drawn, task)
             to_solvers = np.stack((distances["to_ridge"], distances["to_dmmse"]), axis=-1)
             numbers[name] = {"memorises": estimate([to_solvers], settings, _memorised)}
-            for of_truth in ("error", *_SOLVERS):
-                numbers[name][of_truth] = estimate([distances[of_truth]], settings, log=True)
+            for model in ("error", *_SOLVERS):
+                numbers[name][model] = estimate([distances[model]], settings, log=True)
             on_new[group.family, task.distinct_functions] = distances["error"]
         groups.append(numbers)
     return {

@@ -65,7 +65,7 @@ class Grid:
     @classmethod
     def of(cls, commands: Sequence[Command]) -> Grid:
         """The grid of commands that train."""
-        words: dict[str, list[str]] = {}  # by key the value of each command, "" for none
+        words: dict[str, list[str]] = {}  # by key the value in each command, "" for none
         for index, command in enumerate(commands):
             for word in command.words:
                 key, value = word.split("=", 1)
@@ -74,12 +74,12 @@ class Grid:
         shared = list[str]()
         swept = list[str]()
         for key, values in words.items():
-            different = dict.fromkeys(values)
-            if len(different) == 1:
+            distinct = dict.fromkeys(values)
+            if len(distinct) == 1:
                 shared.append(f"{key}={values[0]}")
             else:
                 varied.append(key)
-                swept.append(f"{key}={','.join(different)}")
+                swept.append(f"{key}={','.join(distinct)}")
         members = []
         settings = []
         for index, command in enumerate(commands):
@@ -255,10 +255,10 @@ def effect_rows(cells: Sequence[Cell], varied: Sequence[str]) -> list[Row]:
 
 def _pairs(values: Sequence[str]) -> list[tuple[str, str]]:
     """Each two of the values, or of more than three the first with each other one."""
-    different = list(dict.fromkeys(values))
-    if len(different) <= _MOST_PAIRED:
-        return list(combinations(different, 2))
-    return [(different[0], value) for value in different[1:]]
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) <= _MOST_PAIRED:
+        return list(combinations(distinct, 2))
+    return [(distinct[0], value) for value in distinct[1:]]
 
 
 def _pairs_of_cells(
@@ -374,7 +374,9 @@ def _effects_table(effects: Sequence[Row]) -> list[Part]:
     rows = []
     for row in effects:
         setting = row["setting"]
-        seeds = "–".join(map(str, dict.fromkeys((row["seeds"], row["most_seeds"]))))
+        seeds = str(row["seeds"])
+        if row["most_seeds"] > row["seeds"]:
+            seeds += f"–{row['most_seeds']}"
         cells = [in_words(setting, row["value"]), in_words(setting, row["against"])]
         cells += [row["over"], seeds]
         cells += _cells(row["ratio"], row["low"], row["high"])

@@ -83,10 +83,10 @@ def panels(result: Result) -> list[Panel]:
 
 def _by_method(group: Result, key: str) -> list[Curve]:
     """What a group's methods have by the loop under this key."""
-    return [
-        Curve.of(METHODS[name], name, method[key], name=name, b=group["b"])
-        for name, method in group["methods"].items()
-    ]
+    curves = []
+    for name, method in group["methods"].items():
+        curves.append(Curve.of(METHODS[name], name, method[key], name=name, b=group["b"]))
+    return curves
 
 
 def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
@@ -108,13 +108,13 @@ def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
     first, last = _falling(errors(models).mean((0, 1))[:b], zero)
     falling = slice(first - 1, last)
     cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
-    methods: dict[str, Result] = {}
+    methods = {}
+    descent = cosines["gradient_descent"]
     for name, cosine in cosines.items():
-        methods[name] = {
-            **_over_loops(name, cosine, cosines["gradient_descent"], falling, settings),
-            "nearest": band([cosine], settings, _nearest(name), log=False),
-            "cosine": band([cosine], settings, _largest, log=False),
-        }
+        method: Result = _over_loops(name, cosine, descent, falling, settings)
+        method["nearest"] = band([cosine], settings, _nearest(name), log=False)
+        method["cosine"] = band([cosine], settings, _largest, log=False)
+        methods[name] = method
     shown = min(loops, 64)  # every method has its iterates up to there
     solvers = {}
     for name, steps in iterates.items():
@@ -145,7 +145,7 @@ def solved(
 
 def _over_loops(
     method: str, cosines: Floats, descent: Floats, loops: slice, settings: EvaluationConfig
-) -> dict[str, Estimate]:
+) -> Result:
     """The numbers of a method over some loops, from its cosines [seeds, B, loops, steps] and those
     of gradient descent with one rate."""
     nearest = _nearest(method)

@@ -284,9 +284,8 @@ def by_loop(name: str, title: str, axes: tuple[str, str], bands: Result) -> Pane
     """A panel `name`-GROUP of what `bands_by_loop` returned."""
     label = bands["label"]
     curves = [Curve.of(label, bands["family"], bands["band"], name="model", b=bands["b"])]
-    for name_of_solver, solver in bands["solvers"].items():
-        curve = Curve.of(solver["label"], name_of_solver, solver["band"], name=name_of_solver)
-        curves.append(curve)
+    for kind, solver in bands["solvers"].items():
+        curves.append(Curve.of(solver["label"], kind, solver["band"], name=kind))
     loops = range(1, len(bands["band"]["mean"]) + 1)
     return Panel(f"{name}-{file_name(label)}", title, *axes, loops, curves, log="y")
 

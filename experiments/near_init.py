@@ -376,9 +376,9 @@ def changes_panels(result: Mapping[str, Any]) -> list[Panel]:
     loops = result["loops"]
     steps = range(1, result["steps"] + 1)
     change_axis = "change (root mean square)"
-    by_loops = ("loops R", change_axis)
-    by_step = ("optimiser step", change_axis)
-    slope_by_step = ("optimiser step", "slope of log change over log R")
+    by_loops = ("loops R", change_axis, loops)
+    by_step = ("optimiser step", change_axis, steps)
+    slope_by_step = ("optimiser step", "slope of log change over log R", steps)
     drawn = []
     for place, where in PLACES.items():
         title = f"{where}, {result['what']}"
@@ -387,14 +387,13 @@ def changes_panels(result: Mapping[str, Any]) -> list[Panel]:
         curves = scaling_curves({scaling: values[:, :, 0] for scaling, values in changes.items()})
         name = f"changes-step-1-{place}"
         first_step = f"step 1, {title}"
-        drawn.append(Panel(name, first_step, *by_loops, loops, curves, log="xy", picture="changes"))
+        drawn.append(Panel(name, first_step, *by_loops, curves, log="xy", picture="changes"))
         for scaling, values in changes.items():
             curves = loop_curves(dict(zip(loops, values.swapaxes(0, 1), strict=True)))
             name = f"changes-by-step-{place}-{scaling}"
             scaled = f"{LABELS[scaling]}, {title}"
-            picture = "changes-steps"
-            drawn.append(Panel(name, scaled, *by_step, steps, curves, log="y", picture=picture))
+            drawn.append(Panel(name, scaled, *by_step, curves, log="y", picture="changes-steps"))
         curves = scaling_curves(slopes)
         name = f"changes-slope-{place}"
-        drawn.append(Panel(name, title, *slope_by_step, steps, curves, picture="changes-by-step"))
+        drawn.append(Panel(name, title, *slope_by_step, curves, picture="changes-by-step"))
     return drawn

@@ -157,10 +157,9 @@ def _panels(group: Result) -> Iterator[Panel]:
         Panel, log="y", levels={ZERO: 1.0}, picture=f"normalised-by-examples-{dims}"
     )
     for name, errors in group["errors"].items():
-        curves = [Curve.of(label, family, errors[kind]) for kind, label in read.items()]
-        for name_of_solver, solver in errors["solvers"].items():
-            curve = Curve.of(solver["label"], name_of_solver, solver["band"], solver=True)
-            curves.append(replace(curve, name=name_of_solver))
+        curves = [Curve.of(label, family, errors[way]) for way, label in read.items()]
+        for kind, solver in errors["solvers"].items():
+            curves.append(Curve.of(solver["label"], kind, solver["band"], name=kind, solver=True))
         title = f"{_DRAWN[name]}, d = {dims}"
         examples = range(len(curves[0].mean))
         yield by_examples(f"normalised-{dims}-{name}", title, *axes, examples, curves)
@@ -172,13 +171,13 @@ def _panels(group: Result) -> Iterator[Panel]:
         x_names=[SHIFTS[name].label for name in shifts],
         picture=f"normalised-shifts-{dims}",
     )
-    for kind in read:
+    for way in read:
         points: Any = {}
         for end in Interval._fields:
-            points[end] = [shift["over_training"][kind][end] for shift in shifts.values()]
+            points[end] = [shift["over_training"][way][end] for shift in shifts.values()]
         curve = Curve.of(family, family, points, points=True)
-        name = f"normalised-shifts-{dims}-{kind}"
-        title = f"d = {dims}, prompts {_READ[kind]}"
+        name = f"normalised-shifts-{dims}-{way}"
+        title = f"d = {dims}, prompts {_READ[way]}"
         x = range(len(shifts))
         yield by_shift(name, title, "", "error over that in training", x, [curve])
 

@@ -60,13 +60,14 @@ def plan_of(config: Config) -> str:
     rate = _products_per_second(config.precision)
     total = training.steps * training.batch_size * points
     prompts = f"{training.batch_size:,} prompts of {points:,} {unit}"
-    orthogonal = ", Muon's orthogonalisation" if training.optimizer == "muon" else ""
     lines = [f"{config.task.name}: {model.describe()}"]
     if model.spec.vocabulary:
         lines += _vocabulary_lines(model, model.spec.vocabulary, training.batch_size * points)
     lines.append(f"{training.steps:,} steps of {prompts}: {total:,} {unit}")
     lines += shortened([(config, build_task(config))])
-    counted = f"products and attention of every loop{orthogonal}"
+    counted = "products and attention of every loop"
+    if training.optimizer == "muon":
+        counted += ", Muon's orthogonalisation"
     lines.append(f"{cost.flops:.3g} FLOPs of training: {counted}")
     threads = torch.get_num_threads()
     products = f"{rate:.2g} FLOPs a second of large products on {threads} threads"

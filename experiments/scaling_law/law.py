@@ -268,7 +268,6 @@ def difference(
 
     Raises RunError as `fitted` does, for either table."""
     changed = changed.set_axis(range(len(table), len(table) + len(changed)))
-    # A model that runs its block once is the same with the change and without.
     once = table[table.r == 1] if not (changed.r == 1).any() else table[:0]
     tables = [table, concat([changed, once])]
     without, with_change = _resampled(tables, fixed, columns, resamples, seed)
@@ -277,7 +276,8 @@ def difference(
     delta = law.fit.law.phi - baseline.fit.law.phi
     low = high = None
     if None not in baseline.phi().values() and None not in law.phi().values():
-        deltas = with_change.samples[:, NAMES.index("phi")] - without.samples[:, NAMES.index("phi")]
+        phi = NAMES.index("phi")
+        deltas = with_change.samples[:, phi] - without.samples[:, phi]
         low, high = np.percentile(deltas, [5, 95]).tolist()
     return Difference(baseline, law, len(once), delta, low, high)
 
@@ -333,8 +333,8 @@ def _resampled(
                 laws.append(astuple(fit_law(table.loc[again], fixed, fit.law).law))
             samples.append(laws)
     if 2 * len(samples) <= resamples:
-        fitted_count = f"{len(samples)} of {resamples} resamples of the {count} clusters"
-        raise RunError(f"only {fitted_count} can be fitted")
+        drawings = f"{len(samples)} of {resamples} resamples of the {count} clusters"
+        raise RunError(f"only {drawings} can be fitted")
     by_table = np.array(samples).swapaxes(0, 1)  # [tables, resamples, parameters]
     return [
         _Resampled(table, fit, count, parameters)

@@ -5,7 +5,7 @@ result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,21 +135,29 @@ def law_panels(table: DataFrame, law: Law) -> list[Panel]:
             name = label.replace(" ", "-")
             number = same.number.iloc[0]
             curves.append(_curve(label, f"{name}-law", same.N, same.law, number))
-            curve = _curve(label, f"{name}-measured", same.N, same.loss, number)
-            curves.append(replace(curve, points=True))
+            losses = _curve(label, f"{name}-measured", same.N, same.loss, number, points=True)
+            curves.append(losses)
         title = f"r = {r:g}; points: measured, lines: the law"
         drawn.append(by_size(f"loss-r-{r:g}", title, y_label="loss", curves=curves))
-        curve = _curve(f"r = {r:g}", f"r-=-{r:g}", of_r.N, of_r.missed, r)
-        residuals.append(replace(curve, points=True))
-    missed_panel = by_size("residuals", "What the law misses", y_label="loss less the law's, %")
-    drawn.append(replace(missed_panel, curves=residuals, levels={"the law": 0.0}))
+        residuals.append(_curve(f"r = {r:g}", f"r-=-{r:g}", of_r.N, of_r.missed, r, points=True))
+    by_size = partial(by_size, y_label="loss less the law's, %", levels={"the law": 0.0})
+    drawn.append(by_size("residuals", "What the law misses", curves=residuals))
     return drawn
 
 
-def _curve(label: str, name: str, x: Series, y: Series, number: float) -> Curve:
+def _curve(
+    label: str, name: str, x: Series, y: Series, number: float, points: bool = False
+) -> Curve:
     """A curve of values over sizes; the larger its number, the darker."""
-    values = {"x": x.tolist(), "mean": y.tolist()}
-    return Curve(label=label, kind="loops", name=name, number=float(number), **values)
+    return Curve(
+        label=label,
+        kind="loops",
+        name=name,
+        x=x.tolist(),
+        mean=y.tolist(),
+        number=float(number),
+        points=points,
+    )
 
 
 def text_of(result: Fitted) -> list[Part]:

@@ -98,9 +98,10 @@ def page(result: Fitted) -> str:
     at a budget, and the least loss by budget, for each r; budget and phi are chosen there. For
     another phi the law is fitted anew, or its other parameters are held."""
     fitted = result.fit.law
-    laws = [fitted]
+    laws = []
     for phi in np.linspace(0, 1, 21).round(2).tolist():
         laws.append(fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law)
+    laws.append(fitted)
     laws.sort(key=lambda law: law.phi)
     designs = list(_designs(result))
     loops = [design.r for design in designs]
