@@ -1,8 +1,8 @@
-"""The time of a training on a GPU: by the steps that were measured on one (benchmarks/results/gpu)
+"""The time of a training on a GPU: by the steps that were timed on one (benchmarks/results/gpu)
 for models of their shape, else by floating-point operations alone.
 
 time = gpu_time(config, shapes_of(config))
-time.seconds, time.is_measured
+time.seconds, time.is_timed
 """
 
 import json
@@ -22,14 +22,14 @@ from looplab.training.progress import Work
 
 from .flops import Flops
 
-CARD = "NVIDIA H200"  # on which the steps were measured
+CARD = "NVIDIA H200"  # on which the steps were timed
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks/results/gpu"
 # FLOPs a second of large models on an NVIDIA H100 or H200: two fifths of the dense peaks.
 RATES = {"bf16": 4e14, "mixed": 4e14, "tf32": 2e14, "fp32": 2.7e13}
 _KERNEL = 4e-6  # seconds of a kernel on a matrix of a block, in a captured step
 _KERNELS = 36  # of Muon for each matrix: 5 polynomials of 3 products and 2 copies, the rest
-_FACTOR = 2  # by which a width may be apart from what was measured
-# Settings of models whose steps are those of the measured ones, layer by layer.
+_FACTOR = 2  # by which a width may be apart from what was timed
+# Settings of models whose steps are those of the timed ones, layer by layer.
 _PLAIN = (
     "block",
     "attention",
@@ -81,17 +81,17 @@ class Step(NamedTuple):
 
 
 class StepTimes:
-    """Seconds of steps by the measured seconds of others: least squares of the relative errors."""
+    """Seconds of steps by the timed seconds of others: least squares of the relative errors."""
 
-    def __init__(self, measured: Mapping[Step, float]) -> None:
-        self._widths = [step.width for step in measured]
-        names = list(dict.fromkeys(name for step in measured for name in step.terms()))
-        counts = np.zeros((len(measured), len(names)))
-        for row, step in zip(counts, measured, strict=True):
+    def __init__(self, timed: Mapping[Step, float]) -> None:
+        self._widths = [step.width for step in timed]
+        names = list(dict.fromkeys(name for step in timed for name in step.terms()))
+        counts = np.zeros((len(timed), len(names)))
+        for row, step in zip(counts, timed, strict=True):
             for name, count in step.terms().items():
                 row[names.index(name)] = count
-        seconds = np.array(list(measured.values()))
-        unknown = seconds - [step.products for step in measured]
+        seconds = np.array(list(timed.values()))
+        unknown = seconds - [step.products for step in timed]
         # Relative errors: each row is divided by its seconds.
         # Numbers are billions, passes tens: columns are scaled, for the solver's sake.
         scale = counts.max(0)
@@ -104,19 +104,18 @@ class StepTimes:
         return step.products + sum(self._coefficients[name] * count for name, count in terms)
 
     def know(self, step: Step) -> bool:
-        """Says whether steps of its code and of about its width were measured."""
+        """Says whether steps of its code and of about its width were timed."""
         least = min(self._widths) / _FACTOR
         most = max(self._widths) * _FACTOR
         return step.terms().keys() <= self._coefficients.keys() and least <= step.width <= most
 
 
 @cache
-def measured_steps() -> dict[Step, float]:
-    """The steps of ours that were measured on the card, and their seconds: of two measurements of
-    one kind the later."""
+def timed_steps() -> dict[Step, float]:
+    """The steps of ours that were timed on the card, and their seconds: of two timings of one kind
+    the later."""
     files = [json.loads(path.read_text()) for path in RESULTS.glob("step_*.json")]
     results = []
-    # By date: of two measurements of one kind the later stands.
     for file in sorted(files, key=itemgetter("date")):
         if file["device"] == CARD:
             results += file["settings"].values()
@@ -131,12 +130,12 @@ def measured_steps() -> dict[Step, float]:
 
 
 class GpuTime(NamedTuple):
-    """The FLOPs of a training and its seconds on one GPU; whether they are those of measured steps
+    """The FLOPs of a training and its seconds on one GPU; whether they are those of timed steps
     or, else, of the FLOPs alone, which are fewer; and the precision."""
 
     flops: float
     seconds: float
-    is_measured: bool
+    is_timed: bool
     precision: str
 
 
@@ -155,7 +154,7 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
     def step_of(stage: Stage) -> Step:
         return Step(**shape_of(config, stage), flops=flops.of_stage(stage), code=code)
 
-    times = StepTimes(measured_steps())
+    times = StepTimes(timed_steps())
     if not (_is_plain(config) and times.know(step_of(curriculum(steps)))):
         return GpuTime(total, total / RATES[precision], False, precision)
     muon = flops.muon_matrices * _KERNELS * _KERNEL
@@ -176,7 +175,7 @@ def shape_of(config: Config, stage: Stage) -> dict[str, int]:
 
 
 def _is_plain(config: Config) -> bool:
-    """Says whether a training's steps are those of the measured ones but for sizes."""
+    """Says whether a training's steps are those of the timed ones but for sizes."""
     training = config.training
     model = config.model
     if config.task.is_text or model.injection not in ("add", "multiply", "none"):

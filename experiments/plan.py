@@ -106,13 +106,13 @@ def _on_gpus(costs: Sequence[GpuTime]) -> list[str]:
     """What trainings take on a GPU: a line for those of measured shapes and one for the others,
     none where there is nothing to say."""
     lines = []
-    timed = [cost for cost in costs if cost.is_measured]
+    timed = [cost for cost in costs if cost.is_timed]
     seconds = sum(cost.seconds for cost in timed)
     if seconds >= 1:
         precisions = ", ".join(sorted({cost.precision for cost in timed}))
         about = f"on an {CARD} about {duration(seconds)}"
         lines.append(f"{about} in {precisions}, by steps measured there")
-    counted = [cost for cost in costs if not cost.is_measured]
+    counted = [cost for cost in costs if not cost.is_timed]
     least = sum(cost.seconds for cost in counted)
     if least >= _LEAST:
         rates = sorted({f"{RATES[cost.precision]:.0e} in {cost.precision}" for cost in counted})
@@ -225,7 +225,7 @@ def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
             if not config.task.is_text:
                 points = 2 * points - 1  # x and y are tokens; the last y is not read
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            hours = duration(cost.seconds) if cost.is_measured else f"≥ {duration(cost.seconds)}"
+            hours = duration(cost.seconds) if cost.is_timed else f"≥ {duration(cost.seconds)}"
             rows.append([name, tokens, f"{cost.flops:.3g}", hours])
         parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
     flops = sum(cost.flops for cost in costs.values())
