@@ -43,6 +43,7 @@ class Course(NamedTuple):
         """The step at which a share of the error's fall is done in a mean [..., steps]; the last
         where it never is."""
         index = first_at_most(mean.error, self.zero - share * (self.zero - self.least))
+        # A fall that is not done by the last step counts as done there.
         index = np.nan_to_num(index, nan=len(self.steps) - 1)
         return np.asarray(np.interp(index, np.arange(len(self.steps)), self.steps))
 

@@ -83,6 +83,7 @@ def _rise(means: Sequence[Floats]) -> Floats:
     """The largest error of a loop over the least of an earlier one, 1 at least."""
     least = np.minimum.accumulate(means[0], axis=-1)
     rises = means[0][..., 1:] / least[..., :-1]
+    # After one loop there is no earlier one, and no rise.
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 

@@ -113,6 +113,7 @@ def kept_bytes(run: Run) -> int:
     trainer.prepare(run.step - 1)
     stage = curriculum(run.step - 1)
     with saved_tensors_hooks(keep, lambda tensor: tensor):
+        # Only the forward pass: what it saves is what a step keeps.
         objective, _ = trainer.losses(stage, trainer.batch(stage, 0))
     del objective  # until here nothing that it keeps is freed
     return sum(sizes.values())

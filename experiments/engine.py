@@ -142,6 +142,7 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
     errors where its training is not finished, or failed. `shipped`: as in `progress`."""
     now = progress(member.config, shipped)
     if now.state != "finished" or now.path in failures:
+        # Without errors it has no part in pictures and claims.
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
@@ -173,6 +174,7 @@ def _measured(
         stored_only=settings.action == "figure",
         unfinished=[run.config for run in runs if not run.arrays],
     )
+    # These measure trained runs; probes and tables have commands of their own.
     if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
     module = import_module(f"{__package__}.{experiment.measure}")
@@ -261,6 +263,7 @@ def _all_claims(results: Sequence[Result], settings: ExperimentSettings) -> str:
     name = "claims" if settings.experiment == ALL else "claims_language"
     folder = settings.result_folder(name)
     path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
+    # The table of a file is not cut to the width of a terminal.
     write_bytes(path, f"{document(parts, settings.tables.format, width=0)}\n".encode())
     return f"\n{parts[0]}: {path}"
 

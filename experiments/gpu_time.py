@@ -92,8 +92,8 @@ class StepTimes:
                 row[names.index(name)] = count
         seconds = np.array(list(timed.values()))
         unknown = seconds - [step.products for step in timed]
-        # Relative errors: each row is divided by its seconds.
-        # Numbers are billions, passes tens: columns are scaled, for the solver's sake.
+        # Rows are over their seconds, for relative errors; columns are scaled, as numbers are
+        # billions and passes tens.
         scale = counts.max(0)
         weighted = counts / scale / seconds[:, None]
         solution, *_ = np.linalg.lstsq(weighted, unknown / seconds, rcond=None)

@@ -223,6 +223,7 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
         lines = f"{said.getvalue()}\n{error}".splitlines()
         reason = next(line.strip() for line in reversed(lines) if line.strip())
         raise RunError(f"Slurm refused: {reason}") from None
+    # 1234_0 is the first task of the array 1234.
     number = jobs[0].job_id.partition("_")[0]
     array = f"Slurm array {number}: {len(missing)} of {len(grid.members)} runs"
     count = f"{len(tasks)} task{'s' * (len(tasks) > 1)}"
@@ -254,6 +255,7 @@ def _slurm_options(name: str, engine: EngineSettings, tasks: int) -> dict[str, A
 def _task(members: Sequence[Sequence[str]], logs: str) -> None:
     """Train and evaluate members, given by their words. Raises RunError where runs failed, after
     the others."""
+    # A node composes the runs anew from their words.
     grid = Grid.of([composed(list(words))[0] for words in members])
     if failures := train_all(grid.members, Path(logs)):
         raise RunError("; ".join(f"{path}: {why}" for path, why in failures.items()))

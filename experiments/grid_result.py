@@ -340,6 +340,7 @@ def _ratio(above: Sequence[Cell], below: Sequence[Cell]) -> _Ratio:
     for sign, cells in ((1, above), (-1, below)):
         same_seeds: dict[object, list[Floats]] = {}
         for cell in cells:
+            # Cells of the same seeds make one group, in which a seed is drawn for all of them.
             same_seeds.setdefault((cell.seeds, cell.last.shape), []).append(cell.last)
         for errors in same_seeds.values():
             groups.append(np.stack(errors, axis=-1))  # [seeds, prompts, cells]

@@ -73,6 +73,7 @@ def _speeds(groups: Sequence[tuple[str, Group[Run]]]) -> dict[tuple[str, str, in
     """Tokens a second of each group's first model, by its label, cache and batch: all take turns,
     and medians count."""
     seconds = defaultdict(list)
+    # Variants take turns, so that a slow moment of the machine is not that of one.
     for _, (label, group), cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
         text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
         # Nothing of what is timed depends on which tokens are read.

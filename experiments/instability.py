@@ -52,6 +52,7 @@ def measure(
     result: Result = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
     result |= {"largest": {}, "spike": spikes, "error": final, "exploded": {}, "seeds": {}}
     result["norm"] = {}
+    # A training that ended early counts as one that exploded.
     early = [_name(config) for config in unfinished]
     for name, by_seed in norms.items():
         largest = [float(norm.max() / np.median(norm)) for norm in by_seed]

@@ -72,6 +72,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     result["losses"] = left[["r", "width", "steps", "loss"]].to_dict("records")
     result["fitted"] = len(left)
     try:
+        # E is known: the error of the best possible predictor on these prompts.
         law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
     except RunError as error:
         return result | {"phi": None, "no_law": str(error)}

@@ -174,6 +174,7 @@ def progress(config: Config, shipped: bool = True) -> Progress:
     False."""
     path = run_folder(config).path
     status = status_of(path)
+    # A finished run of one's own stands before the model that ships.
     if shipped and status["state"] != "finished" and path.name in _shipped():
         return Progress(_shipped()[path.name], "finished", config.training.steps)
     return Progress(str(path), status["state"], int(status["step"]))

@@ -103,11 +103,12 @@ class Measurement:
 
 def measure_runs(name: str, request: Request) -> Measurement:
     """Return what the `measure` of the module of this name finds in the request's runs, as plain
-    values: the stored result, or that of now; with the pictures that its `panels` makes of it. The
-    settings of the experiment's file are its other
-    arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
-    out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
-    ConfigError for runs that it cannot measure, and for other settings."""
+    values: the stored result, or that of now; with the pictures that its `panels` makes of it.
+
+    The settings of the experiment's file are its other arguments, but for `panels`: the beginnings
+    of the names of those that are shown, all if it is left out. Those of `ALSO_UNFINISHED` get the
+    configurations of unfinished runs, too. Raises ConfigError for runs that it cannot measure, and
+    for other settings."""
     takes_unfinished = name in ALSO_UNFINISHED
     members = [run for run in request.runs if takes_unfinished or not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}

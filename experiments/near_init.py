@@ -153,6 +153,7 @@ class TokenModel(nn.Module):
     def loss(self, normed: Tensor, tokens: Tensor) -> Tensor:
         """The mean cross-entropy of each token after the first, from the normed stream before
         it."""
+        # The head is the embedding; the last token predicts none.
         logits = normed[:, :-1] @ self.embedding.T
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 

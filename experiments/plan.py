@@ -40,11 +40,13 @@ def _shapes_of(config: Config) -> Model:
     """The model of a plan, without weights. Raises ConfigError for one beyond this machine that has
     too many layers to be built, or more numbers than PyTorch can count."""
     model = config.model
+    # Too many layers are refused before any of them is built.
     if max(model.n_layer, model.prelude, model.coda) > _MOST_LAYERS:
         check_reach(config)
     try:
         return shapes_of(config)
     except RuntimeError:
+        # PyTorch cannot count the numbers: that is beyond any machine.
         check_reach(config)
         raise
 

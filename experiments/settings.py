@@ -56,6 +56,7 @@ class ExperimentSettings:
         if self.text and not any(each.reads_text(self.scale) for each in experiments):
             raise ConfigError("text", f"has no meaning for {', '.join(self.experiment)}")
         for experiment in experiments:
+            # Composes every run: a mistake in one is said before anything is trained.
             self.members(experiment)
             if self.seeds and not self.is_all and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"

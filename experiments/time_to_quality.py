@@ -79,6 +79,7 @@ def _trainings(
     runs: Sequence[Run], k: list[int], settings: EvaluationConfig
 ) -> dict[str, list[Point]]:
     """The points of each seed's training."""
+    # Seeds are averaged snapshot by snapshot: all need the same steps.
     steps = max((list(snapshots_of(run.path)) for run in runs), key=len)
     for run in runs:
         if list(snapshots_of(run.path)) != steps or len(steps) < 2 or steps[-1] != run.step:

@@ -84,6 +84,7 @@ class Problem:
         share = np.exp(rec - size)
         n, d = a - alpha * size, b - beta * self.data
         log_loss = np.logaddexp(np.logaddexp(e, n), d)
+        # By the logarithm of a term, log L changes by the share of the term in L.
         de, dn, dd = (np.exp(term - log_loss) / DELTA for term in (e, n, d))
         derivatives = (de, dn, dd, -dn * size, -dd * self.data, -dn * alpha * share * self.loops)
         return (log_loss - self.target) / DELTA, np.stack(derivatives, axis=-1)
@@ -420,6 +421,7 @@ def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
     slopes = problem.slopes(theta)[1][:, free]
     slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
     sizes, axes = np.linalg.svd(slopes)[1:]
+    # Along the other axes no loss changes: their singular values are rounding.
     rank = int(np.count_nonzero(sizes > _NOTHING * sizes[0]))
     in_null_space = np.abs(axes[rank:]).max(axis=0, initial=0) > 1e-6
     names = {NAMES[index] for index, is_free in zip(free, in_null_space, strict=True) if is_free}

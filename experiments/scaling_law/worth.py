@@ -50,6 +50,7 @@ def _rows(result: Fitted) -> DataFrame:
 def _designs(result: Fitted) -> Iterator[Design]:
     """The mean design of the law's rows, for each r."""
     for r, rows in _rows(result).groupby("r"):
+        # The geometric mean over models of one r.
         flops = np.exp(np.log(rows.budget / (rows.D * rows.N)).mean())
         yield Design(float(r), float(rows.share.mean()), float(flops))
 
