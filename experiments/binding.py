@@ -4,10 +4,10 @@ In one y must be brought to its x. In one the tokens carry both. In one a head, 
 y to its x from the first step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,35 +20,43 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
 from .evidence import Trainings, after, at_b, differing, of_runs, over_examples
-from .measuring import estimate, first_at_most
-from .plateau import LEAVES, QUANTITIES, SHIFTS, by_step, followed
+from .measuring import Result, estimate, first_at_most
+from .plateau import LEAVES, SHIFTS, Quantities, followed, optimizer_of
 
 HEAD = "interleaved, a head by hand"
 _claim = partial(claim, source="this suite")
 _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves
-_ERROR, _ATTENTION, _, _ZERO = range(len(QUANTITIES))
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
 _COMPARED = (("pairs", "interleaved"), (HEAD, "interleaved"), (HEAD, "pairs"))
 
 
 class Course(NamedTuple):
-    """What the snapshots of some seeds show after these `steps`, [seeds, prompts, steps, 4]; `zero`
+    """What the snapshots of some seeds show after these `steps`, [seeds, prompts, steps]; `zero`
     and `least` are the error of predicting zero and the least of all courses of the task."""
 
-    values: Floats
+    quantities: Quantities
     steps: Sequence[int]
     zero: float
     least: float
 
-    def step_at(self, mean: Floats, share: float) -> Floats:
-        """The step at which a share of the error's fall is done in a mean [..., steps, 4]; the last
+    def step_at(self, mean: Quantities, share: float) -> Floats:
+        """The step at which a share of the error's fall is done in a mean [..., steps]; the last
         where it never is."""
-        place = first_at_most(mean[..., _ERROR], self.zero - share * (self.zero - self.least))
-        place = np.nan_to_num(place, nan=len(self.steps) - 1)
-        return np.asarray(np.interp(place, np.arange(len(self.steps)), self.steps))
+        index = first_at_most(mean.error, self.zero - share * (self.zero - self.least))
+        # A fall that is not done by the last step counts as done there.
+        index = np.nan_to_num(index, nan=len(self.steps) - 1)
+        return np.asarray(np.interp(index, np.arange(len(self.steps)), self.steps))
 
 
-Courses = dict[tuple[str, str, str], dict[str, Course]]  # by task, family, optimiser; by tokens
+class Setup(NamedTuple):
+    """What runs have in common that are compared by their tokens."""
+
+    task: str
+    family: str
+    optimizer: str
+
+
+Courses = dict[Setup, dict[str, Course]]  # by tokens
 
 
 def tokens_of(config: Config) -> str:
@@ -56,7 +64,7 @@ def tokens_of(config: Config) -> str:
     return HEAD if config.training.previous_token_head else config.model.tokens
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Measure the snapshots of runs that differ in task, family, optimiser, tokens and seed, on
     `settings.prompts` prompts of each task. RunError for runs of a task without three common steps.
 
@@ -70,60 +78,65 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     over interleaved is at half of the fall with Adam over what it is with Muon.
     """
     courses = _courses(runs, settings)
-    found: list[dict[str, Any]] = []
-    for place, by_tokens in courses.items():
-        about = dict(zip(("task", "family", "optimizer"), place, strict=True))
+    groups = []
+    for setup, by_tokens in courses.items():
         for tokens, course in by_tokens.items():
-            shares = {name: _steps([[course]], each, settings) for name, each in _SHARES.items()}
-            last = course.values[..., -1, _ATTENTION]
-            found.append(
-                {
-                    **about,
-                    "tokens": tokens,
-                    **shares,
-                    "attention": estimate([last], settings),
-                    "steps": list(course.steps),
-                    "by_step": by_step(course.values, settings),
-                }
-            )
+            group: Result = setup._asdict()
+            group["tokens"] = tokens
+            for name, share in _SHARES.items():
+                group[name] = _steps([[course]], share, settings)
+            group["attention"] = estimate([course.quantities.attention[..., -1]], settings)
+            group["steps"] = list(course.steps)
+            group["by_step"] = course.quantities.by_step(settings)
+            groups.append(group)
+    return {"groups": groups, "ratios": _ratios(courses, settings)}
+
+
+def _ratios(courses: Courses, settings: EvaluationConfig) -> dict[str, Estimate]:
+    """The `ratios` of `measure`."""
+    optimizers = list(dict.fromkeys(setup.optimizer for setup in courses))
     ratios = {}
-    for (one, other), (name, share) in product(_COMPARED, _SHARES.items()):
-        for optimizer in ("", *dict.fromkeys(each for _, _, each in courses)):
-            pairs = [
-                [by_tokens[one], by_tokens[other]]
-                for (_, _, own), by_tokens in courses.items()
-                if own.startswith(optimizer) and {one, other} <= by_tokens.keys()
-            ]
-            if pairs:
-                key = f"{one} over {other}, {name}" + f", {optimizer}" * bool(optimizer)
-                ratios[key] = _steps(pairs, share, settings)
-    both = [
-        [adam["pairs"], adam["interleaved"], muon["interleaved"], muon["pairs"]]
-        for (task, family, optimizer), adam in courses.items()
-        if optimizer == "adam" and (muon := courses.get((task, family, "muon")))
-        if {"pairs", "interleaved"} <= adam.keys() & muon.keys()
-    ]
-    if both:
-        ratios["adam over muon"] = _steps(both, LEAVES, settings)
-    return {"groups": found, "ratios": ratios}
+    for (above, below), (name, share) in product(_COMPARED, _SHARES.items()):
+        key = f"{above} over {below}, {name}"
+        for optimizer in ("", *optimizers):  # "": all of them
+            rows = []
+            # A row for each task, family and optimiser that has both kinds of tokens.
+            for setup, by_tokens in courses.items():
+                has_both = {above, below} <= by_tokens.keys()
+                if has_both and setup.optimizer.startswith(optimizer):
+                    rows.append([by_tokens[above], by_tokens[below]])
+            if rows:
+                key_of_optimizer = f"{key}, {optimizer}" if optimizer else key
+                ratios[key_of_optimizer] = _steps(rows, share, settings)
+    rows = []
+    for setup, adam in courses.items():
+        if setup.optimizer != "adam":
+            continue
+        muon = courses.get(setup._replace(optimizer="muon"), {})
+        if {"pairs", "interleaved"} <= adam.keys() & muon.keys():
+            # A row's signs alternate: (pairs / interleaved) of Adam over that of Muon.
+            rows.append([adam["pairs"], adam["interleaved"], muon["interleaved"], muon["pairs"]])
+    if rows:
+        ratios["adam over muon"] = _steps(rows, LEAVES, settings)
+    return ratios
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error, and the attention, by the step: one picture of each for each task."""
-    places: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for group in found["groups"]:
-        place = group["task"], group["family"], group["optimizer"]
-        places.setdefault(place, []).append(group)
+    by_setup: dict[Setup, list[Result]] = {}
+    for group in result["groups"]:
+        setup = Setup(group["task"], group["family"], group["optimizer"])
+        by_setup.setdefault(setup, []).append(group)
     drawn = []
     for quantity, label, log in (
         ("error", SQUARED_ERROR, "y"),
         ("attention", "attention at y to its own x", ""),
     ):
-        for (task, family, optimizer), groups in places.items():
-            curves = [
-                Curve.of(group["tokens"], _KINDS[group["tokens"]], group["by_step"][quantity])
-                for group in groups
-            ]
+        for (task, family, optimizer), groups in by_setup.items():
+            curves = []
+            for group in groups:
+                tokens = group["tokens"]
+                curves.append(Curve.of(tokens, _KINDS[tokens], group["by_step"][quantity]))
             picture = f"binding-{quantity}-{file_name(task)}"
             title = f"{task.replace('_', ' ')}, {family}, {optimizer.capitalize()}"
             name = f"{picture}-{family}-{optimizer}"
@@ -134,32 +147,42 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
 
 
 def _courses(runs: Sequence[Run], settings: EvaluationConfig) -> Courses:
+    """The courses of all runs; see `followed`."""
     courses: Courses = {}
     for task in dict.fromkeys(run.config.task.name for run in runs):
-        own = [run for run in runs if run.config.task.name == task]
-        steps, found = followed(own, settings)
-        zero = float(found[0][1][..., _ZERO].mean())
-        least = min(float(values[..., _ERROR].mean((0, 1)).min()) for _, values in found)
-        for config, values in found:
-            optimizer = config.training.optimizer.removesuffix("w")
-            by_tokens = courses.setdefault((task, config.model.family, optimizer), {})
-            by_tokens[tokens_of(config)] = Course(values, steps, zero, least)
+        runs_of_task = [run for run in runs if run.config.task.name == task]
+        steps, by_config = followed(runs_of_task, settings)
+        _, first = by_config[0]
+        # One fall for all runs of a task, from predicting zero to the least error of any.
+        zero = float(first.zero.mean())
+        least = min(float(shown.error.mean((0, 1)).min()) for _, shown in by_config)
+        for config, shown in by_config:
+            setup = Setup(task, config.model.family, optimizer_of(config))
+            by_tokens = courses.setdefault(setup, {})
+            by_tokens[tokens_of(config)] = Course(shown, steps, zero, least)
     return courses
 
 
 def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationConfig) -> Estimate:
     """The step at which a share of the fall is done, of rows of one course; of longer rows that of
     the first, third, … over those of the others; the geometric mean over the rows."""
-    flat = [(course, (-1) ** place) for row in rows for place, course in enumerate(row)]
+    courses = []
+    signs = []  # of logarithms
+    for row in rows:
+        for index, course in enumerate(row):
+            courses.append(course)
+            signs.append((-1) ** index)
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        logs = [
-            sign * np.log(np.maximum(course.step_at(mean, share), 1))
-            for (course, sign), mean in zip(flat, means, strict=True)
-        ]
+        logs = []
+        for course, sign, mean in zip(courses, signs, means, strict=True):
+            # In logarithms; a course that is done at step 0 counts as done at step 1.
+            step = np.maximum(course.step_at(Quantities.of(mean), share), 1)
+            logs.append(sign * np.log(step))
         return np.asarray(np.exp(np.sum(logs, axis=0) / len(rows)))
 
-    return estimate([course.values for course, _ in flat], settings, statistic, log=True)
+    columns = [course.quantities.columns for course in courses]
+    return estimate(columns, settings, statistic, log=True)
 
 
 def _ratio(evidence: Evidence, key: str) -> Estimate:

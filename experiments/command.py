@@ -55,11 +55,11 @@ def main(words: Sequence[str]) -> int:
         return 2
 
     def help_text() -> str:
-        found = [
-            f"  {each.name:20} {each.title} ({', '.join(each.scales)})"
-            for each in map(load, names())
-        ]
-        return _HELP.format(experiments="\n".join(found), settings=described(ExperimentSettings))
+        lines = []
+        for experiment in map(load, names()):
+            scales = ", ".join(experiment.scales)
+            lines.append(f"  {experiment.name:20} {experiment.title} ({scales})")
+        return _HELP.format(experiments="\n".join(lines), settings=described(ExperimentSettings))
 
     def carry_out(settings: ExperimentSettings) -> str:
         if settings.action == "plan":
@@ -76,20 +76,25 @@ def main(words: Sequence[str]) -> int:
 def grid_settings(words: Sequence[str]) -> tuple[GridSettings, list[str]]:
     """The settings of a grid, and the words of its runs. Raises ConfigError for a mistake in one of
     the former."""
-    own = []
-    for word in filter(_is_of_grid, words):
+    of_grid = []
+    of_runs = []
+    for word in words:
         key, _, value = word.partition("=")
+        if not _is_of_grid(word):
+            of_runs.append(word)
+            continue
         if key == "engine":  # for short
             key = "engine.name"
         if key == "devices" and value and value[0] != "[":  # 0,1
             value = f"[{value}]"
-        own.append(f"{key}={value}")
-    settings = settings_from_words(GridSettings, own)
+        of_grid.append(f"{key}={value}")
+    settings = settings_from_words(GridSettings, of_grid)
     settings.check()
-    return settings, [word for word in words if not _is_of_grid(word)]
+    return settings, of_runs
 
 
 def _is_of_grid(word: str) -> bool:
+    """Says whether a word sets something of a grid: jobs=4, engine.minutes=60."""
     return word.partition("=")[0].partition(".")[0] in GridSettings.__dataclass_fields__
 
 
@@ -107,28 +112,28 @@ def grid(words: Sequence[str]) -> int:
 
     def run() -> int:
         refuse_torchrun("a grid (-m)")
-        planned = "action=plan"
-        asked = [word for word in words if word not in (*MULTIRUN, planned)]
-        settings, own = grid_settings(asked)
-        members = grid_commands(own)
-        for member in members:
-            if settings.engine.name == "local" and planned not in words:
-                check_reach(member.config)
-            if settings.devices and member.config.device not in ("auto", "cuda"):
-                problem = f"has no meaning with device={member.config.device}"
-                raise ConfigError("devices", problem)
-        from .grid import run_grid  # imports torch
+        is_plan = "action=plan" in words
+        others = [word for word in words if word not in MULTIRUN and word != "action=plan"]
+        settings, of_runs = grid_settings(others)
+        commands = grid_commands(of_runs)
+        for command in commands:
+            device = command.config.device
+            if settings.engine.name == "local" and not is_plan:
+                check_reach(command.config)
+            if settings.devices and device not in ("auto", "cuda"):
+                raise ConfigError("devices", f"has no meaning with device={device}")
+        # What follows imports torch: a mistake in the words need not wait for it.
+        if not is_plan:
+            from .grid import run_grid
+
+            return run_grid(commands, settings)
         from .grid_result import Grid
+        from .plan import plan_of_grid
 
-        if planned in words:
-            from .plan import plan_of_grid
-
-            asked_for = Grid.of(members)
-            title = f"{asked_for.title}: {asked_for.folder}"
-            print(plan_of_grid(title, asked_for.members, settings), flush=True)
-            return 0
-
-        return run_grid(members, settings)
+        planned = Grid.of(commands)
+        title = f"{planned.title}: {planned.folder}"
+        print(plan_of_grid(title, planned.members, settings), flush=True)
+        return 0
 
     return answered("run.py", run, _STOP_MESSAGE, in_processes=True)
 

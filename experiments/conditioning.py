@@ -1,9 +1,8 @@
 """Models of ill-conditioned inputs: errors by loop and by condition number, within and beyond those
 of training (arXiv 2410.21698)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import claim
 from .evidence import of_group, of_runs
-from .measuring import band_of, bands_by_loop, by_loop, estimate, squared_errors
+from .measuring import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)
@@ -26,7 +25,7 @@ _GATMIRY = "arXiv 2410.21698"
 _RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors of the last query of runs of one task, on `settings.prompts` prompts of each condition
     number, which are drawn from the same numbers.
 
@@ -37,43 +36,42 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     error with the fewest loops over that with the most, at this condition number over the same at
     the smallest.
     """
-    task, points = runs[0].task, runs[0].config.task.points
+    task = runs[0].task
+    points = runs[0].config.task.points
     assert isinstance(task, ConditionedLinear)
+    # No condition number is below 1.
     κs = sorted({max(1.0, factor * task.condition) for factor in _FACTORS})
     tasks = [replace(task, condition=κ, varied=False) for κ in κs]
     prompts = [evaluation_prompts(t, settings.prompts, points, settings.seed) for t in tasks]
-    largest, groups = κs.index(task.condition), []
+    groups = []
     looped: dict[int, Floats] = {}  # by b
     for label, group in labelled(runs):
-        by_κ = [squared_errors(group, each, settings)[..., -1] for each in prompts]
-        of_training = by_κ[largest]  # [seeds, prompts, b]
-        rise = estimate([of_training], settings, _rise, log=True)
+        by_κ = [squared_errors(group, of_κ, settings)[..., -1] for of_κ in prompts]
+        of_training = by_κ[κs.index(task.condition)]  # [seeds, prompts, b]
+        result = bands_by_loop(label, group, of_training, settings)
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
-        by_loops = bands_by_loop(label, group, of_training, settings)
-        groups.append({**by_loops, "by_condition": band_of(at_b), "rise": rise})
+        result["by_condition"] = band_of(at_b)
+        result["rise"] = estimate([of_training], settings, _rise, log=True)
+        groups.append(result)
         if group.family == "looped":
+            # At the smallest condition number and at the largest of training, [seeds, prompts, 2].
             looped[group.b] = np.stack((by_κ[0][..., -1], of_training[..., -1]), axis=-1)
-    found: dict[str, Any] = {"groups": groups, "conditions": κs, "condition": task.condition}
+    results: Result = {"groups": groups, "conditions": κs, "condition": task.condition}
     if len(looped) > 1:
-
-        def gain_ratio(means: Sequence[Floats]) -> Floats:
-            """With few loops and with many, at the least and the largest condition number."""
-            gains = means[0] / means[1]
-            return np.asarray(gains[..., 1] / gains[..., 0])
-
         both = [looped[min(looped)], looped[max(looped)]]
-        found["gain_ratio"] = estimate(both, settings, gain_ratio, log=True)
-    return found
+        results["gain_ratio"] = estimate(both, settings, _gain_ratio, log=True)
+    return results
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors by the condition number; and by the loop, of each group."""
-    groups, condition = found["groups"], found["condition"]
-    curves = [Curve.of(each["label"], each["family"], each["by_condition"]) for each in groups]
+    condition = result["condition"]
+    groups = result["groups"]
+    curves = [Curve.of(group["label"], group["family"], group["by_condition"]) for group in groups]
     title = f"by condition number (largest of training: {condition:g})"
     axes = ("condition number", _LAST_QUERY)
     name = "conditioning-by-condition"
-    drawn = [Panel(name, title, *axes, found["conditions"], curves, log="xy")]
+    drawn = [Panel(name, title, *axes, result["conditions"], curves, log="xy")]
     for group in groups:
         title = f"{group['label']}, condition number {condition:g}"
         axes = (unit(group["family"]), _LAST_QUERY)
@@ -85,7 +83,15 @@ def _rise(means: Sequence[Floats]) -> Floats:
     """The largest error of a loop over the least of an earlier one, 1 at least."""
     least = np.minimum.accumulate(means[0], axis=-1)
     rises = means[0][..., 1:] / least[..., :-1]
+    # After one loop there is no earlier one, and no rise.
     return np.maximum(rises.max(-1, initial=1.0), 1.0)
+
+
+def _gain_ratio(means: Sequence[Floats]) -> Floats:
+    """The error with few loops over that with many, [..., 2], at the largest condition number over
+    the same at the least."""
+    gains = means[0] / means[1]
+    return np.asarray(gains[..., 1] / gains[..., 0])
 
 
 claim(

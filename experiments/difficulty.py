@@ -4,10 +4,10 @@ Measured are the least b that is as good as the best of all, for each T (arXiv 2
 6), and the memory of a step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -27,14 +27,14 @@ from looplab.training.step import Trainer
 
 from .claims import SUITE, Evidence
 from .evidence import of_runs
-from .measuring import band, estimate, first_at_most
+from .measuring import Result, band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
 _AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
 _ALLOWED = 1.25  # times the least error of a task: what counts as as good
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare runs of one class by its difficulty: the dimensions of linear functions, the
     sparsity of sparse ones, the depth of trees.
 
@@ -45,46 +45,66 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     keeps; and as `bands`, by b the `errors` of each value at the largest T, by value the `least` b
     of each T, and by T the errors of the `hardest` for each b.
     """
-    classes = dict[str, dict[str, Any]]()
-    for name in dict.fromkeys(run.task.name for run in runs):
-        cells: dict[tuple[int, int, int], list[Run]] = {}  # by difficulty, T and b
-        for run in sorted(runs, key=lambda run: run.config.seed):
-            if run.task.name == name:
-                place = difficulty(run.task), run.config.loops.T, run.config.loops.b
-                cells.setdefault(place, []).append(run)
-        values, windows, loops = (sorted(set(part)) for part in zip(*cells, strict=True))
-        errors = {  # of the last query, [seeds, prompts]
-            place: np.stack([measured(run, settings)[1]["model_at_b"] for run in of])[..., -1]
-            for place, of in cells.items()
-        }
-        arrays = []  # of each value, [seeds, prompts, T, b]
-        for value in values:
-            of_value = np.array([[errors[value, T, b] for b in loops] for T in windows])
-            arrays.append(of_value.transpose(2, 3, 0, 1).astype(np.float64))
-        classes[name] = {
-            "values": values,
-            "loops": loops,
-            "windows": windows,
-            "least": [[*map(finite, _least(each.mean((0, 1)), loops))] for each in arrays],
-            # [T, b], of the hardest.
-            "memory": [[kept_bytes(cells[values[-1], T, b][0]) for b in loops] for T in windows],
-            "growth": estimate(
-                [arrays[-1], arrays[0]], settings, partial(_over, loops=loops), log=True
-            ),
-            "bands": _bands(arrays, loops, settings),
-        }
+    names = dict.fromkeys(run.task.name for run in runs)
+    classes = {}
+    for name in names:
+        classes[name] = _of_class([run for run in runs if run.task.name == name], settings)
     return {"classes": classes}
+
+
+class Cell(NamedTuple):
+    """What the runs of a class that differ in their seed alone have in common."""
+
+    difficulty: int
+    window: int
+    loops: int
+
+
+def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
+    """The numbers and bands of one class; see `measure`."""
+    cells: dict[Cell, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.config.seed):
+        cell = Cell(difficulty(run.task), run.config.loops.T, run.config.loops.b)
+        cells.setdefault(cell, []).append(run)
+    values = sorted({cell.difficulty for cell in cells})
+    windows = sorted({cell.window for cell in cells})
+    loops = sorted({cell.loops for cell in cells})
+    errors = {}  # of the last query, [seeds, prompts]
+    for cell, seeds in cells.items():
+        by_seed = [measured(run, settings)[1]["model_at_b"] for run in seeds]
+        errors[cell] = np.stack(by_seed)[..., -1]
+    arrays = []  # of each value, [seeds, prompts, T, b]
+    for value in values:
+        # From [T, b, seeds, prompts].
+        by_window = [[errors[Cell(value, T, b)] for b in loops] for T in windows]
+        arrays.append(np.array(by_window).transpose(2, 3, 0, 1).astype(np.float64))
+    memory = []  # [T, b], of the hardest
+    for T in windows:
+        memory.append([kept_bytes(cells[Cell(values[-1], T, b)][0]) for b in loops])
+    least = [_least(array.mean((0, 1)), loops) for array in arrays]
+    growth = partial(_over, loops=loops)
+    return {
+        "values": values,
+        "loops": loops,
+        "windows": windows,
+        "least": [list(map(finite, least_b)) for least_b in least],
+        "memory": memory,
+        "growth": estimate([arrays[-1], arrays[0]], settings, growth, log=True),
+        "bands": _bands(arrays, loops, settings),
+    }
 
 
 def kept_bytes(run: Run) -> int:
     """The bytes that a step at the end of training keeps for its backward pass, the weights
     apart: what grows with T. On a GPU it is nearly all of the allocator's peak."""
-    model, sizes = deepcopy(run.model).requires_grad_(True), dict[int, int]()
+    model = deepcopy(run.model).requires_grad_(True)
+    sizes: dict[int, int] = {}  # of each tensor's memory, by its address
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     curriculum = build_curriculum(run.config, run.task)
     trainer = Trainer(run.config, run.task, curriculum, model, capture=False)
 
     def keep(tensor: Tensor) -> Tensor:
+        # Views share their memory, which counts once.
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             sizes[storage.data_ptr()] = storage.nbytes()
@@ -93,6 +113,7 @@ def kept_bytes(run: Run) -> int:
     trainer.prepare(run.step - 1)
     stage = curriculum(run.step - 1)
     with saved_tensors_hooks(keep, lambda tensor: tensor):
+        # Only the forward pass: what it saves is what a step keeps.
         objective, _ = trainer.losses(stage, trainer.batch(stage, 0))
     del objective  # until here nothing that it keeps is freed
     return sum(sizes.values())
@@ -106,13 +127,15 @@ def difficulty(task: Task) -> int:
 def _least(means: Floats, loops: Sequence[int]) -> Floats:
     """For errors [..., T, b] the least b that is as good as the best of all, [..., T]."""
     level = _ALLOWED * means.min((-2, -1))
-    places = first_at_most(means, np.broadcast_to(level[..., None], means.shape[:-1]))
-    return np.interp(places, range(len(loops)), loops)
+    # The level, [...], holds for every T.
+    indices = first_at_most(means, np.broadcast_to(level[..., None], means.shape[:-1]))
+    return np.interp(indices, range(len(loops)), loops)
 
 
 def _over(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
     """The least b of the first group of errors over that of the second, at the largest T."""
-    hard, easy = (_least(each, loops)[..., -1] for each in means)
+    hard = _least(means[0], loops)[..., -1]
+    easy = _least(means[1], loops)[..., -1]
     return np.asarray(hard / easy)
 
 
@@ -124,60 +147,60 @@ def _bands(
     def least_b(means: Sequence[Floats]) -> Floats:
         return _least(means[0], loops)
 
-    least = np.stack(
-        [band([array], settings, least_b, log=False) for array in arrays]
-    )  # [values, 3, T]
+    least = [band([array], settings, least_b, log=False) for array in arrays]
+    by_window = np.stack(least).transpose(2, 1, 0)  # [T, 3, values]
     hardest = np.stack(band([arrays[-1]], settings))  # [3, T, b]
     return {
         "errors": [band([array[..., -1, :]], settings) for array in arrays],
-        "least": [Interval(*window) for window in least.transpose(2, 1, 0)],
+        "least": [Interval(*window) for window in by_window],
         "hardest": [Interval(*number) for number in hardest.transpose(2, 0, 1)],
     }
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Of each class errors by b, the least b by difficulty, and errors by the memory of a step."""
-    return [panel for name, each in found["classes"].items() for panel in _panels(name, each)]
+    drawn = []
+    for name, of_class in result["classes"].items():
+        drawn += _panels(name, of_class)
+    return drawn
 
 
-def _panels(name: str, found: Mapping[str, Any]) -> list[Panel]:
+def _panels(name: str, of_class: Result) -> list[Panel]:
     """Errors by b at the largest T; the least b by difficulty for each T; and the errors of the
     hardest by the memory of a step, for each b."""
-    what, file, title = _HARDER[name], name.replace("_", "-"), FUNCTIONS[name]
-    values, windows, loops = found["values"], found["windows"], found["loops"]
-    bands = found["bands"]
-    by_b = [
-        Curve.of(f"{what} = {value}", "loops", errors, number=2.0**place)
-        for place, (value, errors) in enumerate(zip(values, bands["errors"], strict=True), start=1)
-    ]
-    least = [
-        Curve.of(f"T = {T}", "loops", least_b, number=T)
-        for T, least_b in zip(windows, bands["least"], strict=True)
-        if any(least_b["mean"])  # else training never comes so far
-    ]
-    memory = np.array(found["memory"]) / 2**20  # [T, b]
-    by_memory = [
-        Curve.of(f"b = {b}", "loops", errors, number=b, x=own.tolist())
-        for b, errors, own in zip(loops, bands["hardest"], memory.T, strict=True)
-    ]
+    setting = _HARDER[name]
+    file = name.replace("_", "-")
+    title = FUNCTIONS[name]
+    values, windows, loops = (of_class[key] for key in ("values", "windows", "loops"))
+    bands = of_class["bands"]
+    by_b = []
+    for index, value in enumerate(values):
+        label = f"{setting} = {value}"
+        # The number makes harder values darker.
+        curve = Curve.of(label, "loops", bands["errors"][index], number=2.0 ** (index + 1))
+        by_b.append(curve)
+    least = []
+    for T, least_b in zip(windows, bands["least"], strict=True):
+        if any(least_b["mean"]):  # else training never comes so far
+            least.append(Curve.of(f"T = {T}", "loops", least_b, number=T))
+    memory = np.array(of_class["memory"]) / 2**20  # [T, b]
+    by_memory = []
+    for b, errors, mebibytes in zip(loops, bands["hardest"], memory.T, strict=True):
+        x = mebibytes.tolist()
+        by_memory.append(Curve.of(f"b = {b}", "loops", errors, number=b, x=x))
     error = by_loop_name(SQUARED_ERROR)
-    axes = ("loops b in training", error)
-    picture = f"difficulty-{file}"
+    panel = partial(Panel, picture=f"difficulty-{file}")
+    title_of_b = f"{title}, T = {windows[-1]}"
+    title_of_least = f"{title}: loops that training needs"
+    title_of_memory = f"{title}, {setting} = {values[-1]}, T = {windows[0]} to {windows[-1]}"
+    by_bytes = ("MiB that a step keeps for its backward pass", error, memory[:, -1].tolist())
+    by_value = (_AXES[setting], "least b", values)
+    by_loops = ("loops b in training", error, loops)
     return [
-        Panel(
-            f"errors-{file}", f"{title}, T = {windows[-1]}", *axes, loops, by_b, log="xy",
-            picture=picture,
-        ),
-        Panel(
-            f"least-{file}", f"{title}: loops that training needs", _AXES[what], "least b", values,
-            least, limits=(0, None), picture=picture,
-        ),
-        Panel(
-            f"memory-{file}", f"{title}, {what} = {values[-1]}, T = {windows[0]} to {windows[-1]}",
-            "MiB that a step keeps for its backward pass", error, memory[:, -1].tolist(), by_memory,
-            log="y", picture=picture,
-        ),
-    ]  # fmt: skip
+        panel(f"errors-{file}", title_of_b, *by_loops, by_b, log="xy"),
+        panel(f"least-{file}", title_of_least, *by_value, least, limits=(0, None)),
+        panel(f"memory-{file}", title_of_memory, *by_bytes, by_memory, log="y"),
+    ]
 
 
 def _growth(evidence: Evidence, name: str) -> Estimate:

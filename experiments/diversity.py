@@ -1,7 +1,7 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
 to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,15 +14,15 @@ from looplab.evaluation.groups import grouped
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel
+from looplab.tasks import Prompts
 from looplab.tasks.least_squares import ridge
 from looplab.tasks.linear import NoisyLinear
 from looplab.tasks.posteriors import discrete_posterior
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import estimate, looped_over_standard, unrolled
+from .measuring import Result, estimate, looped_over_standard, prompts_of, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _memorising = partial(
@@ -34,7 +34,7 @@ _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _NOT_TRAINED = dict.fromkeys(Interval._fields)  # in place of an estimate
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare each run with dMMSE and ridge regression on `settings.prompts` prompts of its own
     functions and as many of new ones; runs of noisy_linear with distinct_functions.
 
@@ -44,68 +44,94 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     1 for dMMSE itself, 0 for ridge regression. `looped_over_standard` is, by number of functions,
     the error of the looped model over that of the standard one on new functions.
     """
-    groups, on_new = [], dict[tuple[str, Any], Floats]()
+    groups = []
+    on_new: dict[tuple[str, Any], Floats] = {}
     for group in grouped(runs):
-        task, points = group.runs[0].task, group.config.task.points
+        task = group.runs[0].task
         assert isinstance(task, NoisyLinear)
         generator = torch.Generator().manual_seed(settings.seed)
+        # Sampled by the task, prompts have functions of training; those of the evaluation are new.
         prompts = {
-            "training": task.sample(generator, settings.prompts, points),
-            "new": evaluation_prompts(task, settings.prompts, points, settings.seed),
+            "training": task.sample(generator, settings.prompts, group.config.task.points),
+            "new": prompts_of(group.runs[0], settings),
         }
-        found, functions = dict[str, dict[str, Estimate]](), task.functions().double().numpy()
+        numbers: Result = {"family": group.family, "functions": task.distinct_functions}
         for name, drawn in prompts.items():
-            xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
-            dmmse = discrete_posterior(xs, ys, xs, functions, task.noise_std)[None]
-            by_ridge = ridge(xs, ys, xs, task.noise_std**2)[None]
             models = unrolled(group, drawn, settings)[:, -1]
-            to_ridge, to_dmmse, *errors = (  # [seeds, prompts]
-                np.square(a - b).mean(-1) / task.divisor
-                for a, b in (
-                    *((models, by_ridge), (models, dmmse)),
-                    *((models, ys), (dmmse, ys), (by_ridge, ys)),
-                )
-            )
-            both = np.stack((to_ridge, to_dmmse), axis=-1)
-            share = estimate([both], settings, lambda means: means[0][..., 0] / means[0].sum(-1))
-            found[name] = {"memorises": share}
-            for of, values in zip(("error", *_SOLVERS), errors, strict=True):
-                found[name][of] = estimate([values], settings, log=True)
-            on_new[group.family, task.distinct_functions] = errors[0]
-        groups.append({"family": group.family, "functions": task.distinct_functions, **found})
+            distances = _distances(models, drawn, task)
+            to_solvers = np.stack((distances["to_ridge"], distances["to_dmmse"]), axis=-1)
+            numbers[name] = {"memorises": estimate([to_solvers], settings, _memorised)}
+            for model in ("error", *_SOLVERS):
+                numbers[name][model] = estimate([distances[model]], settings, log=True)
+            on_new[group.family, task.distinct_functions] = distances["error"]
+        groups.append(numbers)
     return {
         "groups": groups,
         "looped_over_standard": looped_over_standard(on_new, settings),
     }
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def _distances(models: Floats, prompts: Prompts, task: NoisyLinear) -> dict[str, Floats]:
+    """Mean squared distances over the variance of y, [seeds, prompts]: of the models from both
+    solvers, and of the models (`error`) and the solvers from y."""
+    xs = prompts.xs.double().numpy()
+    ys = prompts.ys.double().numpy()
+    functions = task.functions().double().numpy()
+    # Solvers are the same beside all seeds: [1, prompts, n].
+    by_dmmse = discrete_posterior(xs, ys, xs, functions, task.noise_std)[None]
+    by_ridge = ridge(xs, ys, xs, task.noise_std**2)[None]
+    differences = {
+        "to_ridge": models - by_ridge,
+        "to_dmmse": models - by_dmmse,
+        "error": models - ys,
+        "dmmse": by_dmmse - ys,
+        "ridge": by_ridge - ys,
+    }
+    return {name: np.square(d).mean(-1) / task.divisor for name, d in differences.items()}
+
+
+def _memorised(means: Sequence[Floats]) -> Floats:
+    """The share of the distance from ridge regression in the sum of both, [..., 2]."""
+    return means[0][..., 0] / means[0].sum(-1)
+
+
+def panels(result: Result) -> list[Panel]:
     """The degree to which models have memorised, and their errors, by the number of functions."""
-    return [_panel("memorises", found["groups"]), _panel("error", found["groups"])]
-
-
-def _panel(key: str, groups: Sequence[dict[str, Any]]) -> Panel:
-    """The degree to which models have memorised, or their errors, by the number of functions."""
+    groups = result["groups"]
+    title = "by the number of functions in training"
+    x_label = "distinct functions"
+    degree = "1: like dMMSE, 0: like ridge regression"
     counts = sorted({group["functions"] for group in groups})
+    memorises = _by_family(groups, counts, "memorises")
+    errors = _by_family(groups, counts, "error")
+    for name, label in _SOLVERS.items():
+        values = _by_count(groups, counts, "new", name)
+        errors.append(Curve.of(f"{label}, new functions", name, values, name=name))
+    return [
+        Panel("diversity-memorises", title, x_label, degree, counts, memorises, log="x"),
+        Panel("diversity-error", title, x_label, SQUARED_ERROR, counts, errors, log="xy"),
+    ]
 
-    def curve(label: str, kind: str, of: Sequence[Any], part: str, key: str, **more: Any) -> Curve:
-        known = {group["functions"]: group[part][key] for group in of}
-        rows = [known.get(count, _NOT_TRAINED) for count in counts]
-        values: Any = {name: [row[name] for row in rows] for name in Interval._fields}
-        return Curve.of(label, kind, values, **more)
 
+def _by_family(groups: Sequence[Any], counts: Sequence[int], key: str) -> list[Curve]:
+    """A number of each family's models on both sets of functions, by their number in training."""
     curves = []
     for family in dict.fromkeys(group["family"] for group in groups):
-        own = [group for group in groups if group["family"] == family]
-        for part, label in _SETS.items():
-            curves.append(curve(f"{family}, {label}", family, own, part, key))
-    title, x = "by the number of functions in training", "distinct functions"
-    if key == "memorises":
-        y = "1: like dMMSE, 0: like ridge regression"
-        return Panel("diversity-memorises", title, x, y, counts, curves, log="x")
-    for name, label in _SOLVERS.items():
-        curves.append(curve(f"{label}, new functions", name, groups, "new", name, name=name))
-    return Panel("diversity-error", title, x, SQUARED_ERROR, counts, curves, log="xy")
+        of_family = [group for group in groups if group["family"] == family]
+        for prompts, label in _SETS.items():
+            values = _by_count(of_family, counts, prompts, key)
+            curves.append(Curve.of(f"{family}, {label}", family, values))
+    return curves
+
+
+def _by_count(groups: Sequence[Any], counts: Sequence[int], prompts: str, key: str) -> Any:
+    """The estimates of groups on these prompts, by their number of functions, as a curve."""
+    known = {group["functions"]: group[prompts][key] for group in groups}
+    rows = [known.get(count, _NOT_TRAINED) for count in counts]
+    curve = {}
+    for end in Interval._fields:
+        curve[end] = [row[end] for row in rows]
+    return curve
 
 
 _memorising(

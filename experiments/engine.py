@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
@@ -29,7 +29,7 @@ from looplab.training.run_folder.status import holding, status_of
 from .claims import Evidence, find_claim, judge
 from .definition import RUN_MEASURES, Experiment, Member, described
 from .many_runs import progress, train_all
-from .measuring import Measurement, Request, measure_runs
+from .measuring import Measurement, Request, Result, measure_runs
 from .settings import ALL, ExperimentSettings
 
 KIND = "experiment"
@@ -57,15 +57,17 @@ def perform(settings: ExperimentSettings) -> str:
     where runs failed; ConfigError as `ExperimentSettings.check`.
     """
     experiments = settings.experiments
-    for name in dict.fromkeys(name for each in experiments for name in each.claims):
-        find_claim(name)  # a wrong one is said before anything is trained
+    for experiment in experiments:
+        for name in experiment.claims:
+            find_claim(name)  # a wrong one is said before anything is trained
     members = {experiment.name: settings.members(experiment) for experiment in experiments}
     failures: dict[str, str] = {}
     if settings.action == "train":
-        everyone = [member for each in members.values() for member in each]
         logs = Path(settings.folder) / "experiments" / "logs"
+        everyone = list(chain.from_iterable(members.values()))
         failures = train_all(everyone, logs, settings.jobs, shipped=True)
-    results, text = list[dict[str, Any]](), ""
+    results: list[Result] = []
+    text = ""
     problems = [f"{path}: {reason}" for path, reason in failures.items()]
     for experiment in experiments:
         try:
@@ -79,13 +81,12 @@ def perform(settings: ExperimentSettings) -> str:
             problems.append(f"{named}{error or type(error).__name__}")
             continue
         results.append(result)
-        parts: list[Part] = [f"{result['experiment']}: {result['title']} ({result['source']})"]
+        parts: list[Part] = [f"{experiment.name}: {experiment.title} ({experiment.source})"]
         if result["verdicts"]:
-            parts += ["", *verdict_parts(result["verdicts"])]
-        if result["missing"]:
-            parts += ["", "not finished:", *(f"  {line}" for line in result["missing"])]
-        if lines := remark_lines(members[experiment.name], result):
-            parts += ["", "remarks:", *(f"  {line}" for line in lines)]
+            parts.append("")
+            parts += verdict_parts(result["verdicts"])
+        parts += _listed("not finished", result["missing"])
+        parts += _listed("remarks", remark_lines(members[experiment.name], result))
         parts += ["", f"{settings.result_folder(experiment)}: result.json, figures/"]
         text = document(parts, settings.tables.format)
         if len(experiments) > 1:
@@ -100,12 +101,19 @@ def perform(settings: ExperimentSettings) -> str:
     return text
 
 
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines of text below their title; nothing where there are none."""
+    if not lines:
+        return []
+    return ["", f"{title}:", *(f"  {line}" for line in lines)]
+
+
 def _finish(
     experiment: Experiment,
     members: Sequence[Member],
     settings: ExperimentSettings,
     failures: Mapping[str, str],
-) -> dict[str, Any]:
+) -> Result:
     """Measure what is finished, draw, judge and write one experiment's result."""
     everything = [measured(member, failures) for member in members]
     runs = [run for run in everything if run.arrays]
@@ -117,17 +125,14 @@ def _finish(
             f"{command} trains it"
         )
     evidence = Evidence(everything, measurement.results)
+    claims = map(find_claim, experiment.claims)
+    about = {"scale": settings.scale, "command": command}
+    verdicts = [judge(claim, evidence, **about) for claim in claims]
     result = result_of(experiment, members, everything, failures)
-    result |= {
-        "scale": settings.scale,
-        "command": command,
-        "panels": [*panels(experiment.panels, runs), *measurement.panels],
-        "verdicts": [
-            judge(find_claim(name), evidence, scale=settings.scale, command=command)
-            for name in experiment.claims
-        ],
-        "missing": [*result["missing"], *measurement.missing],
-    }
+    result["missing"] += measurement.missing
+    result |= about
+    result["panels"] = panels(experiment.panels, runs) + list(measurement.panels)
+    result["verdicts"] = verdicts
     show_result(result, settings.result_folder(experiment), settings.figures)
     return result
 
@@ -137,13 +142,22 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
     errors where its training is not finished, or failed. `shipped`: as in `progress`."""
     now = progress(member.config, shipped)
     if now.state != "finished" or now.path in failures:
+        # Without errors it has no part in pictures and claims.
         return Measured(member.label, member.config, now.step, {})
     run = load_run(now.path)
     result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
-    labels = {"": result.labels} | {name: each.labels for name, each in result.shifts.items()}
-    path, lines = str(run.path), tuple(remarks(run))
-    zero = {name: each.zero for name, each in result.shifts.items()}
-    return Measured(member.label, member.config, run.step, arrays, labels, path, lines, zero)
+    shifts = result.shifts
+    labels = {"": result.labels} | {name: shift.labels for name, shift in shifts.items()}
+    return Measured(
+        member.label,
+        member.config,
+        run.step,
+        arrays,
+        labels,
+        path=str(run.path),
+        remarks=tuple(remarks(run)),
+        zero={name: shift.zero for name, shift in shifts.items()},
+    )
 
 
 def _measured(
@@ -152,9 +166,15 @@ def _measured(
     """The experiment's own measurement of its runs."""
     if experiment.measure == "evaluation":
         return Measurement()
-    given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
-    others, stored_only = [r.config for r in runs if not r.arrays], settings.action == "figure"
-    request = Request(given, finished, settings.folder, settings.jobs, stored_only, others)
+    request = Request(
+        settings=experiment.at(settings.scale).settings,
+        runs=[run for run in runs if run.arrays],
+        folder=settings.folder,
+        processes=settings.jobs,
+        stored_only=settings.action == "figure",
+        unfinished=[run.config for run in runs if not run.arrays],
+    )
+    # These measure trained runs; probes and tables have commands of their own.
     if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
         return measure_runs(experiment.measure, request)
     module = import_module(f"{__package__}.{experiment.measure}")
@@ -167,7 +187,7 @@ def result_of(
     runs: Sequence[Measured],
     failures: Mapping[str, str],
     shipped: bool = True,
-) -> dict[str, Any]:
+) -> Result:
     """The part of a result.json that says what was trained, from the `runs` that `measured` gave.
 
     `members` are, for each training, the `label` of its curve, its run folder, the words of the
@@ -175,31 +195,41 @@ def result_of(
     failed), and the remarks that its numbers must be read with, or why it failed; `missing` has a
     line for each that is not finished.
     """
-    results, missing = list[dict[str, Any]](), list[str]()
+    results = []
+    missing = []
     for name, member, run in zip(described(members), members, runs, strict=True):
-        now, steps = progress(member.config, shipped), member.config.training.steps
-        state, lines = "unfinished" if now.step else "missing", list(run.remarks)
+        now = progress(member.config, shipped)
+        steps = member.config.training.steps
+        lines = list(run.remarks)
         if now.path in failures or now.state == "failed":
             reason = status_of(Path(now.path)).get("reason", "its training failed")
-            state, lines = "failed", [failures.get(now.path) or str(reason)]
+            state = "failed"
+            lines = [failures.get(now.path) or str(reason)]
         elif now.state == "finished":
             state = "finished"
+        else:
+            state = "unfinished" if now.step else "missing"
         if state != "finished":
             missing.append(f"{name}: {state}, {now.step:,} of {steps:,} steps")
-        about = {"label": member.label, "run": now.path, "words": list(member.words)}
-        step = {"seed": member.config.seed, "step": now.step, "steps": steps}
-        results.append({**about, **step, "state": state, "remarks": lines})
+        result: Result = {"label": member.label, "run": now.path}
+        result["words"] = list(member.words)
+        result |= {"seed": member.config.seed, "step": now.step, "steps": steps}
+        results.append(result | {"state": state, "remarks": lines})
     about = {"experiment": experiment.name, "title": experiment.title, "source": experiment.source}
-    return {**about, "members": results, "missing": missing}
+    return about | {"members": results, "missing": missing}
 
 
-def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings) -> None:
+def show_result(result: Result, folder: Path, figures: FigureSettings) -> None:
     """Write a result and draw its panels, unless the same one is there."""
-    finished = [each for each in result["members"] if each["state"] == "finished"]
-    count = len(result["missing"])
-    lines = [f"{count} of its trainings or measurements not finished"] * bool(count)
-    if others := sum(bool(each["remarks"]) for each in finished):
-        lines.append(f"{others} of its {len(finished)} trainings have remarks: see result.json")
+    finished = [member for member in result["members"] if member["state"] == "finished"]
+    lines = []
+    if result["missing"]:
+        lines.append(f"{len(result['missing'])} of its trainings or measurements not finished")
+    with_remarks = sum(bool(member["remarks"]) for member in finished)
+    if with_remarks:
+        lines.append(
+            f"{with_remarks} of its {len(finished)} trainings have remarks: see result.json"
+        )
     plain = [panel.plain() for panel in result["panels"]]
     verdicts = [verdict.plain() for verdict in result["verdicts"]]
     content = {**result, "panels": plain, "verdicts": verdicts, "figures": figures.plain()}
@@ -209,52 +239,64 @@ def show_result(result: Mapping[str, Any], folder: Path, figures: FigureSettings
         shown(folder / "result.json", KIND, content, make)
 
 
-def remark_lines(members: Sequence[Member], result: Mapping[str, Any]) -> list[str]:
+def remark_lines(members: Sequence[Member], result: Result) -> list[str]:
     """The remarks that the numbers of the finished trainings must be read with, each once, with the
     trainings that it is on."""
-    named = zip(described(members), result["members"], strict=True)
-    return shared({name: each["remarks"] for name, each in named if each["state"] == "finished"})
+    by_name = {}
+    for name, member in zip(described(members), result["members"], strict=True):
+        if member["state"] == "finished":
+            by_name[name] = member["remarks"]
+    return shared(by_name)
 
 
-def _all_claims(results: Sequence[Mapping[str, Any]], settings: ExperimentSettings) -> str:
+def _all_claims(results: Sequence[Result], settings: ExperimentSettings) -> str:
     """The number of claims of several experiments by verdict; those of `experiment=all` and
     `all_language` are written as one table."""
     parts = claims_parts(results)
-    found = {result["experiment"] for result in results}
-    if without := [each.name for each in settings.experiments if each.name not in found]:
+    done = {result["experiment"] for result in results}
+    asked = [experiment.name for experiment in settings.experiments]
+    without = [name for name in asked if name not in done]
+    if without:
         parts.insert(1, f"without {', '.join(without)}, which has no result")
     if not settings.is_all:
         return f"\n{parts[0]}"
     name = "claims" if settings.experiment == ALL else "claims_language"
     folder = settings.result_folder(name)
     path = folder.with_name(f"{folder.name}.{_EXTENSIONS[settings.tables.format]}")
+    # The table of a file is not cut to the width of a terminal.
     write_bytes(path, f"{document(parts, settings.tables.format, width=0)}\n".encode())
     return f"\n{parts[0]}: {path}"
 
 
-def claims_parts(results: Sequence[Mapping[str, Any]]) -> list[Part]:
+def claims_parts(results: Sequence[Result]) -> list[Part]:
     """The number of claims by verdict, for each source too, and for each the tables of its claims
     and of the statements that these judge; a claim of several experiments stands in the first that
     measured it."""
     chosen: dict[str, tuple[str, Verdict]] = {}
     for result in results:
         for verdict in result["verdicts"]:
+            # The first verdict on a claim stands, unless only a later one has a number.
             earlier = chosen.get(verdict.claim)
             if earlier is None or (earlier[1].mean is None and verdict.mean is not None):
                 chosen[verdict.claim] = (result["experiment"], verdict)
     papers: dict[str, list[tuple[str, Verdict]]] = {}
     for experiment, verdict in chosen.values():
+        # By paper, in the order of the first claim of each.
         papers.setdefault(heading(verdict.source), []).append((experiment, verdict))
     parts: list[Part] = [count_text([verdict.verdict for _, verdict in chosen.values()])]
     for paper, claims in papers.items():
-        verdicts = [verdict for _, verdict in claims]
+        verdicts = []
         rows = []
-        for experiment, each in claims:
-            *numbers, seeds, name = verdict_cells(each)
-            about = [experiment, each.statement, each.sentence, each.quantity]
-            rows.append([*about, *numbers, each.line_set, seeds, name])
+        for experiment, verdict in claims:
+            *numbers, seeds, name = verdict_cells(verdict)
+            row = [experiment, verdict.statement, verdict.sentence, verdict.quantity]
+            row += numbers
+            row += [verdict.line_set, seeds, name]
+            rows.append(row)
+            verdicts.append(verdict)
         count = count_text([verdict.verdict for verdict in verdicts])
         parts += ["", f"{paper}: {count}", Table(_HEAD, rows)]
-        if whole := statements(verdicts):
-            parts += [Table(_STATEMENTS, whole)]
+        judged = statements(verdicts)
+        if judged:
+            parts.append(Table(_STATEMENTS, judged))
     return parts

@@ -24,8 +24,8 @@ def shapes_of(config: Config) -> Model:
     task = config.task
     if not task.is_text:
         return model_of(config, build_task(config).classes, empty=True)
-    tokens, vocabulary = str(task.settings["tokens"]), int(task.settings["vocabulary"])
-    return model_of(config, vocabulary=nominal_vocabulary(tokens, vocabulary), empty=True)
+    vocabulary = nominal_vocabulary(task.settings["tokens"], task.settings["vocabulary"])
+    return model_of(config, vocabulary=vocabulary, empty=True)
 
 
 class Flops:
@@ -36,13 +36,15 @@ class Flops:
     """
 
     def __init__(self, config: Config, model: Model, curriculum: Curriculum) -> None:
-        self._config, self._costs = config, cache(partial(pass_costs, model))
+        self._config = config
+        self._costs = cache(partial(pass_costs, model))
         self._muon = 0.0  # of a step's orthogonalisation of all matrices
         self.muon_matrices = 0
         kinds = muon_kinds(config.training)
         for name, role in model.parameter_roles().items():
             for rows in role.parts if role.kind in kinds else ():
                 short, long = sorted((rows, model.get_parameter(name).shape[1]))
+                # For X [short, long]: A = X Xᵀ, A², and (b A + c A²) X.
                 self._muon += _ITERATIONS * (4 * short**2 * long + 2 * short**3)
                 self.muon_matrices += 1
         self._work = Work(
@@ -66,10 +68,10 @@ def of_budget(config: Config, flops: float, tokens: int) -> dict[str, float]:
     configuration for so many tokens."""
     training = config.training
     curriculum = build_curriculum(config, build_task(config))
-    each = Flops(config, shapes_of(config), curriculum).of_stage(curriculum(training.steps))
-    steps = round(flops / each)
-    found: dict[str, float] = {"training.steps": steps}
+    last = curriculum(training.steps)
+    steps = round(flops / Flops(config, shapes_of(config), curriculum).of_stage(last))
+    settings: dict[str, float] = {"training.steps": steps}
     if tokens:
         trained = steps * training.batch_size * config.task.points
-        found["training.muon_rate"] = training.muon_rate * (trained / tokens) ** _POWER
-    return found
+        settings["training.muon_rate"] = training.muon_rate * (trained / tokens) ** _POWER
+    return settings

@@ -1,8 +1,8 @@
-"""The time of a training on a GPU: by the steps that were measured on one (benchmarks/results/gpu)
+"""The time of a training on a GPU: by the steps that were timed on one (benchmarks/results/gpu)
 for models of their shape, else by floating-point operations alone.
 
 time = gpu_time(config, shapes_of(config))
-time.seconds, time.is_measured
+time.seconds, time.is_timed
 """
 
 import json
@@ -22,20 +22,25 @@ from looplab.training.progress import Work
 
 from .flops import Flops
 
-CARD = "NVIDIA H200"  # on which the steps were measured
+CARD = "NVIDIA H200"  # on which the steps were timed
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks/results/gpu"
 # FLOPs a second of large models on an NVIDIA H100 or H200: two fifths of the dense peaks.
 RATES = {"bf16": 4e14, "mixed": 4e14, "tf32": 2e14, "fp32": 2.7e13}
 _KERNEL = 4e-6  # seconds of a kernel on a matrix of a block, in a captured step
-_KERNELS = (
-    36  # of Muon for each matrix: five polynomials of three products and two copies, the rest
-)
-_FACTOR = 2  # by which a width may be apart from what was measured
-# Settings of models whose steps are those of the measured ones, layer by layer.
+_KERNELS = 36  # of Muon for each matrix: 5 polynomials of 3 products and 2 copies, the rest
+_FACTOR = 2  # by which a width may be apart from what was timed
+# Settings of models whose steps are those of the timed ones, layer by layer.
 _PLAIN = (
-    "block", "attention", "connectivity", "norm", "prelude", "coda", "lanes", "block_norm",
+    "block",
+    "attention",
+    "connectivity",
+    "norm",
+    "prelude",
+    "coda",
+    "lanes",
+    "block_norm",
     "n_hidden",
-)  # fmt: skip
+)
 
 
 class Step(NamedTuple):
@@ -76,15 +81,20 @@ class Step(NamedTuple):
 
 
 class StepTimes:
-    """Seconds of steps by the measured seconds of others: least squares of the relative errors."""
+    """Seconds of steps by the timed seconds of others: least squares of the relative errors."""
 
-    def __init__(self, measured: Mapping[Step, float]) -> None:
-        self._widths = [step.width for step in measured]
-        names = list(dict.fromkeys(name for step in measured for name in step.terms()))
-        counts = np.array([[step.terms().get(name, 0.0) for name in names] for step in measured])
-        seconds = np.array([*measured.values()])
-        unknown = seconds - [step.products for step in measured]
-        scale = counts.max(0)  # numbers are billions, passes tens
+    def __init__(self, timed: Mapping[Step, float]) -> None:
+        self._widths = [step.width for step in timed]
+        names = list(dict.fromkeys(name for step in timed for name in step.terms()))
+        counts = np.zeros((len(timed), len(names)))
+        for row, step in zip(counts, timed, strict=True):
+            for name, count in step.terms().items():
+                row[names.index(name)] = count
+        seconds = np.array(list(timed.values()))
+        unknown = seconds - [step.products for step in timed]
+        # Rows are over their seconds, for relative errors; columns are scaled, as numbers are
+        # billions and passes tens.
+        scale = counts.max(0)
         weighted = counts / scale / seconds[:, None]
         solution, *_ = np.linalg.lstsq(weighted, unknown / seconds, rcond=None)
         self._coefficients = dict(zip(names, solution / scale, strict=True))
@@ -94,34 +104,38 @@ class StepTimes:
         return step.products + sum(self._coefficients[name] * count for name, count in terms)
 
     def know(self, step: Step) -> bool:
-        """Says whether steps of its code and of about its width were measured."""
-        least, most = min(self._widths) / _FACTOR, max(self._widths) * _FACTOR
+        """Says whether steps of its code and of about its width were timed."""
+        least = min(self._widths) / _FACTOR
+        most = max(self._widths) * _FACTOR
         return step.terms().keys() <= self._coefficients.keys() and least <= step.width <= most
 
 
 @cache
-def measured_steps() -> dict[Step, float]:
-    """The steps of ours that were measured on the card, and their seconds: of two measurements of
-    one kind the later."""
-    steps = dict[Step, float]()
+def timed_steps() -> dict[Step, float]:
+    """The steps of ours that were timed on the card, and their seconds: of two timings of one kind
+    the later."""
     files = [json.loads(path.read_text()) for path in RESULTS.glob("step_*.json")]
+    results = []
     for file in sorted(files, key=itemgetter("date")):
-        for result in file["settings"].values() if file["device"] == CARD else ():
-            for row in result["variants"]:
-                if row["side"] == "ours":
-                    code = row["backend"], row["precision"], row["capture"]
-                    step = Step(**result["shape"], flops=result["flops"], code=code)
-                    steps[step] = row["median_s"]["wall"]
+        if file["device"] == CARD:
+            results += file["settings"].values()
+    steps = {}
+    for result in results:
+        for row in result["variants"]:
+            if row["side"] == "ours":
+                code = (row["backend"], row["precision"], row["capture"])
+                step = Step(**result["shape"], flops=result["flops"], code=code)
+                steps[step] = row["median_s"]["wall"]
     return steps
 
 
 class GpuTime(NamedTuple):
-    """The FLOPs of a training and its seconds on one GPU; whether they are those of measured steps
+    """The FLOPs of a training and its seconds on one GPU; whether they are those of timed steps
     or, else, of the FLOPs alone, which are fewer; and the precision."""
 
     flops: float
     seconds: float
-    is_measured: bool
+    is_timed: bool
     precision: str
 
 
@@ -129,16 +143,18 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
     """The time of a whole training on a GPU, in the precision and by the backend that it has there
     (auto: tf32 and triton)."""
     curriculum = build_curriculum(config, build_task(config))
-    flops, steps = Flops(config, model, curriculum), config.training.steps
+    steps = config.training.steps
+    flops = Flops(config, model, curriculum)
     total = flops(steps)
     precision = "tf32" if config.precision == "auto" else config.precision
     backend = "triton" if config.backend == "auto" else config.backend
-    code = backend, precision, config.loops.sampling == "none"
+    is_captured = config.loops.sampling == "none"
+    code = (backend, precision, is_captured)
 
     def step_of(stage: Stage) -> Step:
         return Step(**shape_of(config, stage), flops=flops.of_stage(stage), code=code)
 
-    times = StepTimes(measured_steps())
+    times = StepTimes(timed_steps())
     if not (_is_plain(config) and times.know(step_of(curriculum(steps)))):
         return GpuTime(total, total / RATES[precision], False, precision)
     muon = flops.muon_matrices * _KERNELS * _KERNEL
@@ -148,7 +164,8 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
 
 def shape_of(config: Config, stage: Stage) -> dict[str, int]:
     """The passes, rows and width of a step on pairs, as `Step` has them."""
-    training, model = config.training, config.model
+    training = config.training
+    model = config.model
     layers = 1 if model.family == "standard" else model.n_layer
     return {
         "passes": training.shards * layers * (stage.loops + 2 * stage.grad_loops),
@@ -158,10 +175,12 @@ def shape_of(config: Config, stage: Stage) -> dict[str, int]:
 
 
 def _is_plain(config: Config) -> bool:
-    """Says whether a training's steps are those of the measured ones but for sizes."""
-    training, model = config.training, config.model
+    """Says whether a training's steps are those of the timed ones but for sizes."""
+    training = config.training
+    model = config.model
+    if config.task.is_text or model.injection not in ("add", "multiply", "none"):
+        return False
+    if training.recompute or training.jacobian_penalty or config.loops.stop_at:
+        return False
     is_plain = all(getattr(model, name) == getattr(ModelConfig, name) for name in _PLAIN)
-    is_plain = is_plain and model.injection in ("add", "multiply", "none")
-    has_more = training.recompute or training.jacobian_penalty or config.loops.stop_at
-    has_more = has_more or config.loops.halt is not None
-    return is_plain and not has_more and not config.task.is_text
+    return is_plain and config.loops.halt is None

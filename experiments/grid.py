@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -111,11 +112,14 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
     Raises as `train_all`, ConfigError for a device that is not there, before anything is written,
     and RunError where Slurm refuses.
     """
-    grid, first = Grid.of(commands), commands[0]
+    grid = Grid.of(commands)
+    first = commands[0]
     _check(commands)
-    if settings.engine.name == "slurm" and (said := _submit(grid, settings.engine)):
-        print(said)
-        return 0
+    if settings.engine.name == "slurm":
+        submitted = _submit(grid, settings.engine)
+        if submitted:
+            print(submitted)
+            return 0
     failures = _train(grid, settings.jobs, _devices(settings.devices), again=first.again)
     result = _result(grid, failures)
     text = document(result.parts, first.config.tables.format)
@@ -126,18 +130,23 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
 
 def _check(commands: Sequence[Command]) -> None:
     """Raises ConfigError for the first evaluation that cannot be made."""
-    configs = [command.config for command in commands]
-    for config in {repr((each.task, each.evaluation)): each for each in configs}.values():
-        check_evaluation_of(config)
+    checked = set[str]()
+    for command in commands:
+        config = command.config
+        evaluation = repr((config.task, config.evaluation))
+        if evaluation not in checked:
+            check_evaluation_of(config)
+        checked.add(evaluation)
 
 
 def _train(
     grid: Grid, jobs: int | None, devices: Sequence[str] = (), again: bool = False
 ) -> dict[str, str]:
     """Train and evaluate the runs of a grid, as `train_all`, and say how many."""
-    configs, logs = [member.config for member in grid.members], grid.folder / "logs"
-    for asked in {(config.device, config.precision, config.backend) for config in configs}:
-        place(*asked)
+    configs = [member.config for member in grid.members]
+    logs = grid.folder / "logs"
+    for device, precision, backend in {(c.device, c.precision, c.backend) for c in configs}:
+        place(device, precision, backend)  # refuses what this machine cannot do
     for config in configs:
         if status_of(run_folder(config).path)["state"] != "finished":
             check_reach(config)
@@ -176,6 +185,7 @@ def _devices(numbers: Sequence[int]) -> tuple[str, ...]:
     if numbers and max(numbers) >= count:
         have = f"{count} CUDA device{'s' * (count != 1)}"
         raise ConfigError("devices", f"names device {max(numbers)}, but this machine has {have}")
+    # Numbers count within the devices that this process sees, which may be renamed.
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
     return tuple(names.split(",")[number] for number in numbers)
 
@@ -190,55 +200,62 @@ def _submit(grid: Grid, engine: EngineSettings) -> str:
     if shutil.which("sbatch") is None:
         raise ConfigError("engine", "cannot be slurm: this machine has no sbatch")
     submitit = optional("engine", "submitit", "AutoExecutor", "submitit==1.5.4")
-    missing = [
-        list(member.words) for member in grid.members if not is_done([member], shipped=False)
-    ]
+    unfinished = [member for member in grid.members if not is_done([member], shipped=False)]
+    missing = [list(member.words) for member in unfinished]
     if not missing:
         return ""
     tasks = []
     for first in range(0, len(missing), engine.pack):
         # When its time is up it goes back into the line; its runs go on from their checkpoints.
-        tasks.append(submitit.helpers.FunctionSequence())
-        tasks[-1].add(_task, missing[first : first + engine.pack], str(grid.folder / "logs"))
-    path = os.pathsep.join(filter(None, (str(HOME), os.environ.get("PYTHONPATH", ""))))
+        task = submitit.helpers.FunctionSequence()
+        task.add(_task, missing[first : first + engine.pack], str(grid.folder / "logs"))
+        tasks.append(task)
+    options = _slurm_options(grid.folder.name, engine, len(tasks))
     said = io.StringIO()  # it prints what it raises
     try:
         with redirect_stderr(said):
             folder = grid.folder / "slurm"
             executor = submitit.AutoExecutor(folder, _CLUSTER, slurm_max_num_timeout=10**6)
-            executor.update_parameters(
-                name=grid.folder.name,
-                timeout_min=engine.minutes,
-                cpus_per_task=engine.cpus,
-                mem_gb=engine.memory,
-                gpus_per_node=engine.gpus or None,
-                slurm_partition=engine.partition or None,
-                slurm_account=engine.account or None,
-                slurm_array_parallelism=min(engine.at_once, len(tasks)),
-                slurm_signal_delay_s=min(_BEFORE, engine.minutes * 30),
-                slurm_setup=[
-                    f"export PYTHONPATH={shlex.quote(path)}",
-                    f"export OMP_NUM_THREADS={engine.cpus}",
-                    *engine.setup,
-                ],
-            )
+            executor.update_parameters(**options)
             jobs = executor.submit_array(tasks)
             _begin(grid)
     except (RuntimeError, OSError) as error:  # FailedJobError is a RuntimeError
         lines = f"{said.getvalue()}\n{error}".splitlines()
         reason = next(line.strip() for line in reversed(lines) if line.strip())
         raise RunError(f"Slurm refused: {reason}") from None
+    # 1234_0 is the first task of the array 1234.
     number = jobs[0].job_id.partition("_")[0]
-    return (
-        f"Slurm array {number}: {len(missing)} of {len(grid.members)} runs in {len(tasks)} "
-        f"task{'s' * (len(tasks) > 1)}; squeue --job={number} shows them, the same command "
-        "writes the result when they are done"
-    )
+    array = f"Slurm array {number}: {len(missing)} of {len(grid.members)} runs"
+    count = f"{len(tasks)} task{'s' * (len(tasks) > 1)}"
+    shows = f"squeue --job={number} shows them"
+    return f"{array} in {count}; {shows}, the same command writes the result when they are done"
+
+
+def _slurm_options(name: str, engine: EngineSettings, tasks: int) -> dict[str, Any]:
+    """What submitit asks Slurm for, for an array of so many tasks."""
+    path = os.environ.get("PYTHONPATH", "")
+    path = f"{HOME}{os.pathsep}{path}" if path else str(HOME)
+    setup = [f"export PYTHONPATH={shlex.quote(path)}", f"export OMP_NUM_THREADS={engine.cpus}"]
+    options = {
+        "name": name,
+        "timeout_min": engine.minutes,
+        "cpus_per_task": engine.cpus,
+        "mem_gb": engine.memory,
+        "gpus_per_node": engine.gpus or None,
+    }
+    # An empty value would be passed on to sbatch.
+    options["slurm_partition"] = engine.partition or None
+    options["slurm_account"] = engine.account or None
+    options["slurm_array_parallelism"] = min(engine.at_once, tasks)
+    options["slurm_signal_delay_s"] = min(_BEFORE, engine.minutes * 30)
+    options["slurm_setup"] = setup + list(engine.setup)
+    return options
 
 
 def _task(members: Sequence[Sequence[str]], logs: str) -> None:
     """Train and evaluate members, given by their words. Raises RunError where runs failed, after
     the others."""
+    # A node composes the runs anew from their words.
     grid = Grid.of([composed(list(words))[0] for words in members])
     if failures := train_all(grid.members, Path(logs)):
         raise RunError("; ".join(f"{path}: {why}" for path, why in failures.items()))
@@ -255,23 +272,27 @@ def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
     an x axis, another one has a curve for each of its values, and each combination of the others a
     panel of its own; by examples, the first one has the curves. Errors are those after b loops, as
     in the tables."""
-    finished = [
-        (settings, replace(run, arrays={**run.arrays, "model": at_b}))
-        for settings, run in zip(grid.settings, runs, strict=True)
-        if (at_b := run.arrays.get("model_at_b")) is not None
-    ]
-    keys = [key for key in grid.varied if key != "seed"]
-    values = {key: list(dict.fromkeys(setting[key] for setting, _ in finished)) for key in keys}
-    keys.sort(key=lambda key: -len(values[key]))
-    x = next((key for key in keys if len(values[key]) > 1 and _numbers(values[key])), "")
-    first, found = x or next(iter(keys), ""), list[Panel]()
-    if x:
-        second = next((key for key in keys if key != x), "")
-        found = _panels(PanelSpec("by_value", x=x), second, finished)
-    return [*found, *_panels(PanelSpec("by_examples"), first, finished)]
+    finished = []
+    for settings, run in zip(grid.settings, runs, strict=True):
+        # A spec draws "model", which is at evaluation.loops; the tables have errors at b.
+        at_b = run.arrays.get("model_at_b")
+        if at_b is not None:
+            finished.append((settings, replace(run, arrays={**run.arrays, "model": at_b})))
+    values = {}
+    for key in grid.compared:
+        values[key] = list(dict.fromkeys(settings[key] for settings, _ in finished))
+    keys = sorted(grid.compared, key=lambda key: -len(values[key]))
+    numeric = [key for key in keys if len(values[key]) > 1 and _numbers(values[key])]
+    if not numeric:
+        return _panels(PanelSpec("by_examples"), keys[0] if keys else "", finished)
+    x = numeric[0]
+    curves = next((key for key in keys if key != x), "")
+    by_value = _panels(PanelSpec("by_value", x=x), curves, finished)
+    return by_value + _panels(PanelSpec("by_examples"), x, finished)
 
 
 def _numbers(values: Sequence[str]) -> list[float]:
+    """The values as numbers; empty where one is none."""
     with suppress(ValueError):
         return [float(value) for value in values]
     return []
@@ -282,19 +303,22 @@ def _panels(
 ) -> list[Panel]:
     """The panels of each combination of the values of all other settings, with a curve for each
     value of the setting `key`, if there is one."""
-    parts: dict[str, list[Measured]] = {}
-    for setting, run in runs:
-        label = in_words(key, setting[key]) if key else run.config.model.family
-        rest = [in_words(k, value) for k, value in setting.items() if k not in (key, spec.x)]
-        parts.setdefault(", ".join(rest), []).append(replace(run, label=label))
-    values = dict.fromkeys(setting[key] for setting, _ in runs) if key else ()
-    standing = dict(zip((in_words(key, v) for v in values), _numbers([*values]), strict=False))
-    found = []
-    for part, members in parts.items():
+    combinations: dict[str, list[Measured]] = {}
+    values: dict[str, str] = {}  # by the label of their curve
+    for settings, run in runs:
+        label: str = run.config.model.family
+        if key:
+            label = in_words(key, settings[key])
+            values[label] = settings[key]
+        others = [in_words(k, value) for k, value in settings.items() if k not in (key, spec.x)]
+        combinations.setdefault(", ".join(others), []).append(replace(run, label=label))
+    numbers = dict(zip(values, _numbers([*values.values()]), strict=False))
+    drawn = []
+    for combination, members in combinations.items():
         for panel in panels([spec], members):
-            if part:
-                name, title = f"{panel.name}-{file_name(part)}", f"{panel.title}, {part}"
-                panel = replace(panel, name=name, title=title)
-            numbered = [replace(each, number=standing.get(each.label)) for each in panel.curves]
-            found.append(replace(panel, curves=numbered))
-    return found[:_MOST_PANELS]
+            if combination:
+                name = f"{panel.name}-{file_name(combination)}"
+                panel = replace(panel, name=name, title=f"{panel.title}, {combination}")
+            curves = [replace(curve, number=numbers.get(curve.label)) for curve in panel.curves]
+            drawn.append(replace(panel, curves=curves))
+    return drawn[:_MOST_PANELS]

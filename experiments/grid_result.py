@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, starmap
+from itertools import combinations, product, starmap
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,33 +55,43 @@ class Grid:
     curves to be named.
     """
 
-    members: tuple[Member, ...]
-    varied: tuple[str, ...]
-    shared: tuple[str, ...]
-    settings: tuple[Mapping[str, str], ...]
+    members: Sequence[Member]
+    varied: Sequence[str]
+    shared: Sequence[str]
+    settings: Sequence[Mapping[str, str]]
     command: str
     figures: FigureSettings
 
     @classmethod
     def of(cls, commands: Sequence[Command]) -> Grid:
         """The grid of commands that train."""
-        words = [dict(word.split("=", 1) for word in command.words) for command in commands]
-        keys = list(dict.fromkeys(key for each in words for key in each))
-        varied = tuple(key for key in keys if len({each.get(key) for each in words}) > 1)
-        members, settings = [], []
-        for command, each in zip(commands, words, strict=True):
-            own = {key: each.get(key, "") for key in varied if key != "seed"}
-            label = ", ".join(starmap(in_words, own.items())) or command.config.model.family
+        words: dict[str, list[str]] = {}  # by key the value in each command, "" for none
+        for index, command in enumerate(commands):
+            for word in command.words:
+                key, value = word.split("=", 1)
+                words.setdefault(key, [""] * len(commands))[index] = value
+        varied = list[str]()
+        shared = list[str]()
+        swept = list[str]()
+        for key, values in words.items():
+            distinct = dict.fromkeys(values)
+            if len(distinct) == 1:
+                shared.append(f"{key}={values[0]}")
+            else:
+                varied.append(key)
+                swept.append(f"{key}={','.join(distinct)}")
+        members = []
+        settings = []
+        for index, command in enumerate(commands):
+            typed = {key: words[key][index] for key in varied if key != "seed"}
+            label = ", ".join(starmap(in_words, typed.items())) or command.config.model.family
             figures = replace(command.config.figures, labels=())
             config = replace(command.config, figures=figures)
             members.append(Member(label, command.words, config))
-            settings.append(own)
-        shared = tuple(f"{key}={words[0][key]}" for key in keys if key not in varied)
-        values = {key: dict.fromkeys(each.get(key, "") for each in words) for key in varied}
-        swept = [f"{key}={','.join(each)}" for key, each in values.items()]
+            settings.append(typed)
         command_line = run_py("-m", *shared, *swept)
         figures = commands[0].config.figures
-        return cls(tuple(members), varied, shared, tuple(settings), command_line, figures)
+        return cls(members, varied, shared, settings, command_line, figures)
 
     @property
     def compared(self) -> list[str]:
@@ -98,8 +108,9 @@ class Grid:
         """Its folder, grid-<name>-<hash of runs and evaluations>, beside those of its runs: the
         same for the same runs in another order."""
         configs = [member.config for member in self.members]
-        parts = [[run_folder(each).path.name, each.evaluation.plain()] for each in configs]
-        key, name = key_of(sorted(parts, key=str), 8), configs[0].name
+        asked = [[run_folder(config).path.name, config.evaluation.plain()] for config in configs]
+        key = key_of(sorted(asked, key=str), 8)
+        name = configs[0].name
         return Path(configs[0].folder) / (f"grid-{name}-{key}" if name else f"grid-{key}")
 
 
@@ -134,14 +145,13 @@ class Cell:
 
     def on_the_prompts_of(self, other: Cell) -> bool:
         """Both were measured on the same prompts."""
-        own, its = self.config.evaluation, other.config.evaluation
-        same_draws = (own.prompts, own.seed) == (its.prompts, its.seed)
-        # Training on a set of prompts or functions moves no prompt of the evaluation.
-        tasks = [
-            replace(cell.config.task, distinct_prompts=0, distinct_functions=0)
-            for cell in (self, other)
-        ]
-        return same_draws and tasks[0] == tasks[1]
+        drawn = []
+        for cell in (self, other):
+            evaluation = cell.config.evaluation
+            # Training on a set of prompts or functions moves no prompt of the evaluation.
+            task = replace(cell.config.task, distinct_prompts=0, distinct_functions=0)
+            drawn.append((task, evaluation.prompts, evaluation.seed))
+        return drawn[0] == drawn[1]
 
 
 def summarise(
@@ -153,45 +163,48 @@ def summarise(
     and tests.csv."""
     folder = grid.folder
     experiment = Experiment(folder.name, "", grid.title, "a grid of your own")
-    result = result_of(experiment, grid.members, runs, failures, shipped=False) | {
-        "scale": grid.members[0].config.scale,
-        "command": grid.command,
-        "panels": panels,
-        "verdicts": [],
-        "varied": grid.compared,
-        "shared": [*grid.shared],
-    }
+    result = result_of(experiment, grid.members, runs, failures, shipped=False)
+    result["scale"] = grid.members[0].config.scale
+    result["command"] = grid.command
+    result["panels"] = panels
+    result["verdicts"] = []
+    result["varied"] = grid.compared
+    result["shared"] = list(grid.shared)
     cells = cells_of(grid, runs)
     effects = effect_rows(cells, grid.compared)
     settings = setting_rows(cells)
     folder.mkdir(parents=True, exist_ok=True)
     tables = {"effects": effects, "settings": settings, "tests": paired_tests(cells)}
     for name, rows in tables.items():
-        result[name] = [
-            {key: finite(each) if isinstance(each, float) else each for key, each in row.items()}
-            for row in rows
-        ]
+        result[name] = [_plain_row(row) for row in rows]
         csv = DataFrame(rows).to_csv(index=False, float_format="%.6g")
         write_bytes(folder / f"{name}.csv", csv.encode())
-    states = Counter(each["state"] for each in result["members"])
-    counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
-    parts: list[Part] = [
-        " ".join(grid.shared),
-        ", ".join([*counts, *(f"{number} {state}" for state, number in states.items())]),
-        *_effects_table(effects),
-        *_settings_table([cell.label for cell in cells], settings),
-        *remark_lines(grid.members, result),
-        *(
-            f"failed: {name}: {each['remarks'][0]}"
-            for name, each in zip(described(grid.members), result["members"], strict=True)
-            if each["state"] == "failed"
-        ),
-    ]
+    parts: list[Part] = [" ".join(grid.shared), _count_of_states(result["members"])]
+    parts += _effects_table(effects)
+    parts += _settings_table([cell.label for cell in cells], settings)
+    parts += remark_lines(grid.members, result)
+    for name, member in zip(described(grid.members), result["members"], strict=True):
+        if member["state"] == "failed":
+            parts.append(f"failed: {name}: {member['remarks'][0]}")
     write_bytes(folder / "summary.md", f"{document(parts, 'markdown')}\n".encode())
     write_bytes(folder / "summary.tex", f"{document(parts, 'latex')}\n".encode())
     show_result(result, folder, grid.figures)
-    plain = [panel.plain() for panel in panels]
-    return GridResult({**result, "panels": plain, "path": str(folder)}, parts)
+    result["panels"] = [panel.plain() for panel in panels]
+    result["path"] = str(folder)
+    return GridResult(result, parts)
+
+
+def _plain_row(row: Row) -> Row:
+    """A row as JSON has it: None where a number is not finite."""
+    return {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
+
+
+def _count_of_states(members: Sequence[Mapping[str, Any]]) -> str:
+    """How many of the runs are done, how many failed, and how many are in other states."""
+    states = Counter(member["state"] for member in members)
+    counts = [f"{states.pop('finished', 0)} done", f"{states.pop('failed', 0)} failed"]
+    counts += [f"{number} {state}" for state, number in states.items()]
+    return ", ".join(counts)
 
 
 def cells_of(grid: Grid, runs: Sequence[Measured]) -> list[Cell]:
@@ -213,33 +226,28 @@ def effect_rows(cells: Sequence[Cell], varied: Sequence[str]) -> list[Row]:
     effects. Its note says how many seeds would settle it.
     """
     rows = list[Row]()
-    found = list[_Ratio]()
+    ratios = list[_Ratio]()
     for key in varied:
         others = [name for name in varied if name != key]
         for against, value in _pairs([cell.settings[key] for cell in cells]):
             both = _pairs_of_cells(cells, key, value, against)
             if not both:
                 continue
-            above, below = zip(*both, strict=True)
-            seeds = [len(cell.seeds) for cell in (*above, *below)]
-            found.append(_ratio(above, below))
-            rows.append(
-                {
-                    "setting": key,
-                    "value": value,
-                    "against": against,
-                    "over": _over(others, len(both)),
-                    "seeds": min(seeds),
-                    "most_seeds": max(seeds),
-                    "k": above[0].errors.shape[2] - 1,
-                }
-            )
-    adjusted = by_holm([ratio.p for ratio in found])
-    for row, ratio, p in zip(rows, found, adjusted, strict=True):
+            above = [first for first, _ in both]
+            below = [second for _, second in both]
+            seeds = [len(cell.seeds) for cell in above + below]
+            ratios.append(_ratio(above, below))
+            row: Row = {"setting": key, "value": value, "against": against}
+            row["over"] = _over(others, len(both))
+            row |= {"seeds": min(seeds), "most_seeds": max(seeds)}
+            row["k"] = above[0].errors.shape[2] - 1
+            rows.append(row)
+    adjusted = by_holm([ratio.p for ratio in ratios])
+    for row, ratio, p in zip(rows, ratios, adjusted, strict=True):
         estimate = ratio.estimate
         is_settled = p < 1 - LEVEL and not estimate.low <= 1 <= estimate.high
         # Holm multiplies the least p by the number of effects, and no other by more.
-        level = 1 - (1 - LEVEL) / len(found)
+        level = 1 - (1 - LEVEL) / len(ratios)
         notes = [estimate.note, "" if is_settled else seeds_note(1.0, estimate, level)]
         row |= ratio.row() | {"p, Holm": p, "note": "; ".join(filter(None, notes))}
     return rows
@@ -247,10 +255,10 @@ def effect_rows(cells: Sequence[Cell], varied: Sequence[str]) -> list[Row]:
 
 def _pairs(values: Sequence[str]) -> list[tuple[str, str]]:
     """Each two of the values, or of more than three the first with each other one."""
-    different = [*dict.fromkeys(values)]
-    if len(different) <= _MOST_PAIRED:
-        return [*combinations(different, 2)]
-    return [(different[0], value) for value in different[1:]]
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) <= _MOST_PAIRED:
+        return list(combinations(distinct, 2))
+    return [(distinct[0], value) for value in distinct[1:]]
 
 
 def _pairs_of_cells(
@@ -258,14 +266,12 @@ def _pairs_of_cells(
 ) -> list[tuple[Cell, Cell]]:
     """The cells of both values of a setting that differ in nothing else and were measured on the
     same prompts."""
-    return [
-        (first, second)
-        for first in cells
-        for second in cells
-        if first.settings == {**second.settings, key: value}
-        and second.settings[key] == against
-        and first.on_the_prompts_of(second)
-    ]
+    pairs = []
+    for first, second in product(cells, repeat=2):
+        same_others = first.settings == {**second.settings, key: value}
+        if same_others and second.settings[key] == against and first.on_the_prompts_of(second):
+            pairs.append((first, second))
+    return pairs
 
 
 def _over(others: Sequence[str], count: int) -> str:
@@ -281,11 +287,17 @@ def setting_rows(cells: Sequence[Cell]) -> list[Row]:
     each with a 90 % interval over seeds and prompts."""
     rows = []
     for cell in cells:
-        row: Row = {**cell.settings, "seeds": len(cell.seeds), "k": cell.errors.shape[2] - 1}
-        for name, part in {"last": cell.last, "mean_over_k": cell.errors.mean(2)}.items():
-            estimate = hierarchical_bootstrap([part], itemgetter(0), log=True)
-            row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        rows.append({**row, "note": estimate.note})
+        row: Row = dict(cell.settings)
+        row["seeds"] = len(cell.seeds)
+        row["k"] = cell.errors.shape[2] - 1
+        for name, errors in (("last", cell.last), ("mean_over_k", cell.errors.mean(2))):
+            # Errors are positive: their logarithm is nearer to a normal variable.
+            estimate = hierarchical_bootstrap([errors], itemgetter(0), log=True)
+            row[name] = estimate.mean
+            row[f"{name}_low"] = estimate.low
+            row[f"{name}_high"] = estimate.high
+        row["note"] = estimate.note
+        rows.append(row)
     return rows
 
 
@@ -326,13 +338,16 @@ def _ratio(above: Sequence[Cell], below: Sequence[Cell]) -> _Ratio:
     groups = list[Floats]()
     signs = list[int]()
     for sign, cells in ((1, above), (-1, below)):
-        alike: dict[object, list[Floats]] = {}
+        same_seeds: dict[object, list[Floats]] = {}
         for cell in cells:
-            alike.setdefault((cell.seeds, cell.last.shape), []).append(cell.last)
-        groups += [np.stack(each, axis=-1) for each in alike.values()]  # [seeds, prompts, cells]
-        signs += [sign] * len(alike)
+            # Cells of the same seeds make one group, in which a seed is drawn for all of them.
+            same_seeds.setdefault((cell.seeds, cell.last.shape), []).append(cell.last)
+        for errors in same_seeds.values():
+            groups.append(np.stack(errors, axis=-1))  # [seeds, prompts, cells]
+            signs.append(sign)
 
     def log_ratio(means: Sequence[Floats]) -> Floats:
+        # The sum of logarithms above less that below, over the number of pairs.
         sums = [sign * np.log(mean).sum(-1) for sign, mean in zip(signs, means, strict=True)]
         return np.sum(sums, axis=0) / len(above)
 
@@ -342,11 +357,13 @@ def _ratio(above: Sequence[Cell], below: Sequence[Cell]) -> _Ratio:
 
 def by_holm(values: Sequence[float]) -> list[float]:
     """The p-values for all of them together (Holm, 1979); nan stays what it is."""
-    found = np.array(values)
-    order = found.argsort()  # nan is last
-    left = np.isfinite(found).sum() - np.arange(len(found))
-    adjusted = np.empty_like(found)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(left * found[order]))
+    p = np.array(values)
+    order = p.argsort()  # nan is last
+    # The least is multiplied by the number of tests, the next by one less, and none falls below
+    # the one before it.
+    tests_left = np.isfinite(p).sum() - np.arange(len(p))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(tests_left * p[order]))
     return adjusted.tolist()
 
 
@@ -355,37 +372,38 @@ def _effects_table(effects: Sequence[Row]) -> list[Part]:
     if not effects:
         return []
     head = ["error of", "over that of", "over", "seeds", "ratio", "90 %", "p", "note"]
-    rows = [
-        [
-            in_words(row["setting"], row["value"]),
-            in_words(row["setting"], row["against"]),
-            row["over"],
-            "–".join(map(str, dict.fromkeys((row["seeds"], row["most_seeds"])))),
-            *_cells(row, "ratio"),
-            f"{row['p, Holm']:.2g}",
-            row["note"],
-        ]
-        for row in effects
-    ]
-    said = "ratio: of errors at the last k, the geometric mean over what it is over; p: by Holm"
-    return [Table(head, rows, spare=("over",)), said, ""]
+    rows = []
+    for row in effects:
+        setting = row["setting"]
+        seeds = str(row["seeds"])
+        if row["most_seeds"] > row["seeds"]:
+            seeds += f"–{row['most_seeds']}"
+        cells = [in_words(setting, row["value"]), in_words(setting, row["against"])]
+        cells += [row["over"], seeds]
+        cells += _cells(row["ratio"], row["low"], row["high"])
+        cells += [f"{row['p, Holm']:.2g}", row["note"]]
+        rows.append(cells)
+    legend = "ratio: of errors at the last k, the geometric mean over what it is over; p: by Holm"
+    return [Table(head, rows, spare=("over",)), legend, ""]
 
 
 def _settings_table(names: Sequence[str], settings: Sequence[Row]) -> list[Part]:
     """The settings, by their names, as a table of text."""
     if not settings:
         return []
-    head = ["setting", "seeds", f"error at k = {max(row['k'] for row in settings)}", "90 %"]
-    rows = [
-        [name, str(row["seeds"]), *_cells(row, "last"), *_cells(row, "mean_over_k")]
-        for name, row in zip(names, settings, strict=True)
-    ]
-    notes = sorted({row["note"] for row in settings if row["note"]})
-    table = Table([*head, "mean over k", "90 %"], rows)
-    return [table, "90 % intervals over seeds and prompts", *notes]
+    last_k = max(row["k"] for row in settings)
+    head = ["setting", "seeds", f"error at k = {last_k}", "90 %", "mean over k", "90 %"]
+    rows = []
+    for name, row in zip(names, settings, strict=True):
+        cells = [name, str(row["seeds"])]
+        for error in ("last", "mean_over_k"):
+            cells += _cells(row[error], row[f"{error}_low"], row[f"{error}_high"])
+        rows.append(cells)
+    parts: list[Part] = [Table(head, rows), "90 % intervals over seeds and prompts"]
+    parts += sorted({row["note"] for row in settings if row["note"]})
+    return parts
 
 
-def _cells(row: Row, name: str) -> list[str]:
-    """A number of a row and its interval."""
-    low, high = (row.get(f"{name}_{end}", row.get(end)) for end in ("low", "high"))
-    return [f"{row[name]:.3g}", f"{low:.3g} to {high:.3g}"]
+def _cells(mean: float, low: float, high: float) -> list[str]:
+    """A number and its interval."""
+    return [f"{mean:.3g}", f"{low:.3g} to {high:.3g}"]

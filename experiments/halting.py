@@ -5,16 +5,18 @@ learns when the prediction will hardly change any more. The third is trained wit
 (`loops.halt`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from looplab.conf.schema import EvaluationConfig
+from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.errors import changes, halted_at
 from looplab.evaluation.groups import grouped
@@ -24,11 +26,10 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
-from .measuring import band, batches, estimate, first_at_most, value_at
+from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),
@@ -49,7 +50,7 @@ _LEAST = 1e-4  # smaller changes and distances are alike
 _RIDGE = 1e-3  # over the mean square of the features
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Halt on `settings.prompts` prompts of looped runs; the readout is fitted on as many others.
 
     Each of the `groups`, one of each task, has `measured_over_fixed` and `learned_over_measured`,
@@ -59,143 +60,203 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     above the larger of the two models' errors after b loops. `errors` has each rule's error where
     the mean number of loops is each of the `loops`.
     """
-    groups, found = [], grouped(runs)
-    # The rules one after another in one array, so that they are compared on the same seeds.
-    values = [np.stack([_of_run(run, settings) for run in group.runs]) for group in found]
-    for group, own in zip(found, values, strict=True):
-        if group.config.loops.halt:
-            continue
-        trained = {
-            str(each.config.loops.halt): of
-            for each, of in zip(found, values, strict=True)
-            if each.config.loops.halt and each.config.task == group.config.task
+    plain_models: list[tuple[Config, Rules]] = []
+    trained_to_halt: list[tuple[Config, Rules]] = []
+    for group in grouped(runs):
+        rules = Rules.of([_of_run(run, settings) for run in group.runs])
+        models = trained_to_halt if group.config.loops.halt else plain_models
+        models.append((group.config, rules))
+    groups = []
+    for config, plain in plain_models:
+        of_task = [models for models in trained_to_halt if models[0].task == config.task]
+        trained = {str(other.loops.halt): rules for other, rules in of_task}
+        ratios = {
+            "learned_over_measured": _ratio(plain, "learned", plain, "measured", settings),
+            "measured_over_fixed": _ratio(plain, "measured", plain, "fixed", settings),
         }
-        ratio = partial(_ratio, b=group.b, settings=settings)
-        groups.append(
-            {
-                "task": group.runs[0].task.name,
-                "learned_over_measured": ratio([own], "learned", "measured"),
-                "measured_over_fixed": ratio([own], "measured", "fixed"),
-                **{
-                    f"{kind}_over_measured": ratio([own, of], "trained", "measured")
-                    for kind, of in trained.items()
-                },
-                **_by_loops(group.b, own, trained, settings),
-            }
-        )
+        for kind, rules in trained.items():
+            ratios[f"{kind}_over_measured"] = _ratio(rules, "trained", plain, "measured", settings)
+        by_loops = _by_loops(trained_loops(config), plain, trained, settings)
+        groups.append({"task": config.task.name} | ratios | by_loops)
     return {"groups": groups}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error by the mean number of loops, for each task."""
     axes = ("mean number of loops", SQUARED_ERROR)
     drawn = []
-    for group in found["groups"]:
+    for group in result["groups"]:
         title = group["task"].replace("_", " ")
-        curves = [
-            Curve.of(label, kind, group["errors"][rule])
-            for rule, (label, kind) in (_RULES | _TRAINED).items()
-            if rule in group["errors"]
-        ]
+        curves = []
+        for rule, (label, kind) in (_RULES | _TRAINED).items():
+            if rule in group["errors"]:
+                curves.append(Curve.of(label, kind, group["errors"][rule]))
         drawn.append(Panel(file_name(f"halting {title}"), title, *axes, group["loops"], curves))
     return drawn
 
 
+class Tradeoff(NamedTuple):
+    """The error over the task's divisor and the loops used at each threshold of a rule, from loose
+    to strict, [..., thresholds] each."""
+
+    error: Floats
+    loops: Floats
+
+    def loops_at(self, error: Floats) -> Floats:
+        """The loops with which the error first is at most so large, [...]."""
+        return value_at(self.loops, first_at_most(self.error, error))
+
+    def error_at(self, loops: float) -> Floats:
+        """The error where the number of loops first is so large, [...]."""
+        # From loose to strict the loops rise: their negatives fall to the level.
+        return value_at(self.error, first_at_most(-self.loops, -loops))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The trade-offs of all rules of a model in one array, [seeds, prompts, thresholds of all, 2],
+    so that an interval compares them on the same seeds; `slices` are those of each rule."""
+
+    columns: Floats
+    slices: Mapping[str, slice]
+
+    @classmethod
+    def of(cls, runs: Sequence[Mapping[str, Floats]]) -> Rules:
+        """The rules of several seeds, [prompts, thresholds, 2] each."""
+        slices = {}
+        first = 0
+        for rule, values in runs[0].items():
+            slices[rule] = slice(first, first + values.shape[1])
+            first += values.shape[1]
+        columns = [np.concatenate(list(rules.values()), axis=1) for rules in runs]
+        return cls(np.stack(columns), slices)
+
+    def mean(self, columns: Floats, rule: str) -> Tradeoff:
+        """The trade-off of a rule in a mean of the columns, [..., thresholds of all, 2]."""
+        both = columns[..., self.slices[rule], :]
+        return Tradeoff(both[..., 0], both[..., 1])
+
+
 def _ratio(
-    parts: Sequence[Floats], rule: str, other: str, b: int, settings: EvaluationConfig
+    above: Rules, rule: str, below: Rules, other: str, settings: EvaluationConfig
 ) -> Estimate:
-    """The mean loops at the allowed error by a rule of the last part over those by another of the
-    first."""
+    """The mean loops at the allowed error by a rule of a model over those by another rule of the
+    same model or of another."""
+    groups = [below.columns]
+    if above is not below:
+        groups.append(above.columns)
 
     def statistic(means: Sequence[Floats]) -> Floats:
-        ends = [_rule(each, "fixed", b)[..., -1, 0] for each in means]
-        allowed = _ALLOWED * np.maximum(ends[0], ends[-1])
-        both = _rule(means[-1], rule, b), _rule(means[0], other, b)
-        loops = [value_at(of[..., 1], first_at_most(of[..., 0], allowed)) for of in both]
-        return loops[0] / loops[1]
+        of_below = means[0]
+        of_above = means[-1]  # the same mean where the model is the same
+        # The strictest threshold of the same loops for all is b.
+        below_at_b = below.mean(of_below, "fixed").error[..., -1]
+        above_at_b = above.mean(of_above, "fixed").error[..., -1]
+        allowed = _ALLOWED * np.maximum(below_at_b, above_at_b)
+        loops = above.mean(of_above, rule).loops_at(allowed)
+        return loops / below.mean(of_below, other).loops_at(allowed)
 
-    return estimate(parts, settings, statistic, log=True)
-
-
-def _rule(values: Floats, rule: str, b: int) -> Floats:
-    """The part of a rule, [..., thresholds, 2]."""
-    ends = np.cumsum([0, b, _THRESHOLDS, _THRESHOLDS])
-    place = 1 if rule == "trained" else list(_RULES).index(rule)
-    return values[..., ends[place] : ends[place + 1], :]
+    return estimate(groups, settings, statistic, log=True)
 
 
-def _of_run(run: Run, settings: EvaluationConfig) -> Floats:
-    """The error over the task's divisor and the loops used at each threshold of each rule, from
-    loose to strict, the rules one after another, [prompts, b + 2 thresholds, 2]; of a model that
-    was trained to halt this is its one rule beside that of the same loops for all."""
-    parts = _trained(run, settings) if run.config.loops.halt else _untrained(run, settings)
-    errors, *signals = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+def _of_run(run: Run, settings: EvaluationConfig) -> dict[str, Floats]:
+    """Error and loops of each rule, [prompts, thresholds, 2]; of a model that was trained to halt
+    its one rule beside that of the same loops for all."""
+    by_batch = list(_trained(run, settings) if run.config.loops.halt else _untrained(run, settings))
+    signals = {}
+    for name in by_batch[0]:
+        signals[name] = torch.cat([batch[name] for batch in by_batch]).numpy()
+    errors = signals.pop("error")  # [queries, b]
     b = errors.shape[1]
-    columns = [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]
-    for signal in signals:
-        # From the threshold at which all halt at once to one at which none does before b.
+    thresholds = {"fixed": [(errors[:, t], np.full(len(errors), t + 1.0)) for t in range(b)]}
+    for rule, signal in signals.items():
+        # Thresholds: from the one at which all halt at once to one at which none does before b.
+        # A query halts after the first loop at which its signal is at most the threshold.
         levels = np.quantile(signal[:, :-1], np.linspace(1, 0, _THRESHOLDS))
         levels[-1] = -np.inf
-        columns += [halted_at(errors, signal, level, b) for level in levels]
-    both = np.stack([np.stack(column, axis=-1) for column in columns], axis=1)
-    return both.reshape(settings.prompts, -1, *both.shape[1:]).mean(1)
+        thresholds[rule] = [halted_at(errors, signal, level, b) for level in levels]
+    rules = {}
+    for rule, pairs in thresholds.items():
+        both = np.stack([np.stack(pair, axis=-1) for pair in pairs], axis=1)
+        # From queries to prompts, by the mean over the numbers of examples.
+        rules[rule] = both.reshape(settings.prompts, -1, *both.shape[1:]).mean(1)
+    return rules
 
 
-def _untrained(run: Run, settings: EvaluationConfig) -> Iterator[tuple[Tensor, ...]]:
-    """A batch at a time, the queries' errors, the changes of their states and the readout of how
-    far they are from their end, [queries, b] each."""
+def _untrained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tensor]]:
+    """A batch at a time, the queries' error and what the rules halt by, [queries, b] each: the
+    change of their states, and the readout of how far they are from their end."""
     readouts = _readouts(run, settings)
-    for ys, predictions, moved, features in _followed(run, settings.seed, settings):
-        squares = (predictions - ys.flatten()[:, None]).square() / run.task.divisor
-        yield squares, moved, (features @ readouts[..., None])[..., 0].T
+    for batch in _followed(run, settings):
+        squares = (batch.predictions - batch.ys.flatten()[:, None]).square()
+        left = (batch.features @ readouts[..., None])[..., 0].T
+        yield {"error": squares / run.task.divisor, "measured": batch.changes, "learned": left}
 
 
-def _trained(run: Run, settings: EvaluationConfig) -> Iterator[tuple[Tensor, ...]]:
-    """A batch at a time, the queries' errors and the share that has not halted, [queries, b]."""
-    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, settings.seed)
-    kind, b = run.config.loops.halt, trained_loops(run.config)
-    for batch in batches(prompts, settings.batch_size):
+def _trained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tensor]]:
+    """A batch at a time, the queries' error and the share that has not halted, [queries, b]."""
+    kind = str(run.config.loops.halt)
+    for batch in batches(prompts_of(run, settings), settings.batch_size):
+        by_loop = []
+        by_loop_logits = []
         with Halting(run.model, run.config.loops) as halting:
-            loops = islice(run.model.unroll(batch, b), 1, None)  # the read-in precedes the first
-            pairs = [(prediction, halting.logits) for _, prediction in loops]
-        predictions, logits = (torch.stack(each).double() for each in zip(*pairs, strict=True))
+            loops = run.model.unroll(batch, trained_loops(run.config))
+            next(loops)  # the read-in precedes the first loop
+            for _, prediction in loops:
+                by_loop.append(prediction)
+                by_loop_logits.append(halting.logits)
+        predictions = torch.stack(by_loop).double()
+        logits = torch.stack(by_loop_logits).double()
         if kind == "act":
             predictions = halted_means(predictions, logits)
         squares = (predictions - batch.ys).square() / run.task.divisor
-        left = 1 - halted_shares(str(kind), logits)
-        yield squares.flatten(1).T, left.flatten(1).T
+        left = 1 - halted_shares(kind, logits)
+        yield {"error": squares.flatten(1).T, "trained": left.flatten(1).T}
 
 
 def _readouts(run: Run, settings: EvaluationConfig) -> Tensor:
     """For each loop the ridge regression of the logarithm of the prediction's distance from the one
     after b loops, in standard deviations of y, fitted on prompts of their own, [b, n_embd + 2]."""
+    # XᵀX and Xᵀy for each loop are summed batch by batch.
     gram = products = torch.zeros((), dtype=torch.float32)
     count = 0
-    for _, predictions, _, features in _followed(run, settings.seed + 1, settings):
-        distances = (predictions - predictions[:, -1:]).abs() / run.task.divisor**0.5
-        targets = (distances + _LEAST).log().T
-        gram = gram + features.mT @ features
-        products = products + (features.mT @ targets[..., None])[..., 0]
-        count += len(distances)
-    gram, products = gram / count, products / count
+    for batch in _followed(run, settings, others=1):
+        to_end = (batch.predictions - batch.predictions[:, -1:]).abs()
+        targets = (to_end / run.task.divisor**0.5 + _LEAST).log().T
+        transposed = batch.features.mT
+        gram = gram + transposed @ batch.features
+        products = products + (transposed @ targets[..., None])[..., 0]
+        count += len(to_end)
+    gram = gram / count
+    products = products / count
+    # (XᵀX / n + λ I) w = Xᵀy / n, where λ is relative to the features of the loop.
     penalty = _RIDGE * gram.diagonal(dim1=-2, dim2=-1).mean(-1)[:, None, None]
     return torch.linalg.solve(gram + penalty * torch.eye(gram.shape[-1]).to(gram), products)
 
 
+class Followed(NamedTuple):
+    """A batch of prompts through b loops: outputs [B, n]; the queries' predictions after each loop
+    and the changes of their states over it, [queries, b]; and what a readout gets, the states with
+    these changes and a constant, [b, queries, n_embd + 2]."""
+
+    ys: Tensor
+    predictions: Tensor
+    changes: Tensor
+    features: Tensor
+
+
 @torch.no_grad()
-def _followed(
-    run: Run, seed: int, settings: EvaluationConfig
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """The prompts of a seed, a batch at a time: outputs [B, n]; the queries' predictions after each
-    of the b loops and the changes of their states over it, [queries, b]; and what a readout gets,
-    the states with these changes, [b, queries, n_embd + 2]."""
-    prompts = evaluation_prompts(run.task, settings.prompts, run.config.task.points, seed)
-    for batch in batches(prompts, settings.batch_size):
-        predictions, features, moved = [], [], []
+def _followed(run: Run, settings: EvaluationConfig, others: int = 0) -> Iterator[Followed]:
+    """The prompts of `prompts_of`, a batch at a time."""
+    for batch in batches(prompts_of(run, settings, others), settings.batch_size):
+        predictions = []
+        features = []
+        moved = []
         previous: tuple[Tensor, Tensor] | None = None
-        loops = iter(run.model.unroll(batch, trained_loops(run.config)))
+        loops = run.model.unroll(batch, trained_loops(run.config))
         next(loops)  # the read-in precedes the first loop
         for state, prediction in loops:
+            # The stream has a token for each x and each y: predictions are read at those of x.
             tokens = state.stream[:, ::2]
             change = changes(previous, (tokens, prediction), run.task.divisor)["state_change"]
             change = change.nan_to_num(1.0).clamp_min(_LEAST)  # the first loop has none before it
@@ -204,26 +265,30 @@ def _followed(
             moved.append(change.flatten())
             predictions.append(prediction.flatten())
             previous = tokens, prediction
-        by_loop, change = (torch.stack(each, dim=-1).double() for each in (predictions, moved))
-        yield batch.ys, by_loop, change, torch.stack(features)
+        yield Followed(
+            batch.ys,
+            torch.stack(predictions, dim=-1).double(),
+            torch.stack(moved, dim=-1).double(),
+            torch.stack(features),
+        )
 
 
 def _by_loops(
-    b: int, values: Floats, trained: Mapping[str, Floats], settings: EvaluationConfig
-) -> dict[str, Any]:
+    b: int, plain: Rules, trained: Mapping[str, Rules], settings: EvaluationConfig
+) -> Result:
     """The `errors` of each rule by the mean number of `loops`."""
-    x = np.linspace(1, b, 4 * (b - 1) + 1)
+    loops = np.linspace(1, b, 4 * (b - 1) + 1)
 
     def at_loops(means: Sequence[Floats]) -> Floats:
-        """The error where the mean number of loops first is x, [..., len(x)]."""
-        error, loops = means[0][..., 0], means[0][..., 1]
-        places = [first_at_most(-loops, -number) for number in x]
-        return np.stack([value_at(error, place) for place in places], axis=-1)
+        """The error at each mean number of loops, [..., len(loops)]."""
+        tradeoff = Tradeoff(means[0][..., 0], means[0][..., 1])
+        return np.stack([tradeoff.error_at(number) for number in loops], axis=-1)
 
-    rules = {rule: _rule(values, rule, b) for rule in _RULES}
-    rules |= {kind: _rule(of, "trained", b) for kind, of in trained.items()}
-    errors = {rule: band([of], settings, at_loops) for rule, of in rules.items()}
-    return {"loops": x.tolist(), "errors": errors}
+    columns = {rule: plain.columns[..., plain.slices[rule], :] for rule in _RULES}
+    for kind, rules in trained.items():
+        columns[kind] = rules.columns[..., rules.slices["trained"], :]
+    errors = {rule: band([values], settings, at_loops) for rule, values in columns.items()}
+    return {"loops": loops.tolist(), "errors": errors}
 
 
 def _of_linear(evidence: Evidence, key: str) -> Estimate:

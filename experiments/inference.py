@@ -2,18 +2,18 @@
 values that loops share."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from operator import attrgetter, itemgetter
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.evaluation.text.scores import bits_per_byte, blocks
@@ -26,19 +26,20 @@ from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, claim
-from .measuring import estimate
+from .measuring import Result, estimate
 
-_BATCHES, _REPEATS = (1, 8, 32), 5
+_BATCHES = (1, 8, 32)
+_REPEATS = 5
 _CACHES = {"own": "each loop's own keys and values", "shared": "shared over loops"}
 _QUANTITIES = {
     "bits": "bits per byte",
     "flops": "FLOPs of the last token",
     "bytes": "bytes of keys and values a token",
-    **{f"speed_{batch}": f"tokens a second, batch {batch}" for batch in _BATCHES},
 }
+_QUANTITIES |= {f"speed_{batch}": f"tokens a second, batch {batch}" for batch in _BATCHES}
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Let language models read the first `settings.prompts` blocks of the held-out text as in
     generation, token by token, with keys and values of each loop's `own` and `shared` over loops.
 
@@ -53,14 +54,14 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": groups, "threads": torch.get_num_threads()}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Each quantity by loops, a curve for each cache."""
-    loops = [group["loops"] for group in found["groups"]]
+    loops = [group["loops"] for group in result["groups"]]
     drawn = []
     for name, label in _QUANTITIES.items():
         curves = []
         for cache, words in _CACHES.items():
-            values = [group[cache][name] for group in found["groups"]]
+            values = [group[cache][name] for group in result["groups"]]
             curves.append(Curve(label=words, kind="looped", mean=values, name=cache))
         limits = (None if name == "bits" else 0, None)
         panel = Panel(name, "", "loops", label, loops, curves, limits=limits, picture="inference")
@@ -72,8 +73,10 @@ def _speeds(groups: Sequence[tuple[str, Group[Run]]]) -> dict[tuple[str, str, in
     """Tokens a second of each group's first model, by its label, cache and batch: all take turns,
     and medians count."""
     seconds = defaultdict(list)
+    # Variants take turns, so that a slow moment of the machine is not that of one.
     for _, (label, group), cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
         text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
+        # Nothing of what is timed depends on which tokens are read.
         begin = perf_counter()
         _read(group.runs[0].model, text, group.b, Cache(shared=cache == "shared"))
         seconds[label, cache, batch].append((perf_counter() - begin) / text.numel())
@@ -85,31 +88,38 @@ def _of_group(
     group: Group[Run],
     settings: EvaluationConfig,
     speeds: dict[tuple[str, str, int], float],
-) -> dict[str, Any]:
-    task, points = group.runs[0].task, group.config.task.points
+) -> Result:
+    """The numbers of one group; see `measure`."""
+    task = group.runs[0].task
+    points = group.config.task.points
     assert isinstance(task, Language)
-    tokens, most = task.corpus.tokens["held_out"], settings.prompts * points
+    tokens = task.corpus.tokens["held_out"]
+    most = settings.prompts * points
     prompts = blocks(tokens, task.tokenizer.start, points, most, "held_out")
+    # A token that stands for no bytes, such as the start, does not count.
     counted = torch.from_numpy(task.corpus.lengths > 0)[prompts.ys]
+    loops = 1 if group.family == "standard" else group.b
+    costs: dict[str, dict[str, float]] = {}
     flops = pass_costs(group.runs[0].model, 1, context=points).forward(group.b)
-    costs, columns = {}, []
+    bits = []  # of each cache, [seeds, blocks]
     for name in _CACHES:
         nats = []
         for run in group.runs:
             cache = Cache(shared=name == "shared")
             logits = _read(run.model, prompts.xs, group.b, cache)
             nats.append((error("next_token", logits, prompts.ys).double() * counted).sum(1))
-        columns.append(bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.corpus.lengths).T)
-        costs[name] = {
-            "bits": float(columns[-1].mean()),
-            "flops": flops,
-            "bytes": cache.bytes / prompts.xs.numel(),
-            **{f"speed_{batch}": speeds[label, name, batch] for batch in _BATCHES},
-        }
-    both = np.stack(columns, axis=-1)  # [seeds, blocks, caches]
-    ratio = estimate([both], settings, lambda means: means[0][..., 1] / means[0][..., 0], log=True)
-    loops = 1 if group.family == "standard" else group.b
+        by_block = bits_per_byte(torch.stack(nats, 1).numpy(), prompts, task.corpus.lengths)
+        bits.append(by_block.T)
+        held = cache.bytes / prompts.xs.numel()
+        costs[name] = {"bits": float(bits[-1].mean()), "flops": flops, "bytes": held}
+        costs[name] |= {f"speed_{batch}": speeds[label, name, batch] for batch in _BATCHES}
+    ratio = estimate([np.stack(bits, axis=-1)], settings, _shared_over_own, log=True)
     return {"label": label, "loops": loops, "shared_over_own": ratio, **costs}
+
+
+def _shared_over_own(means: Sequence[Floats]) -> Floats:
+    """The ratio of bits per byte, [..., caches]."""
+    return means[0][..., 1] / means[0][..., 0]
 
 
 def _read(model: Model, text: Tensor, loops: int, cache: Cache) -> Tensor:

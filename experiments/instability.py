@@ -3,9 +3,8 @@
 Measured are its gradients, the rises of its loss and its final error (Section 4.2, Appendix B).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import Evidence, Paper
 from .fully_looped import final_error
+from .measuring import Result
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
 _DECAY = 0.9  # of the smoothed loss
@@ -29,7 +29,7 @@ _NO_MORE = 1.1  # times: what counts as no more
 
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
-) -> dict[str, Any]:
+) -> Result:
     """The trainings, of so many `steps` and `dims`. By name, of the window T or the cure, of each
     seed: `largest`, the largest norm of the gradient over the median one; `spike`, the largest
     factor by which the smoothed loss is above an earlier one; and `error`, the mean one at b loops
@@ -40,46 +40,44 @@ def measure(
     spikes: dict[str, list[float]] = {}
     final: dict[str, list[float]] = {}
     for run in runs:
-        records, name = logged(run), _name(run.config)
+        records = logged(run)
+        name = _name(run.config)
         if len(records) < run.step:
             raise RunError(f"{run.path} logged less than training.log_every=1 does")
         norms.setdefault(name, []).append(_column(records, "grad_norm"))
+        # The first smoothed losses are means of few and rise by chance.
         losses = smoothed(_column(records, "loss"), _DECAY)[_SETTLED - 1 :]
         spikes.setdefault(name, []).append(float((losses / np.minimum.accumulate(losses)).max()))
         final.setdefault(name, []).append(final_error(run, settings))
-    largest = {
-        name: [float(each.max() / np.median(each)) for each in of] for name, of in norms.items()
-    }
+    result: Result = {"steps": runs[0].step, "dims": runs[0].config.task.dims}
+    result |= {"largest": {}, "spike": spikes, "error": final, "exploded": {}, "seeds": {}}
+    result["norm"] = {}
+    # A training that ended early counts as one that exploded.
     early = [_name(config) for config in unfinished]
-    exploded = {
-        name: sum(value > _EXPLODES for value in of) + early.count(name)
-        for name, of in largest.items()
-    }
-    return {
-        "steps": runs[0].step,
-        "dims": runs[0].config.task.dims,
-        "largest": largest,
-        "spike": spikes,
-        "error": final,
-        "exploded": exploded,
-        "seeds": {name: len(of) + early.count(name) for name, of in norms.items()},
-        "norm": {name: mean_of_seeds(np.array(of)) for name, of in norms.items()},
-    }
+    for name, by_seed in norms.items():
+        largest = [float(norm.max() / np.median(norm)) for norm in by_seed]
+        exploded = sum(ratio > _EXPLODES for ratio in largest)
+        result["largest"][name] = largest
+        result["exploded"][name] = exploded + early.count(name)
+        result["seeds"][name] = len(by_seed) + early.count(name)
+        result["norm"][name] = mean_of_seeds(np.array(by_seed))
+    return result
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The norm of the gradient by step, a panel for each window and cure."""
-    steps = range(1, 1 + max(len(norm["mean"]) for norm in found["norm"].values()))
-    panel = partial(Panel, x_label="step", y_label="norm of the gradient", x=steps, log="y")
+    steps = range(1, 1 + max(len(norm["mean"]) for norm in result["norm"].values()))
+    axes = ("step", "norm of the gradient", steps)
     drawn = []
-    for name, norm in found["norm"].items():
-        title = f"{name}: {found['exploded'][name]} of {found['seeds'][name]} explode"
+    for name, norm in result["norm"].items():
+        title = f"{name}: {result['exploded'][name]} of {result['seeds'][name]} explode"
         curve = Curve.of("norm before clipping", "looped", norm, name=name)
-        drawn.append(panel(f"gradients-{name}", title, curves=[curve], picture="gradients"))
+        panel = Panel(f"gradients-{name}", title, *axes, [curve], log="y", picture="gradients")
+        drawn.append(panel)
     return drawn
 
 
-def _column(records: Sequence[Mapping[str, Any]], name: str) -> Floats:
+def _column(records: Sequence[Result], name: str) -> Floats:
     return np.array([record[name] for record in records], dtype=np.float64)
 
 

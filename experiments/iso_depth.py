@@ -14,7 +14,7 @@ All runs see the same prompts: no interval covers another set of them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -28,9 +28,9 @@ from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Estimator, Evidence, Paper
+from .measuring import Result, prompts_of
 from .plateau import LEAVES
 from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
@@ -40,61 +40,58 @@ CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs sha
 NOTE = "one seed: the interval is over runs alone"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The law of runs of one task, of those that left the plateau: `losses`, the r, width, steps
     and loss of each, and `fitted`, their number; `bayes` (E); `phi` with its 90 % interval (None
     where it is open), `not_determined`, the parameters that the losses leave open, and the `law`
     itself. Without a law `phi` is None, and `no_law` says why. `runs` are the rows of all runs, of
     which those of the law have `left`; `zero` is the loss of predicting 0."""
-    config, task = runs[0].config, runs[0].task
-    prompts = evaluation_prompts(task, settings.prompts, config.task.points, settings.seed)
+    config = runs[0].config
+    prompts = prompts_of(runs[0], settings)
     bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
-    zero = float(prompts.ys.double().square().mean()) / task.divisor
-    rows = [
-        row_of(run, settings) | {"width": run.config.model.n_embd, "steps": run.step}
-        for run in runs
-    ]
+    zero = float(prompts.ys.double().square().mean()) / runs[0].task.divisor
+    rows = []
+    for run in runs:
+        size = {"width": run.config.model.n_embd, "steps": run.step}
+        rows.append(row_of(run, settings) | size)
     table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
     table["left"] = table.loss <= bayes + LEAVES * (zero - bayes)
+    # The law describes trained models: a run on the plateau is none.
     left = table[table.left]
-    try:
-        law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
-    except RunError as error:
-        found: dict[str, Any] = {"phi": None, "no_law": str(error)}
-    else:
-        found = {
-            "phi": law.phi(),
-            "not_determined": list(law.not_determined),
-            "law": asdict(law.fit.law),
-        }
-    return {
+    result: Result = {
         "settings": {
             "r": sorted(set(table.r.tolist())),
             "steps": sorted(set(table.steps.tolist())),
             "depth": config.model.n_layer * config.loops.b,
             "dims": config.task.dims,
-        },
-        "bayes": bayes,
-        "zero": zero,
-        "runs": table.to_dict("records"),
-        "losses": left[["r", "width", "steps", "loss"]].to_dict("records"),
-        "fitted": len(left),
-        **found,
+        }
     }
+    result["bayes"] = bayes
+    result["zero"] = zero
+    result["runs"] = table.to_dict("records")
+    result["losses"] = left[["r", "width", "steps", "loss"]].to_dict("records")
+    result["fitted"] = len(left)
+    try:
+        # E is known: the error of the best possible predictor on these prompts.
+        law = fitted(left, {"E": bayes}, CLUSTERS, settings.resamples, seed=0)
+    except RunError as error:
+        return result | {"phi": None, "no_law": str(error)}
+    unknown = list(law.not_determined)
+    return result | {"phi": law.phi(), "not_determined": unknown, "law": asdict(law.fit.law)}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Losses by steps, a panel for each width; and the law beside those that it is fitted to."""
-    table = DataFrame(found["runs"])
-    levels = {"predicting zero": found["zero"], "least possible": found["bayes"]}
+    table = DataFrame(result["runs"])
+    levels = {"predicting zero": result["zero"], "least possible": result["bayes"]}
     axes = ("steps of training", "error / variance of y, mean over k")
     by_steps = partial(panel_by_r, x="steps", axes=axes, levels=levels, picture="iso-depth")
     drawn = []
-    for width, part in table.groupby("width"):
+    for width, rows in table.groupby("width"):
         title = f"one effective depth, {width} wide"
-        drawn.append(by_steps(part, name=f"iso-depth-width-{width}", title=title))
-    if "law" in found:
-        drawn += law_panels(table[table.left], Law(**found["law"]))
+        drawn.append(by_steps(rows, name=f"iso-depth-width-{width}", title=title))
+    if "law" in result:
+        drawn += law_panels(table[table.left], Law(**result["law"]))
     return drawn
 
 
@@ -110,7 +107,7 @@ def panel_by_r(
     return Panel(name, title, *axes, losses.index.tolist(), curves, log="x", **more)
 
 
-def of_phi(phi: Mapping[str, Any]) -> Estimate:
+def of_phi(phi: Result) -> Estimate:
     """The estimate of a law's phi with its interval, over clusters of runs."""
     low = -math.inf if phi["low"] is None else phi["low"]
     high = math.inf if phi["high"] is None else phi["high"]

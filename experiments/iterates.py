@@ -3,7 +3,6 @@ Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297,
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -17,16 +16,17 @@ from looplab.evaluation.statistics import Estimate, Statistic
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import of_group
 from .measuring import (
     BESIDE_SOLVERS,
+    Result,
     band,
     bands_by_loop,
     by_loop,
     estimate,
+    prompts_of,
     unrolled,
 )
 
@@ -35,9 +35,9 @@ METHODS = {
     "conjugate_gradients": "conjugate gradients",
     "newton": "Newton's method",
 }
-_SLOW = tuple(sorted({*range(65), *np.geomspace(64, 1024, 49).round().astype(int).tolist()}))
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
-_STEPS["gradient_descent"] = _SLOW
+# Gradient descent is the slowest: from 64 on fewer and fewer of its steps.
+_STEPS["gradient_descent"] += tuple(np.geomspace(64, 1024, 49).round().astype(int).tolist()[1:])
 _of_fu = partial(claim, source="arXiv 2310.17086, section 4")
 _ACCELERATION = (
     "growth of the nearest step of {} in the second half of the loops in which the error falls, "
@@ -45,7 +45,7 @@ _ACCELERATION = (
 )
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare every loop of each run with every iterate, on `settings.prompts` prompts of
     `settings.seed`: runs of linear functions without noise. The nearest iterate is the one whose
     errors over all prefixes of a prompt have the largest cosine with the model's, mean over
@@ -61,65 +61,66 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Of each group the nearest iterates, their cosines, and errors beside the solvers'."""
     drawn = []
-    for group in found["groups"]:
+    for group in result["groups"]:
         axis = unit(group["family"])
-        file, title = file_name(group["label"]), f"{group['label']}, by {axis}"
-        near, how_near = _by_method(group, "nearest"), _by_method(group, "cosine")
-        x = range(1, len(near[0].mean) + 1)
-        cosine = "cosine of its errors with the model's"
-        beside = f"{group['label']} beside the solvers' steps"
-        drawn += [
-            Panel(f"nearest-{file}", title, axis, "nearest iterate", x, near, log="y"),
-            Panel(f"cosine-{file}", title, axis, cosine, x, how_near),
-            by_loop("errors", beside, BESIDE_SOLVERS, group),
-        ]
+        label = group["label"]
+        file = file_name(label)
+        title = f"{label}, by {axis}"
+        numbers = _by_method(group, "nearest")
+        cosines = _by_method(group, "cosine")
+        loops = range(1, len(numbers[0].mean) + 1)
+        cosine_axis = "cosine of its errors with the model's"
+        drawn.append(
+            Panel(f"nearest-{file}", title, axis, "nearest iterate", loops, numbers, log="y")
+        )
+        drawn.append(Panel(f"cosine-{file}", title, axis, cosine_axis, loops, cosines))
+        drawn.append(by_loop("errors", f"{label} beside the solvers' steps", BESIDE_SOLVERS, group))
     return drawn
 
 
-def _by_method(group: Mapping[str, Any], key: str) -> list[Curve]:
+def _by_method(group: Result, key: str) -> list[Curve]:
     """What a group's methods have by the loop under this key."""
-    return [
-        Curve.of(METHODS[name], name, method[key], name=name, b=group["b"])
-        for name, method in group["methods"].items()
-    ]
+    curves = []
+    for name, method in group["methods"].items():
+        curves.append(Curve.of(METHODS[name], name, method[key], name=name, b=group["b"]))
+    return curves
 
 
-def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    task, b = group.runs[0].task, group.b
-    loops = resolved(group.runs[0], settings).max_loops or b
-    prompts, other_prompts = (
-        evaluation_prompts(task, settings.prompts, group.config.task.points, seed)
-        for seed in (settings.seed, settings.seed + 1)
-    )
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
+    """The numbers and bands of one group; see `measure`."""
+    run = group.runs[0]
+    b = group.b
+    loops = resolved(run, settings).max_loops or b
+    prompts = prompts_of(run, settings)
     models = unrolled(group, prompts, settings, loops)
-    iterates = solved(prompts, other_prompts, _STEPS, b)
+    iterates = solved(prompts, prompts_of(run, settings, others=1), _STEPS, b)
     outputs = prompts.ys.double().numpy()
 
-    def errors(values: Floats) -> Floats:
+    def errors(predictions: Floats) -> Floats:
         """Errors of the last query over the variance of y, [seeds, B, loops]."""
-        return np.square(values[..., -1] - outputs[:, -1]).swapaxes(1, 2) / task.divisor
+        squares = np.square(predictions[..., -1] - outputs[:, -1])
+        return squares.swapaxes(1, 2) / run.task.divisor
 
-    zero = float(np.square(outputs[:, -1]).mean()) / task.divisor
+    zero = float(np.square(outputs[:, -1]).mean()) / run.task.divisor
     first, last = _falling(errors(models).mean((0, 1))[:b], zero)
+    falling = slice(first - 1, last)
     cosines = {name: _cosines(models, steps, outputs) for name, steps in iterates.items()}
     methods = {}
-    for name, own in cosines.items():
-        both = own, cosines["gradient_descent"]
-        methods[name] = {
-            **_over_loops(name, both, slice(first - 1, last), settings),
-            "nearest": band([own], settings, _nearest(name), log=False),
-            "cosine": band([own], settings, lambda means: np.asarray(means[0].max(-1)), log=False),
-        }
+    descent = cosines["gradient_descent"]
+    for name, cosine in cosines.items():
+        method: Result = _over_loops(name, cosine, descent, falling, settings)
+        method["nearest"] = band([cosine], settings, _nearest(name), log=False)
+        method["cosine"] = band([cosine], settings, _largest, log=False)
+        methods[name] = method
     shown = min(loops, 64)  # every method has its iterates up to there
-    solvers = {
-        name: (METHODS[name], errors(steps[None, 1 : shown + 1]))
-        for name, steps in iterates.items()
-    }
+    solvers = {}
+    for name, steps in iterates.items():
+        solvers[name] = (METHODS[name], errors(steps[None, 1 : shown + 1]))
     by_loops = bands_by_loop(label, group, errors(models[:, :shown]), settings, solvers)
-    return {**by_loops, "methods": methods}
+    return by_loops | {"methods": methods}
 
 
 def solved(
@@ -127,52 +128,63 @@ def solved(
 ) -> dict[str, Floats]:
     """The predictions of each method's iterates of these numbers, [steps, B, n]; gradient descent
     has the rate that is the best for b steps on the other prompts."""
-    (xs, ys), (other_xs, other_ys) = (
-        (each.xs.double().numpy(), each.ys.double().numpy()) for each in (prompts, other_prompts)
-    )
-    equations = solver.normal_equations(xs, ys)
+    xs = prompts.xs.double().numpy()
+    # The rate is chosen on prompts that it is not measured on.
+    other_xs = other_prompts.xs.double().numpy()
+    other_ys = other_prompts.ys.double().numpy()
+    equations = solver.normal_equations(xs, prompts.ys.double().numpy())
     others = solver.normal_equations(other_xs, other_ys)
+    rate = solver.best_rate(others, other_xs, other_ys, b)
     weights = {
-        "gradient_descent": solver.gradient_descent(
-            equations, solver.best_rate(others, other_xs, other_ys, b)
-        ),
+        "gradient_descent": solver.gradient_descent(equations, rate),
         "conjugate_gradients": solver.conjugate_gradients(equations),
         "newton": solver.newton(equations),
     }
-    return {name: solver.predictions(xs, weights[name], each) for name, each in steps.items()}
+    return {name: solver.predictions(xs, weights[name], numbers) for name, numbers in steps.items()}
 
 
 def _over_loops(
-    method: str, cosines: tuple[Floats, Floats], loops: slice, settings: EvaluationConfig
-) -> dict[str, Estimate]:
-    """The numbers of a method over some loops, from cosines [seeds, B, loops, steps], its own and
-    those of gradient descent with one rate."""
-    nearest, own = _nearest(method), cosines[0].shape[-1]
+    method: str, cosines: Floats, descent: Floats, loops: slice, settings: EvaluationConfig
+) -> Result:
+    """The numbers of a method over some loops, from its cosines [seeds, B, loops, steps] and those
+    of gradient descent with one rate."""
+    nearest = _nearest(method)
+    steps = cosines.shape[-1]
 
     def slope(means: Sequence[Floats]) -> Floats:
         """The slope of the nearest step over the loops, by least squares."""
-        values = nearest(means)[..., loops]
-        places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
-        return np.asarray((values * places).sum(-1) / max(np.square(places).sum(), 1))
+        numbers = nearest(means)[..., loops]
+        # Σ (x - x̄) y / Σ (x - x̄)², over loops x.
+        x = np.arange(numbers.shape[-1]) - (numbers.shape[-1] - 1) / 2
+        return np.asarray((numbers * x).sum(-1) / max(np.square(x).sum(), 1))
 
     def acceleration(means: Sequence[Floats]) -> Floats:
         """Growth in the second half of the loops over that in the first."""
-        values = nearest(means)[..., loops]
-        places = values.shape[-1]
-        middle = (values[..., (places - 1) // 2] + values[..., places // 2]) / 2
-        growth = np.maximum(middle - values[..., 0], 0.5)
-        return np.asarray((values[..., -1] - middle) / growth)
+        numbers = nearest(means)[..., loops]
+        count = numbers.shape[-1]
+        middle = (numbers[..., (count - 1) // 2] + numbers[..., count // 2]) / 2
+        # Half a step at least, where the nearest iterate hardly moves.
+        growth = np.maximum(middle - numbers[..., 0], 0.5)
+        return np.asarray((numbers[..., -1] - middle) / growth)
 
     def nearer(means: Sequence[Floats]) -> Floats:
-        ours, others = means[0][..., :own].max(-1), means[0][..., own:].max(-1)
-        return np.asarray((ours - others)[..., loops].mean(-1))
+        """By how much the largest cosine is more than that of gradient descent."""
+        largest = means[0][..., :steps].max(-1)
+        largest_of_descent = means[0][..., steps:].max(-1)
+        return np.asarray((largest - largest_of_descent)[..., loops].mean(-1))
 
-    both = np.concatenate(cosines, axis=-1)  # paired by seed and prompt
+    # In one array, so that they are paired by seed and prompt.
+    both = np.concatenate((cosines, descent), axis=-1)
     return {
-        "per_loop": estimate([cosines[0]], settings, slope),
-        "acceleration": estimate([cosines[0]], settings, acceleration),
+        "per_loop": estimate([cosines], settings, slope),
+        "acceleration": estimate([cosines], settings, acceleration),
         "nearer": estimate([both], settings, nearer),
     }
+
+
+def _largest(means: Sequence[Floats]) -> Floats:
+    """The largest cosine, of cosines [..., loops, steps]."""
+    return np.asarray(means[0].max(-1))
 
 
 def _nearest(method: str) -> Statistic:
@@ -185,7 +197,9 @@ def _falling(errors: Floats, zero: float) -> tuple[int, int]:
     """The first and the last loop in which the error falls, from those of loops 1 … b; at least
     three, where there are as many."""
     b = len(errors)
-    first = int(np.argmax(errors < zero / 2)) + 1 if (errors < zero / 2).any() else 1
+    # It begins to fall where it is below half that of predicting zero (argmax: the first, or 0)
+    # and ends within a fourth of the least.
+    first = int(np.argmax(errors < zero / 2)) + 1
     last = int(np.argmax(errors <= 1.25 * errors.min())) + 1
     last = min(max(last, first + 2), b)
     return max(min(first, last - 2), 1), last
@@ -195,17 +209,19 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
     """Cosines [seeds, B, loops, steps] of the errors of models [seeds, loops, B, n] with those of
     iterates [steps, B, n]; an iterate that has diverged beyond all numbers is opposite to
     everything."""
-    errors = iterates[:, :, 1:] - outputs[:, 1:]  # without examples all predict alike
+    # Without examples all predict alike: the errors of the first query tell nothing.
+    units = iterates[:, :, 1:] - outputs[:, 1:]
     with np.errstate(over="ignore", invalid="ignore"):
-        errors /= np.linalg.norm(errors, axis=2, keepdims=True)
-    found = []
+        units /= np.linalg.norm(units, axis=2, keepdims=True)
+    by_seed = []
     for model in models:
-        own = model[:, :, 1:] - outputs[:, 1:]
-        lengths = np.linalg.norm(own, axis=2, keepdims=True)
-        own /= np.where(lengths > 0, lengths, 1)
+        errors = model[:, :, 1:] - outputs[:, 1:]
+        lengths = np.linalg.norm(errors, axis=2, keepdims=True)
+        errors /= np.where(lengths > 0, lengths, 1)
         with np.errstate(invalid="ignore"):
-            found.append(own.transpose(1, 0, 2) @ errors.transpose(1, 2, 0))
-    return np.asarray(np.nan_to_num(np.stack(found), nan=-1.0), np.float64)
+            # [B, loops, n] @ [B, n, steps]
+            by_seed.append(errors.transpose(1, 0, 2) @ units.transpose(1, 2, 0))
+    return np.asarray(np.nan_to_num(np.stack(by_seed), nan=-1.0), np.float64)
 
 
 def _beside(evidence: Evidence, method: str, key: str) -> Estimate:

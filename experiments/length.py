@@ -1,6 +1,6 @@
 """Prompts two and four times as long as those of training (arXiv 2409.15647)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from looplab.conf.schema import EvaluationConfig
@@ -14,14 +14,14 @@ from looplab.training.validation import evaluation_prompts
 from .claims import claim
 from .evidence import of_group, of_runs
 from .in_context import NO_WORSE
-from .measuring import band, estimate, looped_over_standard, squared_errors
+from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 _FAN = "arXiv 2409.15647"
 _GROWTH = "error of the last query of prompts twice as long as in training over that at its length"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b on `settings.prompts` prompts, of runs of one task.
 
     Each of the `groups` has its `block` (gpt2 with learned positions, llama with rotary ones), its
@@ -33,17 +33,16 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     points = runs[0].config.task.points
     # The shorter prompts are the beginnings of the longest.
     prompts = evaluation_prompts(runs[0].task, settings.prompts, _LONGEST * points, settings.seed)
-    groups, last = [], dict[tuple[str, Any], Floats]()
+    groups = []
+    last: dict[tuple[str, Any], Floats] = {}
     for label, group in labelled(runs):
-        family, block = group.family, group.config.model.block
+        block = group.config.model.block
         errors = squared_errors(group, prompts, settings)[:, :, -1]  # [seeds, prompts, examples]
-        last[family, block] = errors[..., -1]
+        last[group.family, block] = errors[..., -1]
         both = errors[..., [2 * points - 1, points - 1]]
-        growth = estimate(
-            [both], settings, lambda means: means[0][..., 0] / means[0][..., 1], log=True
-        )
-        about = {"label": label, "family": family, "block": block}
-        groups.append({**about, "growth": {"2": growth}, "errors": band([errors], settings)})
+        growth = estimate([both], settings, paired_ratio, log=True)
+        about = {"label": label, "family": group.family, "block": block}
+        groups.append(about | {"growth": {"2": growth}, "errors": band([errors], settings)})
     return {
         "points": points,
         "groups": groups,
@@ -51,16 +50,18 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     }
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors by the number of examples."""
     curves = []
-    for group in found["groups"]:
-        family, block = group["family"], group["block"]
-        kind = family if block == "gpt2" else f"{family}, {block}"
+    for group in result["groups"]:
+        kind = group["family"]
+        if group["block"] != "gpt2":
+            kind += f", {group['block']}"
         curves.append(Curve.of(group["label"], kind, group["errors"]))
-    title = f"models trained on {found['points']} pairs"
+    points = result["points"]
+    title = f"models trained on {points} pairs"
     axes = (examples_name(SQUARED_ERROR), SQUARED_ERROR)
-    return [Panel("length", title, *axes, range(_LONGEST * found["points"]), curves, log="y")]
+    return [Panel("length", title, *axes, range(_LONGEST * points), curves, log="y")]
 
 
 claim(

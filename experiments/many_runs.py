@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +34,7 @@ from looplab.training.step import Trainer
 
 from .definition import Member
 
-_STEPS = 5
+_TIMED_STEPS = 5  # at most, of which the quickest counts
 
 
 def train_all(
@@ -56,36 +55,41 @@ def train_all(
     turn. `again`: finished runs, too; `shipped`: models that ship stand for runs of their settings.
     Raises as `run_jobs`, and ConfigError for one that is beyond this machine, before any.
     """
-    wanted = _by_run(members)
-    if not again:
-        wanted = [each for each in wanted if not is_done(each, shipped)]
-    if not wanted:
+    trainings = []
+    for same_run in _by_run(members):
+        if again or not is_done(same_run, shipped):
+            trainings.append(TrainAndEvaluate(same_run, shipped, again))
+    if not trainings:
         return {}
-    for member in chain.from_iterable(wanted):
-        check_reach(member.config)
-    configs = [each[0].config for each in wanted]
-    at_once = processes_for(len(wanted), jobs or len(devices) or None, configs[0])
-    left = time_left(configs, shipped)
-    order = sorted(range(len(wanted)), key=lambda index: -left[index])  # the longest first
-    trainings = [TrainAndEvaluate(wanted[index], shipped, again) for index in order]
-    outcomes = run_jobs(trainings, at_once, logs, devices)
+    for training in trainings:
+        for member in training.members:
+            check_reach(member.config)
+    configs = [training.config for training in trainings]
+    at_once = processes_for(len(trainings), jobs or len(devices) or None, configs[0])
+    seconds = time_left(configs, shipped)
+    # A long training that begins last would leave the other processes idle.
+    order = sorted(range(len(trainings)), key=lambda index: -seconds[index])
+    longest_first = [trainings[index] for index in order]
+    outcomes = run_jobs(longest_first, at_once, logs, devices)
     return {
         str(training.folder): outcome.failure
-        for training, outcome in zip(trainings, outcomes, strict=True)
+        for training, outcome in zip(longest_first, outcomes, strict=True)
         if outcome.failure
     }
 
 
 def _by_run(members: Sequence[Member]) -> list[list[Member]]:
     """The members of each run folder, of which the first has the snapshots of all."""
-    found: dict[Path, list[Member]] = {}
+    by_folder: dict[Path, list[Member]] = {}
     for member in members:
-        found.setdefault(run_folder(member.config).path, []).append(member)
-    for same in found.values():
-        steps = {step for each in same for step in each.config.training.snapshots}
-        training = replace(same[0].config.training, snapshots=tuple(sorted(steps)))
-        same[0] = replace(same[0], config=replace(same[0].config, training=training))
-    return list(found.values())
+        by_folder.setdefault(run_folder(member.config).path, []).append(member)
+    for same_run in by_folder.values():
+        # One training serves all members: it keeps every snapshot that one of them asks for.
+        steps = {step for member in same_run for step in member.config.training.snapshots}
+        first = same_run[0]
+        training = replace(first.config.training, snapshots=tuple(sorted(steps)))
+        same_run[0] = replace(first, config=replace(first.config, training=training))
+    return list(by_folder.values())
 
 
 def is_done(members: Sequence[Member], shipped: bool) -> bool:
@@ -99,8 +103,8 @@ def is_done(members: Sequence[Member], shipped: bool) -> bool:
         files = shown_evaluation(run).get("files", {})
     except RunError:
         return False  # its own job mends it, or says what is wrong
-    evaluations = {each.config.evaluation for each in members}
-    is_evaluated = all(is_stored(run, each) for each in evaluations)
+    evaluations = {member.config.evaluation for member in members}
+    is_evaluated = all(is_stored(run, evaluation) for evaluation in evaluations)
     return is_evaluated and not altered(run.path, files)
 
 
@@ -119,15 +123,21 @@ class TrainAndEvaluate:
         return self.members[0].name
 
     @property
+    def config(self) -> Config:
+        """The run's configuration."""
+        return self.members[0].config
+
+    @property
     def folder(self) -> Path:
         """The run folder."""
-        return run_folder(self.members[0].config).path
+        return run_folder(self.config).path
 
     def __call__(self) -> float:
         """The error of the last query at b loops, by the last evaluation; of a text the bits per
         byte of its held-out part. Raises RunError where the run failed, HeldElsewhere where another
         process has it."""
-        run, error = self._trained(), 0.0
+        run = self._trained()
+        error = 0.0
         for member in self.members:
             config = member.config
             result = evaluate(run, config.evaluation, config.device, config.figures)
@@ -136,17 +146,18 @@ class TrainAndEvaluate:
 
     def describe(self, result: float) -> str:
         """Done, and the error."""
-        is_text = self.members[0].config.task.is_text
-        return f"done, {'bits per byte' if is_text else 'error of the last query'} {result:.4g}"
+        quantity = "bits per byte" if self.config.task.is_text else "error of the last query"
+        return f"done, {quantity} {result:.4g}"
 
     def progress(self) -> str:
         """Step, loss and time left of its training."""
-        return how_far(self.folder, self.members[0].config.training.steps)
+        return how_far(self.folder, self.config.training.steps)
 
     def _trained(self) -> Run:
-        config = self.members[0].config
-        ships = (name := progress(config, self.shipped).path).startswith("shipped/")
-        return load_run(name) if ships else train(config, self.again)
+        path = progress(self.config, self.shipped).path
+        if path.startswith("shipped/"):
+            return load_run(path)
+        return train(self.config, self.again)
 
 
 class Progress(NamedTuple):
@@ -163,8 +174,9 @@ def progress(config: Config, shipped: bool = True) -> Progress:
     False."""
     path = run_folder(config).path
     status = status_of(path)
-    if status["state"] != "finished" and shipped and (name := _shipped().get(path.name)):
-        return Progress(name, "finished", config.training.steps)
+    # A finished run of one's own stands before the model that ships.
+    if shipped and status["state"] != "finished" and path.name in _shipped():
+        return Progress(_shipped()[path.name], "finished", config.training.steps)
     return Progress(str(path), status["state"], int(status["step"]))
 
 
@@ -179,33 +191,39 @@ def time_left(configs: Sequence[Config], shipped: bool = True) -> list[float]:
     """The processor seconds that each training still takes: its work times the cost of a unit of
     work, which is that of a finished run of the same shape, or else of one measured step.
     `shipped`: as in `progress`."""
-    left, costs = list[float](), dict[object, float]()
+    costs: dict[object, float] = {}  # seconds of a unit, by shape
+    units_left = []
     for config in configs:
         work = Work(build_curriculum(config, build_task(config)), config.training.steps)
         now = progress(config, shipped)
-        left.append(0.0 if now.state == "finished" else work.total * (1 - work(now.step)))
+        if now.state != "finished":
+            units_left.append(work.total * (1 - work(now.step)))
+            continue
+        units_left.append(0.0)
         seconds = status_of(Path(now.path)).get("cpu_seconds")
-        if now.state == "finished" and seconds and work.total:
+        if seconds and work.total:
+            # What a finished training took tells the cost of others of its shape.
             costs.setdefault(_shape(config), seconds / work.total)
-    for config, units in zip(configs, left, strict=True):
-        if units and _shape(config) not in costs:
-            costs[_shape(config)] = _measured(config)
-    return [
-        units and units * costs[_shape(each)] for each, units in zip(configs, left, strict=True)
-    ]
+    seconds_left = []
+    for config, units in zip(configs, units_left, strict=True):
+        shape = _shape(config)
+        if units and shape not in costs:
+            # No such training is finished: one step is measured.
+            costs[shape] = _timed_cost(config)
+        seconds_left.append(units * costs[shape] if units else 0.0)
+    return seconds_left
 
 
 def _shape(config: Config) -> object:
     """All that the cost of a unit of work depends on."""
     training = config.training
-    return (
-        *(config.task.name, config.task.dims, config.task.points, config.model),
-        *(training.batch_size, training.optimizer, training.jacobian_penalty > 0),
-        *(config.device, config.precision, config.backend),
-    )
+    prompts = (config.task.name, config.task.dims, config.task.points, training.batch_size)
+    update = (training.optimizer, training.jacobian_penalty > 0)
+    machine = (config.device, config.precision, config.backend)
+    return (prompts, config.model, update, machine)
 
 
-def _measured(config: Config) -> float:
+def _timed_cost(config: Config) -> float:
     """Processor seconds of a unit of work on one thread, from the last step of the curriculum: the
     quickest of a few, or the first that takes a second."""
     task = build_task(config)
@@ -218,11 +236,12 @@ def _measured(config: Config) -> float:
     try:
         trainer.update(last)  # the first is slower
         seconds: list[float] = []
-        while len(seconds) < _STEPS and sum(seconds) < 1:
+        while len(seconds) < _TIMED_STEPS and sum(seconds) < 1:
             start = time.process_time()
             trainer.update(last)
             seconds.append(time.process_time() - start)
     finally:
         torch.set_num_threads(threads)
     stage = curriculum(last)
+    # A unit of work, as `Work` counts: one point through one loop; backwards it costs twice that.
     return min(seconds) / (stage.points * (stage.loops + 2 * stage.grad_loops))

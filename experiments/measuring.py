@@ -7,7 +7,7 @@ number.
 def measure(runs, settings):                       # what is kept
     return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
 
-def panels(found):                                 # what is drawn of it, whenever it is looked at
+def panels(result):                                # what is drawn of it, whenever it is looked at
     return [Panel("growth", …)]
 """
 
@@ -47,10 +47,12 @@ from looplab.tasks import Prompts
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run, run_folder
 from looplab.training.run_folder.sources import measured_by
+from looplab.training.validation import evaluation_prompts
 
 from .claims import why_unfinished
 from .definition import ALSO_UNFINISHED
 
+Result = dict[str, Any]  # what a question on runs found, or a part of it, as JSON has it
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
 
@@ -59,11 +61,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Estimate | Panel):
         return value.plain()
     if isinstance(value, Interval):  # JSON knows no infinity
-        finite = (np.where(np.isfinite(part), part, np.nan) for part in value)
+        finite = (np.where(np.isfinite(ends), ends, np.nan) for ends in value)
         return Interval(*finite).to_json()
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return list(map(_plain, value)) if isinstance(value, list) else value
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    return value
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,10 @@ class Request:
     stored_only: bool = False
     unfinished: Sequence[Config] = ()
 
-    def only_settings(self, of: str) -> dict[str, Any]:
+    def only_settings(self, name: str) -> dict[str, Any]:
         """The settings of what is measured once; ConfigError for several."""
         if len(self.settings) != 1:
-            raise ConfigError("settings", f"must be one for {of}, got {len(self.settings)}")
+            raise ConfigError("settings", f"must be one for {name}, got {len(self.settings)}")
         return dict(self.settings[0])
 
 
@@ -99,47 +103,62 @@ class Measurement:
 
 def measure_runs(name: str, request: Request) -> Measurement:
     """Return what the `measure` of the module of this name finds in the request's runs, as plain
-    values: the stored result, or that of now; with the pictures that its `panels` makes of it. The
-    settings of the experiment's file are its other
-    arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
-    out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
-    ConfigError for runs that it cannot measure, and for other settings."""
-    members = [run for run in request.runs if name in ALSO_UNFINISHED or not why_unfinished(run)]
+    values: the stored result, or that of now; with the pictures that its `panels` makes of it.
+
+    The settings of the experiment's file are its other arguments, but for `panels`: the beginnings
+    of the names of those that are shown, all if it is left out. Those of `ALSO_UNFINISHED` get the
+    configurations of unfinished runs, too. Raises ConfigError for runs that it cannot measure, and
+    for other settings."""
+    takes_unfinished = name in ALSO_UNFINISHED
+    members = [run for run in request.runs if takes_unfinished or not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
     if not members and not given:
         return Measurement()
-    own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
-    module = own or import_module(f"{__package__}.{name}")
+    module = sys.modules.get(f"{PREFIX}{name}")  # a user's file
+    if module is None:
+        module = import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
-    others = {"unfinished": request.unfinished} if name in ALSO_UNFINISHED else {}
+    unfinished = request.unfinished if takes_unfinished else ()
+    also = {"unfinished": unfinished} if takes_unfinished else {}
     try:
         runs = [load_run(run.path) for run in members]
+        # All that the result depends on: with another key it is measured anew.
         key = {
-            "runs": [
-                [str(run.path.name), run.step, weights_digest(run.model), *snapshots_of(run.path)]
-                for run in runs
-            ],
+            "runs": [_identity(run) for run in runs],
             "settings": settings.plain(),
             "given": given,
-            "unfinished": [run_folder(config).path.name for config in others.get("unfinished", ())],
+            "unfinished": [run_folder(config).path.name for config in unfinished],
             "sources": measured_by(module, *(type(run.task) for run in runs)),
         }
         folder = Path(request.folder) / "experiments" / "measures" / name
         if request.stored_only and found(folder, "measure", key) is None:
             raise RunError("not measured yet" + " of these runs" * bool(request.runs))
-        measure = partial(module.measure, runs, settings, **given, **others)
+        measure = partial(module.measure, runs, settings, **given, **also)
         stored = kept(folder, "measure", key, lambda: ({"result": _plain(measure())}, None))
-    except RunError as lack:
-        return Measurement(missing=(f"{name}: {lack}",))
+    except RunError as error:
+        return Measurement(missing=(f"{name}: {error}",))
     result = stored["result"]
+    panels = []
     if "panels" in result:  # a user's file in the form of before
         new = "measure(runs, settings) returns numbers, and panels(found) makes pictures of them"
         print(f"{name}: its measure returns panels; now {new}: docs/guide/own.md", flush=True)
         panels = [Panel.read(panel) for panel in result["panels"]]
-    else:
-        panels = module.panels(result) if hasattr(module, "panels") else []
-    return Measurement({name: result}, [each for each in panels if each.name.startswith(shown)])
+    elif hasattr(module, "panels"):
+        panels = module.panels(result)
+    return Measurement({name: result}, [panel for panel in panels if panel.name.startswith(shown)])
+
+
+def _identity(run: Run) -> list[Any]:
+    """What tells a run and its state from others, in the key of a kept result."""
+    return [run.path.name, run.step, weights_digest(run.model), *snapshots_of(run.path)]
+
+
+def prompts_of(run: Run, settings: EvaluationConfig, others: int = 0) -> Prompts:
+    """Prompts of a run's task, as long as in training: those of the evaluation, or `others` of
+    another seed."""
+    points = run.config.task.points
+    return evaluation_prompts(run.task, settings.prompts, points, settings.seed + others)
 
 
 def batches(prompts: Prompts, size: int) -> Iterator[Prompts]:
@@ -153,22 +172,24 @@ def unrolled(
 ) -> Floats:
     """The predictions of each run after each of these loops (None: of its b), [runs, loops, B, n],
     on the CPU."""
-    found = []
+    by_run = []
     for run in group.runs:
-        parts = []
+        by_batch = []
         for batch in batches(prompts, settings.batch_size):
-            steps = [prediction for _, prediction in run.model.unroll(batch, loops or group.b)]
-            parts.append(torch.stack(steps[1:]).double())  # without the read-in
-        found.append(torch.cat(parts, dim=1).numpy())
-    return np.stack(found)
+            # A (state, prediction [batch, n]) for the read-in and for each loop.
+            states = run.model.unroll(batch, loops or group.b)
+            by_loop = [prediction for _, prediction in states]
+            by_batch.append(torch.stack(by_loop[1:]).double())
+        by_run.append(torch.cat(by_batch, dim=1).numpy())
+    return np.stack(by_run)
 
 
 def squared_errors(
     group: Group[Run], prompts: Prompts, settings: EvaluationConfig, loops: int | None = None
 ) -> Floats:
     """The squared errors of these predictions over the task's divisor, [runs, B, loops, n]."""
-    models, task = unrolled(group, prompts, settings, loops), group.runs[0].task
-    return np.square(models - prompts.ys.double().numpy()).swapaxes(1, 2) / task.divisor
+    residuals = unrolled(group, prompts, settings, loops) - prompts.ys.double().numpy()
+    return np.square(residuals).swapaxes(1, 2) / group.runs[0].task.divisor
 
 
 def band(
@@ -188,7 +209,8 @@ def band(
 def band_of(estimates: Sequence[Estimate | None]) -> Interval:
     """Estimates one after another, as the values of a curve; None: there is none."""
     nothing = (math.nan,) * 3
-    return Interval(*np.array([each[:3] if each else nothing for each in estimates]).T)
+    rows = [nothing if estimate is None else estimate[:3] for estimate in estimates]
+    return Interval(*np.array(rows).T)
 
 
 def estimate(
@@ -214,16 +236,21 @@ def ratio(
     return ratio_of([above, below], trained, resamples=settings.resamples, seed=settings.seed)
 
 
+def paired_ratio(means: Sequence[Floats]) -> Floats:
+    """A statistic: the ratio of two values of the same runs and prompts, [..., 2]."""
+    return np.asarray(means[0][..., 0] / means[0][..., 1])
+
+
 def looped_over_standard(
     errors: Mapping[tuple[str, Any], Floats], settings: EvaluationConfig
 ) -> dict[str, Estimate]:
     """Looped models' errors over those of the standard ones, where there are both, by what tells
     groups apart beside their family; `errors` are [seeds, prompts], by both."""
-    return {
-        str(key): ratio(errors["looped", key], values, settings)
-        for (family, key), values in errors.items()
-        if family == "standard" and ("looped", key) in errors
-    }
+    ratios = {}
+    for (family, key), values in errors.items():
+        if family == "standard" and ("looped", key) in errors:
+            ratios[str(key)] = ratio(errors["looped", key], values, settings)
+    return ratios
 
 
 def over_runs(values: Sequence[float]) -> Estimate:
@@ -238,47 +265,52 @@ def bands_by_loop(
     group: Group[Run],
     errors: Floats,
     settings: EvaluationConfig,
-    solvers: Mapping[str, tuple[str, Floats]] | None = None,
-) -> dict[str, Any]:
+    solvers: Mapping[str, tuple[str, Floats]] = {},
+) -> Result:
     """What `by_loop` draws: a group's errors, [seeds, prompts, loops], as a band, and those of
     solvers by name, each with its label, [1, prompts, steps]."""
+    solver_bands = {}
+    for solver, (solver_label, values) in solvers.items():
+        solver_bands[solver] = {"label": solver_label, "band": band([values], settings)}
     return {
         "label": label,
         "family": group.family,
         "b": group.b,
         "band": band([errors], settings),
-        "solvers": {
-            solver: {"label": label, "band": band([values], settings)}
-            for solver, (label, values) in (solvers or {}).items()
-        },
+        "solvers": solver_bands,
     }
 
 
-def by_loop(name: str, title: str, axes: tuple[str, str], found: Mapping[str, Any]) -> Panel:
-    """A panel `name`-GROUP of what `bands_by_loop` found."""
-    label = found["label"]
-    curves = [Curve.of(label, found["family"], found["band"], name="model", b=found["b"])]
-    for solver, each in found["solvers"].items():
-        curves.append(Curve.of(each["label"], solver, each["band"], name=solver))
-    loops = range(1, len(found["band"]["mean"]) + 1)
+def by_loop(name: str, title: str, axes: tuple[str, str], bands: Result) -> Panel:
+    """A panel `name`-GROUP of what `bands_by_loop` returned."""
+    label = bands["label"]
+    curves = [Curve.of(label, bands["family"], bands["band"], name="model", b=bands["b"])]
+    for kind, solver in bands["solvers"].items():
+        curves.append(Curve.of(solver["label"], kind, solver["band"], name=kind))
+    loops = range(1, len(bands["band"]["mean"]) + 1)
     return Panel(f"{name}-{file_name(label)}", title, *axes, loops, curves, log="y")
 
 
 def first_at_most(values: Floats, level: Floats | float) -> Floats:
-    """The place at which values [..., places] first fall to a level (a number for all, or [...]),
-    by lines between places: 0 is the first. nan where they never do."""
+    """The index at which values [..., n] first fall to a level (a number for all, or [...]), by
+    lines between indices. nan where they never do."""
     level = np.asarray(level)[..., None]
-    below = values <= level
-    after = np.maximum(below.argmax(-1), 1)[..., None]
-    high, low = (np.take_along_axis(values, after - i, -1) for i in (1, 0))
+    is_below = values <= level
+    after = np.maximum(is_below.argmax(-1), 1)[..., None]  # argmax: the first that is
+    high = np.take_along_axis(values, after - 1, -1)
+    low = np.take_along_axis(values, after, -1)
+    # The line from (after - 1, high) to (after, low) meets the level a share of the way.
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip((high - level) / (high - low), 0, 1)
-    place = np.where(below[..., 0], 0.0, (after - 1 + share)[..., 0])
-    return np.where(below.any(-1), place, np.nan)
+    crossing = (after - 1 + share)[..., 0]
+    index = np.where(is_below[..., 0], 0.0, crossing)
+    return np.where(is_below.any(-1), index, np.nan)
 
 
-def value_at(values: Floats, place: Floats) -> Floats:
-    """Values [..., places] at a fraction of places, [...]; nan where that is."""
-    before = np.clip(np.nan_to_num(place).astype(int), 0, values.shape[-1] - 2)
-    low, high = (np.take_along_axis(values, (before + i)[..., None], -1)[..., 0] for i in (0, 1))
-    return np.asarray(low + (place - before) * (high - low))
+def value_at(values: Floats, index: Floats) -> Floats:
+    """Values [..., n] at an index between two, by the line between them, [...]; nan where that
+    is."""
+    before = np.clip(np.nan_to_num(index).astype(int), 0, values.shape[-1] - 2)[..., None]
+    low = np.take_along_axis(values, before, -1)[..., 0]
+    high = np.take_along_axis(values, before + 1, -1)[..., 0]
+    return np.asarray(low + (index - before[..., 0]) * (high - low))

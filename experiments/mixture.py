@@ -4,7 +4,7 @@ They are asked on prompts of each class, beside models of that class alone, and 
 of all classes, of which training had none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +24,13 @@ from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups, of_runs
-from .measuring import band, estimate, looped_over_standard, ratio, unrolled
+from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 _YADLOWSKY = "arXiv 2311.00871"
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b over the variance of y of each run, on `settings.prompts` prompts of each class,
     and on their sums; runs of one mixture, and of its classes alone.
 
@@ -42,49 +42,56 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     by class and for the sums, the errors by the number of examples of every model asked on it, with
     its family and the task that it was `trained_on`.
     """
+    # The mixture comes first: its task has the classes of all.
     groups = sorted(grouped(runs), key=lambda group: group.runs[0].task.name != "mixture")
-    mixture, points = groups[0].runs[0].task, groups[0].config.task.points
+    mixture = groups[0].runs[0].task
+    points = groups[0].config.task.points
     assert isinstance(mixture, Mixture)
     tasks = {name: replace(mixture, mixed=(name,)) for name in mixture.mixed}
     tasks[_SUMS] = replace(mixture, combined=True)
-    errors = dict[tuple[str, str], dict[str, Floats]]()
-    by_examples: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
+    errors: dict[tuple[str, str], dict[str, Floats]] = {}  # by family and task of training
+    by_examples: dict[str, list[Result]] = {name: [] for name in tasks}
     for group in groups:
-        trained, family = group.runs[0].task.name, group.family
-        errors[family, trained] = {}  # of the last query, [seeds, prompts]
-        for name in tasks if trained == "mixture" else [trained]:
+        trained_on = group.runs[0].task.name
+        last = {}  # errors of the last query, [seeds, prompts]
+        # A class's outputs alone are not of variance 1.
+        scale = group.runs[0].task.divisor ** 0.5
+        for name in tasks if trained_on == "mixture" else [trained_on]:
             prompts = evaluation_prompts(tasks[name], settings.prompts, points, settings.seed)
-            scale = (
-                group.runs[0].task.divisor ** 0.5
-            )  # a class's outputs alone are not of variance 1
             scaled = Prompts(prompts.xs, prompts.ys * scale)
             models = unrolled(group, scaled, settings)[:, -1]
             values = np.square(models / scale - prompts.ys.double().numpy())
-            errors[family, trained][name] = values[..., -1]
-            about = {"family": family, "trained_on": trained}
-            by_examples[name].append({**about, "band": band([values], settings)})
-    found, means = [], dict[tuple[str, str], Floats]()
-    for (family, trained), own in errors.items():
-        if trained == "mixture":
-            alone = {
-                name: of[name] for (f, name), of in errors.items() if f == family and name in own
-            }
-            found.append(_result(family, own, alone, settings))
-            means[family, "mixture"] = np.mean([own[name] for name in mixture.mixed], axis=0)
+            last[name] = values[..., -1]
+            about = {"family": group.family, "trained_on": trained_on}
+            by_examples[name].append(about | {"band": band([values], settings)})
+        errors[group.family, trained_on] = last
+    of_mixture = []
+    means: dict[tuple[str, str], Floats] = {}
+    for (family, trained_on), last in errors.items():
+        if trained_on != "mixture":
+            continue
+        alone = {}
+        for (other, name), of_class in errors.items():
+            if other == family and name in last:
+                alone[name] = of_class[name]
+        of_mixture.append(_result(family, last, alone, settings))
+        means[family, "mixture"] = np.mean([last[name] for name in mixture.mixed], axis=0)
+    result: Result = {"groups": of_mixture}
     families = looped_over_standard(means, settings)
-    both = {"looped_over_standard": families["mixture"]} if families else {}
-    return {"groups": found, **both, "errors": by_examples}
+    if families:
+        result["looped_over_standard"] = families["mixture"]
+    return result | {"errors": by_examples}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors on each class, and on the sums, by the number of examples."""
     drawn = []
-    for name, models in found["errors"].items():
+    for name, models in result["errors"].items():
         curves = []
-        for each in models:
-            of = "the mixture" if each["trained_on"] == "mixture" else "this class alone"
-            label = f"{each['family']}, trained on {of}"
-            curves.append(Curve.of(label, each["family"], each["band"]))
+        for model in models:
+            family = model["family"]
+            classes = "the mixture" if model["trained_on"] == "mixture" else "this class alone"
+            curves.append(Curve.of(f"{family}, trained on {classes}", family, model["band"]))
         title = name if name == _SUMS else f"functions of class {name.replace('_', ' ')}"
         file = f"mixture-{file_name(name)}"
         drawn.append(by_examples(file, title, SQUARED_ERROR, curves))
@@ -92,25 +99,24 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
 
 
 def _result(
-    family: str, own: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
-) -> dict[str, Any]:
-    """The numbers of a family's mixture, from its errors on each class and on the sums; `alone` are
-    those of the family's models of one class."""
-    classes = np.mean([values for name, values in own.items() if name != _SUMS], axis=0)
-    both = np.stack((own[_SUMS], classes), axis=-1)
+    family: str, last: dict[str, Floats], alone: dict[str, Floats], settings: EvaluationConfig
+) -> Result:
+    """The numbers of a family's mixture, from its errors of the last query on each class and on the
+    sums; `alone` are those of the family's models of one class."""
+    classes = np.mean([values for name, values in last.items() if name != _SUMS], axis=0)
+    both = np.stack((last[_SUMS], classes), axis=-1)
 
     def worst(means: Sequence[Floats]) -> Floats:
+        """The largest ratio over classes."""
         return np.asarray((means[0] / np.stack(means[1:], axis=-1)).max(-1))
 
-    found = {
-        "family": family,
-        "over_alone": {name: ratio(own[name], each, settings) for name, each in alone.items()},
-        "sums": estimate([both], settings, lambda m: m[0][..., 0] / m[0][..., 1], log=True),
-    }
-    if len(alone) == len(own) - 1:  # each class
-        on_classes = np.stack([own[name] for name in alone], axis=-1)
-        found["worst"] = estimate([on_classes, *alone.values()], settings, worst, log=True)
-    return found
+    result: Result = {"family": family}
+    result["over_alone"] = {name: ratio(last[name], alone[name], settings) for name in alone}
+    result["sums"] = estimate([both], settings, paired_ratio, log=True)
+    if len(alone) == len(last) - 1:  # each class
+        on_classes = np.stack([last[name] for name in alone], axis=-1)
+        result["worst"] = estimate([on_classes, *alone.values()], settings, worst, log=True)
+    return result
 
 
 @claim(

@@ -9,7 +9,6 @@ result = norms(Near("strong", seeds=2))
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +29,8 @@ from looplab.models.model import residual_scale
 from looplab.probing.dynamics.trajectory import cosines as cosines_of
 from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.progress import Progress
+
+from .measuring import Result
 
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}
@@ -64,14 +65,14 @@ class Near:
     seeds: int = setting(10, "how many; one has no spread", at_least=2)
 
 
-def by_seed(values: ArrayLike) -> dict[str, Any]:
+def by_seed(values: ArrayLike) -> Result:
     """Values [seeds, ...] as a result has them."""
     return {"by_seed": np.asarray(values).tolist()}
 
 
-def values_of(found: Mapping[str, Any]) -> Floats:
+def values_of(stored: Result) -> Floats:
     """What `by_seed` was given, [seeds, ...]."""
-    return np.array(found["by_seed"], dtype=np.float64)
+    return np.array(stored["by_seed"], dtype=np.float64)
 
 
 def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
@@ -79,27 +80,29 @@ def slopes(loops: Sequence[int], values: Floats, min_loops: int) -> Floats:
     [...]."""
     mask = np.array(loops) >= min_loops
     x = np.log(np.array(loops, dtype=np.float64)[mask])
-    x -= x.mean()
+    x -= x.mean()  # so that the slope needs no mean of y
     return np.log(values[..., mask]) @ x / (x @ x)
 
 
 def scaling_curves(values: Mapping[str, ArrayLike], before: str = "") -> list[Curve]:
     """A curve for each scaling of values [seeds, x], its label after `before`."""
     return [
-        Curve.of(f"{before}{LABELS[scaling]}", scaling, mean_of_seeds(of))
-        for scaling, of in values.items()
+        Curve.of(f"{before}{LABELS[scaling]}", scaling, mean_of_seeds(by_seed))
+        for scaling, by_seed in values.items()
     ]
 
 
 def loop_curves(values: Mapping[int, ArrayLike], sign: str = "R") -> list[Curve]:
     """A curve for each number of loops of values [seeds, x], which labels call R."""
     return [
-        Curve.of(f"{sign} = {r}", "loops", mean_of_seeds(of), number=r) for r, of in values.items()
+        Curve.of(f"{sign} = {r}", "loops", mean_of_seeds(by_seed), number=r)
+        for r, by_seed in values.items()
     ]
 
 
-# The length is the paper's (arXiv 2606.18524, Figure 2); vocabulary and heads are our choice.
-TOKENS, VOCABULARY, HEADS = 128, 256, 4
+TOKENS = 128  # the paper's (arXiv 2606.18524, Figure 2)
+VOCABULARY = 256  # our choice, and the heads, too
+HEADS = 4
 
 STEPS = 10  # arXiv 2606.18524, Figures 2 and 9
 PLACES = {"raw": "before the final norm", "normed": "after the final norm"}
@@ -127,7 +130,10 @@ class TokenModel(nn.Module):
         self.embedding = nn.Parameter(
             torch.empty(VOCABULARY, loop.spec.n_embd, dtype=torch.float32)
         )
-        self.loop, self.loops, self.steps, self.scale = loop, loops, steps, scale
+        self.loop = loop
+        self.loops = loops
+        self.steps = steps
+        self.scale = scale
 
     def streams(self, tokens: Tensor) -> Iterator[Tensor]:
         """The stream [B, S, n_embd] of tokens [B, S] before the first loop and after each."""
@@ -147,6 +153,7 @@ class TokenModel(nn.Module):
     def loss(self, normed: Tensor, tokens: Tensor) -> Tensor:
         """The mean cross-entropy of each token after the first, from the normed stream before
         it."""
+        # The head is the embedding; the last token predicts none.
         logits = normed[:, :-1] @ self.embedding.T
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -157,9 +164,14 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
     generator = Generator().manual_seed(seed)
     layers = init.layers if stack.shared else init.layers * stack.loops
     spec = BlockSpec(WIDTH, HEADS, layers, kind="llama", length=TOKENS, std=init.block_std)
-    loop = RecurrentLoop(spec) if stack.shared else LayerLoop(spec)
     scale = residual_scale(stack.scaling, stack.loops, init.layers)
-    model = TokenModel(loop, stack.loops, 1 if stack.shared else init.layers, scale)
+    loop: Loop
+    if stack.shared:
+        loop = RecurrentLoop(spec)  # a step is all U layers
+        model = TokenModel(loop, stack.loops, 1, scale)
+    else:
+        loop = LayerLoop(spec)  # a step is one layer
+        model = TokenModel(loop, stack.loops, init.layers, scale)
     tokens = torch.randint(VOCABULARY, (1, TOKENS), generator=generator)
     nn.init.normal_(model.embedding, std=init.embedding_std, generator=generator)
     for block in loop.blocks:
@@ -167,11 +179,12 @@ def token_model(init: Init, stack: Stack, seed: int) -> tuple[TokenModel, Tensor
     return model, tokens
 
 
-def _description(near: Near, init: Init) -> dict[str, Any]:
+def _description(near: Near, init: Init) -> Result:
     """The beginning of a figure's result; `what` is for titles."""
+    name = near.init.replace("_", "-")
     return {
-        "init": {"name": near.init, "width": WIDTH, **init._asdict()},
-        "what": f"{near.init.replace('_', '-')} (U = {init.layers}, d = {WIDTH})",
+        "init": {"name": near.init, "width": WIDTH} | init._asdict(),
+        "what": f"{name} (U = {init.layers}, d = {WIDTH})",
         "loops": list(near.loops),
         "seeds": near.seeds,
     }
@@ -188,6 +201,7 @@ def first_steps(init: Init, stack: Stack, seed: int, steps: int) -> dict[str, Fl
     )
     outputs = list[Tensor]()
     for step in range(steps + 1):
+        # The output after the last step is looked at, and no gradient of it is needed.
         with torch.set_grad_enabled(step < steps):
             raw, normed = model(tokens)
         outputs.append(torch.stack((raw, normed)).detach())
@@ -195,11 +209,17 @@ def first_steps(init: Init, stack: Stack, seed: int, steps: int) -> dict[str, Fl
             optimizer.zero_grad()
             model.loss(normed, tokens).backward()
             optimizer.step()
-    raws, norms = torch.stack(outputs, dim=1)
-    parts = {"norm": raws, "raw": raws.diff(dim=0), "normed": norms.diff(dim=0)}
+    raws, norms = torch.stack(outputs, dim=1)  # [steps + 1, 1, tokens, width] each
     return {
-        name: part.double().square().mean((1, 2, 3)).sqrt().numpy() for name, part in parts.items()
+        "norm": _root_mean_square(raws),
+        "raw": _root_mean_square(raws.diff(dim=0)),
+        "normed": _root_mean_square(norms.diff(dim=0)),
     }
+
+
+def _root_mean_square(streams: Tensor) -> Floats:
+    """The root mean square of each of streams [steps, 1, tokens, width], [steps]."""
+    return streams.double().square().mean((1, 2, 3)).sqrt().numpy()
 
 
 def all_first_steps(
@@ -211,39 +231,38 @@ def all_first_steps(
         for seed, stack in product(seeds, stacks):
             runs.append(first_steps(init, stack, seed, steps))
             progress.update()
-    shape = (len(seeds), len(stacks), -1)
-    return {name: np.array([run[name] for run in runs]).reshape(shape) for name in runs[0]}
+    results = {}
+    for name in runs[0]:
+        values = np.array([run[name] for run in runs])
+        results[name] = values.reshape(len(seeds), len(stacks), -1)
+    return results
 
 
-def norms(near: Near) -> dict[str, Any]:
+def norms(near: Near) -> Result:
     """`norm`: for each sharing and scaling the root mean square of the last stream before the final
     norm over seeds, [loops, steps + 1], from initialisation on (Figure 2)."""
-    init, loops = INITS[near.init], near.loops
-    found: dict[str, dict[str, Any]] = {name: {} for name in STACKS}
-    for (sharing, (_, shared)), scaling in product(STACKS.items(), LABELS):
-        stacks = [Stack(r, shared, scaling) for r in loops]
-        norm = all_first_steps(init, stacks, STEPS, range(near.seeds))["norm"]
-        found[sharing][scaling] = by_seed(norm)
-    return {**_description(near, init), "steps": STEPS, "norm": found}
+    init = INITS[near.init]
+    norm: dict[str, Result] = {}
+    for sharing, (_, shared) in STACKS.items():
+        norm[sharing] = {}
+        for scaling in LABELS:
+            stacks = [Stack(r, shared, scaling) for r in near.loops]
+            first = all_first_steps(init, stacks, STEPS, range(near.seeds))
+            norm[sharing][scaling] = by_seed(first["norm"])
+    return _description(near, init) | {"steps": STEPS, "norm": norm}
 
 
-def norms_panels(found: Mapping[str, Any]) -> list[Panel]:
+def norms_panels(result: Mapping[str, Any]) -> list[Panel]:
     """The norms by step, a panel for each sharing and scaling, a curve for each number of loops."""
-    panel = partial(
-        Panel,
-        x_label="optimiser step",
-        y_label="norm (root mean square)",
-        x=range(found["steps"] + 1),
-        log="y",
-        picture="norms",
-    )
+    axes = ("optimiser step", "norm (root mean square)")
+    steps = range(result["steps"] + 1)
     drawn = []
     for (sharing, (kind, _)), scaling in product(STACKS.items(), LABELS):
-        norm = values_of(found["norm"][sharing][scaling])
+        norm = values_of(result["norm"][sharing][scaling])
         name = f"norms-{sharing.replace('_', '-')}-{scaling}"
-        title = f"{kind}, {LABELS[scaling]}; {found['what']}"
-        curves = loop_curves(dict(zip(found["loops"], norm.swapaxes(0, 1), strict=True)))
-        drawn.append(panel(name, title, curves=curves))
+        title = f"{kind}, {LABELS[scaling]}; {result['what']}"
+        curves = loop_curves(dict(zip(result["loops"], norm.swapaxes(0, 1), strict=True)))
+        drawn.append(Panel(name, title, *axes, steps, curves, log="y", picture="norms"))
     return drawn
 
 
@@ -251,7 +270,7 @@ COSINE_LOOPS = 16  # our choice: the paper does not give it
 COSINE_LAYERS = 12  # the paper's
 
 
-def cosines(near: Near) -> dict[str, Any]:
+def cosines(near: Near) -> Result:
     """Cosines between the increments of a new transformer's loops, and of an equally deep stack
     without shared weights, without residual scaling (Figure 3).
 
@@ -259,29 +278,33 @@ def cosines(near: Near) -> dict[str, Any]:
     its mean over pairs of different increments. Their loops and layers are fixed.
     """
     init = INITS[near.init]._replace(layers=COSINE_LAYERS)
-    result = {**_description(near, init), "loops": [*range(1, COSINE_LOOPS + 1)]}
+    different = ~np.eye(COSINE_LOOPS, dtype=bool)
+    result = _description(near, init)
+    result["loops"] = list(range(1, COSINE_LOOPS + 1))
     result |= {"cosine": {}, "apart": {}}
     for sharing, (_, shared) in STACKS.items():
         stack = Stack(COSINE_LOOPS, shared, "none")
         cosine = np.stack([increment_cosines(init, stack, seed) for seed in range(near.seeds)])
         result["cosine"][sharing] = by_seed(cosine)
-        result["apart"][sharing] = by_seed(cosine[:, ~np.eye(COSINE_LOOPS, dtype=bool)].mean(1))
+        result["apart"][sharing] = by_seed(cosine[:, different].mean(1))
     return result
 
 
-def cosines_panels(found: Mapping[str, Any]) -> list[Panel]:
+def cosines_panels(result: Mapping[str, Any]) -> list[Panel]:
     """The cosines of each sharing in colours, and by the distance between two loops."""
-    drawn, curves = list[Panel](), list[Curve]()
-    loops = len(found["loops"])
+    drawn = []
+    curves = []
+    loops = len(result["loops"])
     for sharing, (kind, shared) in STACKS.items():
-        cosine = values_of(found["cosine"][sharing])
-        title = f"{kind}: cosine, mean over tokens and seeds; {found['what']}"
+        cosine = values_of(result["cosine"][sharing])
+        title = f"{kind}: cosine, mean over tokens and seeds; {result['what']}"
         name = f"cosines-{sharing.replace('_', '-')}"
         drawn.append(matrix_panel(name, title, cosine.mean(0).tolist(), "cosines"))
         interval = mean_of_seeds(by_distance(cosine, loops))
         curves.append(Curve.of(kind, "looped" if shared else "standard", interval))
-    title = f"increments of {loops} loops, {found['what']}"
-    return [*drawn, distance_panel("cosines", title, curves)]
+    title = f"increments of {loops} loops, {result['what']}"
+    drawn.append(distance_panel("cosines", title, curves))
+    return drawn
 
 
 @torch.no_grad()
@@ -289,6 +312,7 @@ def increment_cosines(init: Init, stack: Stack, seed: int) -> Floats:
     """The cosines between the increments of the stream, averaged over tokens, [loops, loops]."""
     model, tokens = token_model(init, stack, seed)
     increments = torch.stack([stream.double() for stream in model.streams(tokens)]).diff(dim=0)
+    # [loops, 1, tokens, width], each of length 1.
     units = increments / torch.linalg.vector_norm(increments, dim=-1, keepdim=True)
     return cosines_of(units)[0].numpy()
 
@@ -297,8 +321,9 @@ def matrix_panel(
     name: str, title: str, matrix: Sequence[Sequence[float | None]], picture: str = ""
 ) -> Panel:
     """The cosines [loops, loops] between increments in colours."""
-    axis, x = "increment of loop", range(1, len(matrix) + 1)
-    return Panel(name, title, axis, axis, x, matrix=matrix, picture=picture)
+    axis = "increment of loop"
+    loops = range(1, len(matrix) + 1)
+    return Panel(name, title, axis, axis, loops, matrix=matrix, picture=picture)
 
 
 def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
@@ -311,6 +336,7 @@ def distance_panel(name: str, title: str, curves: Sequence[Curve]) -> Panel:
 def by_distance(matrices: Floats, longest: int) -> Floats:
     """The mean of each diagonal above the main one of cosines [seeds, loops, loops] that may be
     nan, [seeds, longest - 1]: nan where all are, and from `loops` on."""
+    # A run with fewer loops has nan beyond them, and no part in a mean.
     cosines = np.ma.masked_invalid(matrices)
     means = [cosines.diagonal(distance, 1, 2).mean(1) for distance in range(1, longest)]
     return np.ma.stack(means, axis=1).filled(np.nan)
@@ -319,7 +345,7 @@ def by_distance(matrices: Floats, longest: int) -> Floats:
 SLOPES_FROM = 4  # loops; with fewer, terms that do not grow with them still matter
 
 
-def changes(near: Near) -> dict[str, Any]:
+def changes(near: Near) -> Result:
     """The change of a looped transformer's output by each optimiser step (Figures 4 and 9). The
     slopes 1 (none), 1/2 (sqrt) and 0 (linear) are a law of small branches, beside a large
     embedding: those by step show how far it holds.
@@ -331,39 +357,44 @@ def changes(near: Near) -> dict[str, Any]:
     if sum(r >= SLOPES_FROM for r in near.loops) < 2:
         text = f"must hold two numbers from {SLOPES_FROM} on, over which slopes are taken"
         raise ConfigError("loops", f"{text}, got {list(near.loops)}")
-    result = {**_description(near, init), "steps": STEPS}
-    result |= {part: {place: {} for place in PLACES} for part in ("change", "slope")}
+    result = _description(near, init) | {"steps": STEPS}
+    result["change"] = {place: {} for place in PLACES}
+    result["slope"] = {place: {} for place in PLACES}
     for scaling in LABELS:
         stacks = [Stack(r, True, scaling) for r in near.loops]
-        moved = all_first_steps(init, stacks, STEPS, range(near.seeds))
+        first = all_first_steps(init, stacks, STEPS, range(near.seeds))
         for place in PLACES:
-            found = slopes(near.loops, moved[place].swapaxes(1, 2), SLOPES_FROM)
-            result["change"][place][scaling] = by_seed(moved[place])
-            result["slope"][place][scaling] = by_seed(found)
+            change = first[place]  # [seeds, loops, steps]
+            slope = slopes(near.loops, change.swapaxes(1, 2), SLOPES_FROM)
+            result["change"][place][scaling] = by_seed(change)
+            result["slope"][place][scaling] = by_seed(slope)
     return result
 
 
-def changes_panels(found: Mapping[str, Any]) -> list[Panel]:
+def changes_panels(result: Mapping[str, Any]) -> list[Panel]:
     """Before the final norm and after it: changes by loops at the first step, and by step, a panel
     for each scaling; and slopes by step."""
-    drawn, loops = list[Panel](), found["loops"]
-    steps = range(1, found["steps"] + 1)
-    step, moved = "optimiser step", "change (root mean square)"
-    slope = "slope of log change over log R"
-    first = partial(Panel, x_label="loops R", y_label=moved, x=loops, log="xy", picture="changes")
-    each = partial(Panel, x_label=step, y_label=moved, x=steps, log="y", picture="changes-steps")
-    by_step = partial(Panel, x_label=step, y_label=slope, x=steps, picture="changes-by-step")
+    loops = result["loops"]
+    steps = range(1, result["steps"] + 1)
+    change_axis = "change (root mean square)"
+    by_loops = ("loops R", change_axis, loops)
+    by_step = ("optimiser step", change_axis, steps)
+    slope_by_step = ("optimiser step", "slope of log change over log R", steps)
+    drawn = []
     for place, where in PLACES.items():
-        title = f"{where}, {found['what']}"
-        change, slopes = (
-            {name: values_of(of) for name, of in found[part][place].items()}
-            for part in ("change", "slope")
-        )
-        curves = scaling_curves({scaling: of[:, :, 0] for scaling, of in change.items()})
-        drawn.append(first(f"changes-step-1-{place}", f"step 1, {title}", curves=curves))
-        for scaling, of in change.items():
-            curves = loop_curves(dict(zip(loops, of.swapaxes(0, 1), strict=True)))
+        title = f"{where}, {result['what']}"
+        changes = {name: values_of(kept) for name, kept in result["change"][place].items()}
+        slopes = {name: values_of(kept) for name, kept in result["slope"][place].items()}
+        curves = scaling_curves({scaling: values[:, :, 0] for scaling, values in changes.items()})
+        name = f"changes-step-1-{place}"
+        first_step = f"step 1, {title}"
+        drawn.append(Panel(name, first_step, *by_loops, curves, log="xy", picture="changes"))
+        for scaling, values in changes.items():
+            curves = loop_curves(dict(zip(loops, values.swapaxes(0, 1), strict=True)))
             name = f"changes-by-step-{place}-{scaling}"
-            drawn.append(each(name, f"{LABELS[scaling]}, {title}", curves=curves))
-        drawn.append(by_step(f"changes-slope-{place}", title, curves=scaling_curves(slopes)))
+            scaled = f"{LABELS[scaling]}, {title}"
+            drawn.append(Panel(name, scaled, *by_step, curves, log="y", picture="changes-steps"))
+        curves = scaling_curves(slopes)
+        name = f"changes-slope-{place}"
+        drawn.append(Panel(name, title, *slope_by_step, curves, picture="changes-by-step"))
     return drawn

@@ -23,7 +23,7 @@ from looplab.training.run_folder.run import Run
 
 from .claims import SUITE, Evidence
 from .evidence import measured_groups
-from .measuring import band, estimate, ratio
+from .measuring import Result, band, estimate, paired_ratio, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
@@ -39,7 +39,7 @@ _LIMITS = (0.02, 20.0)  # of ratios, whose intervals of few seeds reach further
 _TIMES_RIDGE = 2.0  # an error that is still of ridge's size
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Errors at b on `settings.prompts` prompts of training and of each of `settings.shifts`.
 
     Each of the `groups`, one for each model and d, has for each way to read prompts (`none`,
@@ -56,24 +56,26 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
         training = errors.pop(TRAINING)
         cost = {}
         for kind in _READ:
-            both = _paired(training[kind], training["none"])
-            cost[kind] = band([both], settings, _ratio).to_json()
+            both = np.stack((training[kind], training["none"]), axis=-1)
+            cost[kind] = band([both], settings, paired_ratio).to_json()
+        shifts = {name: _of_shift(name, errors[name], training, settings) for name in errors}
         about = {"label": label, "family": group.family, "dims": group.runs[0].task.dims}
-        ratios = {name: _of_shift(name, own, training, settings) for name, own in errors.items()}
-        groups.append({**about, "cost": cost, "shifts": ratios, "errors": drawn})
+        groups.append(about | {"cost": cost, "shifts": shifts, "errors": drawn})
     return {"groups": groups}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """For each d the errors by examples, and what each shift makes of them."""
-    pictures: dict[str, Panel] = {}
-    for group in found["groups"]:
+    by_name: dict[str, Panel] = {}
+    all_curves: dict[str, dict[str, Curve]] = {}  # of a panel, by their names: solvers once
+    for group in result["groups"]:
         for panel in _panels(group):
-            known = pictures.get(panel.name)
-            curves = [*known.curves, *panel.curves] if known else panel.curves
-            own = {curve.name: curve for curve in curves}  # solvers once
-            pictures[panel.name] = replace(panel, curves=[*own.values()])
-    return [*pictures.values()]
+            by_name[panel.name] = panel
+            curves = all_curves.setdefault(panel.name, {})
+            curves |= {curve.name: curve for curve in panel.curves}
+    return [
+        replace(panel, curves=list(all_curves[name].values())) for name, panel in by_name.items()
+    ]
 
 
 def kind_of_shift(name: str) -> str:
@@ -88,92 +90,96 @@ def _errors(
 ) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:
     """By inputs, and then by how prompts are read [seeds, prompts, k] or by solver [1, prompts, k],
     errors over the variance of y on these inputs; and the solvers' labels."""
-    measure = Measure(group.runs[0], resolved(group.runs[0], settings))
+    first = group.runs[0]
+    measure = Measure(first, resolved(first, settings))
     inputs: dict[str, Shifted | None] = {TRAINING: None}
     inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
-    in_training = measure.prompts.ys.double().square().mean().item() / group.runs[0].task.divisor
-    evaluated = {
-        kind: [measured(run, replace(settings, normalise=kind))[1] for run in group.runs]
-        for kind in _READ
-    }
+    in_training = measure.prompts.ys.double().square().mean().item() / first.task.divisor
+    arrays = {}  # of each seed
+    for kind in _READ:
+        reads = replace(settings, normalise=kind)
+        arrays[kind] = [measured(run, reads)[1] for run in group.runs]
     errors: dict[str, dict[str, Floats]] = {}
     labels: dict[str, str] = {}
     for name, shifted in inputs.items():
-        own, prefix = dict[str, Floats](), f"{name}/" if shifted else ""
-        for kind, arrays in evaluated.items():
-            own[kind] = np.stack([each[f"{prefix}model_at_b"] for each in arrays])
+        key = f"{name}/model_at_b" if shifted else "model_at_b"
+        # The variance of y on these inputs: the error of predicting zero.
+        unit = np.float64(shifted.zero if shifted else in_training)
+        errors[name] = {}
+        for kind, seeds in arrays.items():
+            errors[name][kind] = np.stack([seed[key] for seed in seeds]) / unit
         for solver in _SOLVERS:
             label, values = measure.baseline(solver, shifted)
             labels.setdefault(solver, label)
-            own[solver] = values[None]
-        unit = shifted.zero if shifted else in_training
-        errors[name] = {of: values / np.float64(unit) for of, values in own.items()}
+            errors[name][solver] = values[None] / unit
     return errors, labels
 
 
 def _bands(
     errors: Mapping[str, Floats], labels: Mapping[str, str], settings: EvaluationConfig
-) -> dict[str, Any]:
+) -> Result:
     """Errors by examples for each way to read prompts, and of the `solvers`, with their labels."""
-    bands = {of: band([values], settings) for of, values in errors.items()}
-    solvers = {
-        solver: {"label": label, "band": bands.pop(solver)} for solver, label in labels.items()
-    }
-    return {**bands, "solvers": solvers}
+    bands: Result = {name: band([values], settings) for name, values in errors.items()}
+    solvers = {name: {"label": label, "band": bands.pop(name)} for name, label in labels.items()}
+    return bands | {"solvers": solvers}
 
 
 def _of_shift(
     name: str,
-    own: Mapping[str, Floats],
+    errors: Mapping[str, Floats],
     training: Mapping[str, Floats],
     settings: EvaluationConfig,
-) -> dict[str, Any]:
-    over_training, over_ridge = dict[str, Estimate](), dict[str, Estimate]()
+) -> Result:
+    """What the shift of this name changes, and its two ratios for each way to read prompts, from
+    the errors on its inputs and on those of training."""
+    over_training: dict[str, Estimate] = {}
+    over_ridge: dict[str, Estimate] = {}
     for kind in _READ:
-        count = own[kind].shape[-1]  # an orthogonal query has at most d examples before it
-        # Without examples there is no scale.
-        shifted, plain, ridge = (
-            errors[..., 1:count].mean(-1) for errors in (own[kind], training[kind], own["ridge"])
-        )
-        over_training[kind] = estimate([_paired(shifted, plain)], settings, _ratio, log=True)
+        count = errors[kind].shape[-1]  # an orthogonal query has at most d examples before it
+        some = slice(1, count)  # without examples there is no scale
+        shifted = errors[kind][..., some].mean(-1)
+        both = np.stack((shifted, training[kind][..., some].mean(-1)), axis=-1)
+        ridge = errors["ridge"][..., some].mean(-1)
+        over_training[kind] = estimate([both], settings, paired_ratio, log=True)
         over_ridge[kind] = ratio(shifted, ridge, settings, trained=[True, False])
     ratios = {"over_training": over_training, "over_ridge": over_ridge}
-    return {"kind": kind_of_shift(name), **ratios}
+    return {"kind": kind_of_shift(name)} | ratios
 
 
-def _paired(above: Floats, below: Floats) -> Floats:
-    """Two errors of the same runs, of which `_ratio` takes the ratio of the means."""
-    return np.stack((above, below), axis=-1)
-
-
-def _ratio(means: Sequence[Floats]) -> Floats:
-    return np.asarray(means[0][..., 0] / means[0][..., 1])
-
-
-def _panels(group: Mapping[str, Any]) -> Iterator[Panel]:
+def _panels(group: Result) -> Iterator[Panel]:
     """A group's curves in the panels of its d: errors by examples, and all shifts."""
-    family, dims, shifts = group["family"], group["dims"], group["shifts"]
+    family = group["family"]
+    dims = group["dims"]
+    shifts = group["shifts"]
     read: dict[Kind, str] = {"none": family, "whiten": f"{family}, whitened"}
     axes = (examples_name(ON_THESE_INPUTS), ON_THESE_INPUTS)
+    by_examples = partial(
+        Panel, log="y", levels={ZERO: 1.0}, picture=f"normalised-by-examples-{dims}"
+    )
     for name, errors in group["errors"].items():
-        curves = [Curve.of(label, family, errors[kind]) for kind, label in read.items()]
-        for solver, own in errors["solvers"].items():
-            curves.append(Curve.of(own["label"], solver, own["band"], name=solver, solver=True))
-        yield Panel(
-            f"normalised-{dims}-{name}", f"{_DRAWN[name]}, d = {dims}", *axes,
-            range(len(curves[0].mean)), curves, log="y", levels={ZERO: 1.0},
-            picture=f"normalised-by-examples-{dims}",
-        )  # fmt: skip
-    for kind in read:
-        ratios = [each["over_training"][kind] for each in shifts.values()]
-        over_training: Any = {part: [each[part] for each in ratios] for part in Interval._fields}
-        yield Panel(
-            f"normalised-shifts-{dims}-{kind}", f"d = {dims}, prompts {_READ[kind]}", "",
-            "error over that in training", range(len(ratios)),
-            [Curve.of(family, family, over_training, points=True)], log="y", limits=_LIMITS,
-            levels={"as in training": 1.0}, x_names=[SHIFTS[name].label for name in shifts],
-            picture=f"normalised-shifts-{dims}",
-        )  # fmt: skip
+        curves = [Curve.of(label, family, errors[way]) for way, label in read.items()]
+        for kind, solver in errors["solvers"].items():
+            curves.append(Curve.of(solver["label"], kind, solver["band"], name=kind, solver=True))
+        title = f"{_DRAWN[name]}, d = {dims}"
+        examples = range(len(curves[0].mean))
+        yield by_examples(f"normalised-{dims}-{name}", title, *axes, examples, curves)
+    by_shift = partial(
+        Panel,
+        log="y",
+        limits=_LIMITS,
+        levels={"as in training": 1.0},
+        x_names=[SHIFTS[name].label for name in shifts],
+        picture=f"normalised-shifts-{dims}",
+    )
+    for way in read:
+        points: Any = {}
+        for end in Interval._fields:
+            points[end] = [shift["over_training"][way][end] for shift in shifts.values()]
+        curve = Curve.of(family, family, points, points=True)
+        name = f"normalised-shifts-{dims}-{way}"
+        title = f"d = {dims}, prompts {_READ[way]}"
+        x = range(len(shifts))
+        yield by_shift(name, title, "", "error over that in training", x, [curve])
 
 
 def _whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate:

@@ -29,7 +29,8 @@ def carry_out(command: Command) -> None:
         from looplab.show.compare import compare
         from looplab.show.report import comparison_table
 
-        runs, folder = [load_run(path) for path in command.paths], Path(config.folder)
+        runs = [load_run(path) for path in command.paths]
+        folder = Path(config.folder)
         result = compare(runs, config.evaluation, folder, config.device, config.figures)
         print(f"\n{comparison_table(Comparison.read(result), config.tables.format)}", flush=True)
         print(f"\n{result['path']}: comparison.json, figures/", flush=True)
@@ -65,6 +66,7 @@ def check_evaluation_of(config: Config) -> None:
 
 
 def _evaluate(config: Config, run: Run) -> None:
+    """Evaluate a run, and print the result."""
     from looplab.evaluation.evaluation import Evaluation
     from looplab.show.evaluate import evaluate
     from looplab.show.report import report

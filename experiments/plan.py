@@ -40,11 +40,13 @@ def _shapes_of(config: Config) -> Model:
     """The model of a plan, without weights. Raises ConfigError for one beyond this machine that has
     too many layers to be built, or more numbers than PyTorch can count."""
     model = config.model
+    # Too many layers are refused before any of them is built.
     if max(model.n_layer, model.prelude, model.coda) > _MOST_LAYERS:
         check_reach(config)
     try:
         return shapes_of(config)
     except RuntimeError:
+        # PyTorch cannot count the numbers: that is beyond any machine.
         check_reach(config)
         raise
 
@@ -52,37 +54,45 @@ def _shapes_of(config: Config) -> Model:
 def plan_of(config: Config) -> str:
     """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
     is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
-    training, points, model = config.training, config.task.points, _shapes_of(config)
+    training = config.training
+    points = config.task.points
+    model = _shapes_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
-    time = gpu_time(config, model)
+    cost = gpu_time(config, model)
     rate = _products_per_second(config.precision)
-    outside = []
-    if vocabulary := model.spec.vocabulary:
-        total = sum(weights.numel() for weights in model.parameters())
-        embedding = sum(weights.numel() for weights in model.read_in.parameters())
-        step = training.batch_size * points
-        rule, without = (f"{_TOKENS * n // step:,}" for n in (total, total - embedding))
-        outside = [
-            f"{total - model.backbone_parameters():,} parameters in embedding and head, of "
-            f"{vocabulary:,} tokens",
-            f"{_TOKENS} tokens for each of {total:,} parameters are training.steps={rule}, "
-            f"without the embedding's {without}",
-        ]
-    return "\n".join(
-        [
-            f"{config.task.name}: {model.describe()}",
-            *outside,
-            f"{training.steps:,} steps of {training.batch_size:,} prompts of {points:,} {unit}: "
-            f"{training.steps * training.batch_size * points:,} {unit}",
-            *shortened([(config, build_task(config))]),
-            f"{time.flops:.3g} FLOPs of training: products and attention of every loop"
-            + (", Muon's orthogonalisation" if training.optimizer == "muon" else ""),
-            f"here at least {duration(time.flops / rate)}: {rate:.2g} FLOPs a second of large "
-            f"products on {torch.get_num_threads()} threads",
-            *_on_gpus([time]),
-            *([f"beyond this machine: {reason}"] if (reason := _beyond(config)) else []),
-        ]
-    )
+    total = training.steps * training.batch_size * points
+    prompts = f"{training.batch_size:,} prompts of {points:,} {unit}"
+    lines = [f"{config.task.name}: {model.describe()}"]
+    if model.spec.vocabulary:
+        lines += _vocabulary_lines(model, model.spec.vocabulary, training.batch_size * points)
+    lines.append(f"{training.steps:,} steps of {prompts}: {total:,} {unit}")
+    lines += shortened([(config, build_task(config))])
+    counted = "products and attention of every loop"
+    if training.optimizer == "muon":
+        counted += ", Muon's orthogonalisation"
+    lines.append(f"{cost.flops:.3g} FLOPs of training: {counted}")
+    threads = torch.get_num_threads()
+    products = f"{rate:.2g} FLOPs a second of large products on {threads} threads"
+    lines.append(f"here at least {duration(cost.flops / rate)}: {products}")
+    lines += _on_gpus([cost])
+    reason = _beyond(config)
+    if reason:
+        lines.append(f"beyond this machine: {reason}")
+    return "\n".join(lines)
+
+
+def _vocabulary_lines(model: Model, vocabulary: int, tokens: int) -> list[str]:
+    """The parameters that a vocabulary costs, and the steps of so many tokens that the rule of
+    tokens for each parameter asks for."""
+    total = sum(weights.numel() for weights in model.parameters())
+    embedding = sum(weights.numel() for weights in model.read_in.parameters())
+    outside = total - model.backbone_parameters()
+    rule = f"training.steps={_TOKENS * total // tokens:,}"
+    without = f"without the embedding's {_TOKENS * (total - embedding) // tokens:,}"
+    return [
+        f"{outside:,} parameters in embedding and head, of {vocabulary:,} tokens",
+        f"{_TOKENS} tokens for each of {total:,} parameters are {rule}, {without}",
+    ]
 
 
 def _beyond(config: Config) -> str:
@@ -98,18 +108,19 @@ def _on_gpus(costs: Sequence[GpuTime]) -> list[str]:
     """What trainings take on a GPU: a line for those of measured shapes and one for the others,
     none where there is nothing to say."""
     lines = []
-    measured = [cost for cost in costs if cost.is_measured]
-    if (seconds := sum(cost.seconds for cost in measured)) >= 1:
-        precisions = ", ".join(sorted({cost.precision for cost in measured}))
-        time = duration(seconds)
-        lines += [f"on an {CARD} about {time} in {precisions}, by steps measured there"]
-    counted = [cost for cost in costs if not cost.is_measured]
-    if (least := sum(cost.seconds for cost in counted)) >= _LEAST:
+    timed = [cost for cost in costs if cost.is_timed]
+    seconds = sum(cost.seconds for cost in timed)
+    if seconds >= 1:
+        precisions = ", ".join(sorted({cost.precision for cost in timed}))
+        about = f"on an {CARD} about {duration(seconds)}"
+        lines.append(f"{about} in {precisions}, by steps measured there")
+    counted = [cost for cost in costs if not cost.is_timed]
+    least = sum(cost.seconds for cost in counted)
+    if least >= _LEAST:
         rates = sorted({f"{RATES[cost.precision]:.0e} in {cost.precision}" for cost in counted})
-        lines += [
-            f"on an NVIDIA H100 at least {duration(least)}, on eight {duration(least / 8)}, by "
-            f"FLOPs alone: {', '.join(rates)} a second each"
-        ]
+        hours = f"at least {duration(least)}, on eight {duration(least / 8)}"
+        flops = f"by FLOPs alone: {', '.join(rates)} a second each"
+        lines.append(f"on an NVIDIA H100 {hours}, {flops}")
     return lines
 
 
@@ -119,17 +130,22 @@ def _products_per_second(precision: str) -> float:
     dtype = torch.bfloat16 if precision in ("bf16", "mixed") else torch.float32
     a, b = torch.randn(2, _SIZE, _SIZE, dtype=torch.float32).to(dtype)
     timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
+    # A product of two matrices takes a multiplication and an addition for each of size³ terms.
     return 2 * _SIZE**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
 
 
 def plan(settings: ExperimentSettings) -> str:
     """The plan of every experiment's runs, as `_plan` has it."""
-    experiments = settings.experiments
-    titles = [f"{each.name}: {each.title} ({each.source})" for each in experiments]
-    parts = _plan([*zip(titles, map(settings.members, experiments), strict=True)], settings.jobs)
-    also = [each.name for each in experiments if each.measure != "evaluation"]
+    asked = []
+    also = []
+    for experiment in settings.experiments:
+        title = f"{experiment.name}: {experiment.title} ({experiment.source})"
+        asked.append((title, settings.members(experiment)))
+        if experiment.measure != "evaluation":
+            also.append(experiment.name)
+    parts = _plan(asked, settings.jobs)
     if also and settings.scale != "paper":
-        parts += [f"not counted: evaluations, and the measurements of {', '.join(also)}"]
+        parts.append(f"not counted: evaluations, and the measurements of {', '.join(also)}")
     return document(parts, settings.tables.format)
 
 
@@ -147,56 +163,75 @@ def _plan(
     """A table of each title's runs, and their sum; each run's time is counted once, in the first
     that wants it. Nothing is trained; a step of each shape may be measured, but at scale=paper,
     whose runs are planned for GPUs. `shipped`: as in `progress`."""
-    everyone = [member for _, members in asked for member in members]
-    if any(member.config.scale == "paper" for member in everyone):
+    configs: dict[Path, Config] = {}
+    for _, members in asked:
+        for member in members:
+            # A run that several experiments want is trained once.
+            configs.setdefault(run_folder(member.config).path, member.config)
+    if any(config.scale == "paper" for config in configs.values()):
         return _on_paper(asked)
-    unique: dict[Path, Config] = {}
-    for member in everyone:
-        unique.setdefault(run_folder(member.config).path, member.config)
-    within = {path: config for path, config in unique.items() if not _beyond(config)}
-    left = dict(zip(within, time_left([*within.values()], shipped), strict=True))
-    parts, seen = list[Part](), set[Path]()
+    within = {path: config for path, config in configs.items() if not _beyond(config)}
+    seconds = dict(zip(within, time_left(list(within.values()), shipped), strict=True))
+    parts: list[Part] = []
+    seen = set[Path]()
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
-            path, now = run_folder(member.config).path, progress(member.config, shipped)
-            state = now.state
-            if now.path.startswith("shipped/"):
-                state = f"finished: {now.path}"
-            elif state not in ("finished", "new"):
-                state += f", {now.step:,} of {member.config.training.steps:,} steps"
+            path = run_folder(member.config).path
             to_come = ""
-            if path not in left:
+            if path not in seconds:
                 to_come = "beyond this machine"
-            elif left[path]:
-                to_come = "as above" if path in seen else duration(left[path])
+            elif seconds[path]:
+                to_come = "as above" if path in seen else duration(seconds[path])
             seen.add(path)
-            rows.append([name, state, to_come])
+            rows.append([name, _state_of(member.config, shipped), to_come])
         parts += [title, Table(["run", "state", "to come"], rows), ""]
-    total, number = sum(left.values()), sum(seconds > 0 for seconds in left.values())
-    first = next(iter(unique.values()), None)
-    processes = processes_for(number, jobs, first) if first else 1
-    summary = f"{number} of {len(unique)} runs are to be trained: about {duration(total)} of "
-    summary += "processor time"
+    parts.append(_summary(list(configs.values()), list(seconds.values()), jobs))
+    return parts
+
+
+def _state_of(config: Config, shipped: bool) -> str:
+    """The state of a run in words: the model that ships for it, or how many steps it has."""
+    now = progress(config, shipped)
+    if now.path.startswith("shipped/"):
+        return f"finished: {now.path}"
+    if now.state in ("finished", "new"):
+        return now.state
+    return f"{now.state}, {now.step:,} of {config.training.steps:,} steps"
+
+
+def _summary(configs: Sequence[Config], seconds: Sequence[float], jobs: int | None) -> str:
+    """The number of runs that are to be trained, and their processor time."""
+    total = sum(seconds)
+    number = sum(left > 0 for left in seconds)
+    processes = processes_for(number, jobs, configs[0]) if configs else 1
+    runs = f"{number} of {len(configs)} runs are to be trained"
+    summary = f"{runs}: about {duration(total)} of processor time"
     if processes > 1 and total:
         summary += f", {duration(total / processes)} with {processes} at once"
-    return [*parts, summary]
+    return summary
 
 
 def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
     """The tokens, FLOPs and hours of a GPU of every run."""
-    parts, costs = list[Part](), dict[Path, GpuTime]()
+    parts: list[Part] = []
+    costs: dict[Path, GpuTime] = {}
     for title, members in asked:
         rows = []
         for name, member in zip(described(members), members, strict=True):
             config = member.config
-            task, training = config.task, config.training
-            cost = costs[run_folder(config).path] = gpu_time(config, _shapes_of(config))
-            points = task.points if task.is_text else 2 * task.points - 1
+            training = config.training
+            cost = gpu_time(config, _shapes_of(config))
+            costs[run_folder(config).path] = cost
+            points = config.task.points
+            if not config.task.is_text:
+                points = 2 * points - 1  # x and y are tokens; the last y is not read
             tokens = f"{training.steps * training.batch_size * points:.3g}"
-            hours = f"{'' if cost.is_measured else '≥ '}{duration(cost.seconds)}"
+            hours = duration(cost.seconds) if cost.is_timed else f"≥ {duration(cost.seconds)}"
             rows.append([name, tokens, f"{cost.flops:.3g}", hours])
         parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]
     flops = sum(cost.flops for cost in costs.values())
-    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs", *_on_gpus([*costs.values()])]
-    return [*parts, "; ".join(summary)]
+    summary = [f"{len(costs)} runs, {flops:.3g} FLOPs"]
+    summary += _on_gpus(list(costs.values()))
+    parts.append("; ".join(summary))
+    return parts

@@ -1,9 +1,11 @@
 """Training step by step, from the runs' snapshots: the error, the attention to the previous token,
 and how parallel the states of different queries are (arXiv 2506.13688)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,17 +24,45 @@ from looplab.tasks import Prompts
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import group, measured_groups, of_runs, over_examples, within
-from .measuring import band, batches, estimate, first_at_most, value_at
+from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
-QUANTITIES = ("error", "attention", "cosine", "zero")
-_ERROR, _ATTENTION, _COSINE, _ZERO = range(len(QUANTITIES))
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
 SHIFTS = ("skewed_covariance", "half_subspace", "random_orthants", "scaled_x_2")
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """What snapshots show, [..., steps] each: the error, the attention to the previous token, the
+    cosine between the states of different queries, and the error of predicting zero."""
+
+    error: Floats
+    attention: Floats
+    cosine: Floats
+    zero: Floats
+
+    @classmethod
+    def of(cls, columns: Floats) -> Quantities:
+        """The quantities of `columns`, [..., steps, 4]."""
+        return cls(*np.moveaxis(columns, -1, 0))
+
+    @property
+    def columns(self) -> Floats:
+        """All in one array, [..., steps, 4]: an interval of several is of the same seeds and
+        prompts."""
+        return np.stack((self.error, self.attention, self.cosine, self.zero), axis=-1)
+
+    def by_step(self, settings: EvaluationConfig) -> dict[str, Interval]:
+        """Each quantity, of [seeds, prompts, steps], as a band over the steps."""
+        return {
+            "error": band([self.error], settings),
+            "attention": band([self.attention], settings, log=False),
+            "cosine": band([self.cosine], settings, log=False),
+            "zero": band([self.zero], settings),
+        }
 
 
 def bayes_error(dims: int, points: int) -> float:
@@ -45,77 +75,84 @@ def bayes_error(dims: int, points: int) -> float:
     return sum(max(dims - k, 0) for k in range(points)) / (dims * points)
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Measure the snapshots of runs that differ in the optimiser and the seed; result as `compare`,
     arguments and errors as `followed`."""
-    steps, found = followed(runs, settings)
-    values = {config.training.optimizer.removesuffix("w"): each for config, each in found}
-    return compare(values, steps, uniform_share(runs[0].config.task.points), settings)
+    steps, by_config = followed(runs, settings)
+    by_optimizer = {optimizer_of(config): quantities for config, quantities in by_config}
+    return compare(by_optimizer, steps, uniform_share(runs[0].config.task.points), settings)
+
+
+def optimizer_of(config: Config) -> str:
+    """Muon, or adam with or without decay of the weights."""
+    return config.training.optimizer.removesuffix("w")
 
 
 def followed(
     runs: Sequence[Run], settings: EvaluationConfig
-) -> tuple[list[int], list[tuple[Config, Floats]]]:
+) -> tuple[list[int], list[tuple[Config, Quantities]]]:
     """The steps of the snapshots that all runs of one task have, and what these show on
-    `settings.prompts` prompts, of each configuration [seeds, prompts, steps, 4]. RunError for runs
+    `settings.prompts` prompts, of each configuration [seeds, prompts, steps]. RunError for runs
     without three common steps."""
-    kept = {run.path: snapshots_of(run.path) for run in runs}
-    steps = sorted(set.intersection(*map(set, kept.values())))
+    snapshots = {run.path: snapshots_of(run.path) for run in runs}
+    steps = sorted(set.intersection(*map(set, snapshots.values())))
     if len(steps) < 3:
-        fewest = min(kept, key=lambda path: len(kept[path]))
+        fewest = min(snapshots, key=lambda path: len(snapshots[path]))
         raise RunError(
-            f"{fewest} has {len(kept[fewest])} snapshots, all runs together {len(steps)}: train "
-            "it again with training.snapshots and again=true"
+            f"{fewest} has {len(snapshots[fewest])} snapshots, all runs together {len(steps)}: "
+            "train it again with training.snapshots and again=true"
         )
-    points = runs[0].config.task.points
-    prompts = evaluation_prompts(runs[0].task, settings.prompts, points, settings.seed)
-    return steps, [
-        (group.config, np.stack([trajectory(run, steps, prompts, settings) for run in group.runs]))
-        for group in grouped(runs)
-    ]
+    prompts = prompts_of(runs[0], settings)
+    by_config = []
+    for same in grouped(runs):
+        seeds = [trajectory(run, steps, prompts, settings).columns for run in same.runs]
+        by_config.append((same.config, Quantities.of(np.stack(seeds))))
+    return steps, by_config
 
 
 def trajectory(
     run: Run, steps: Sequence[int], prompts: Prompts, settings: EvaluationConfig
-) -> Floats:
-    """The numbers that the snapshots of a run show, [prompts, steps, 4], in the order of
-    `QUANTITIES`: errors are means over all numbers of examples, over the variance of y, cosines
-    those between the states of different queries after the last loop. The head is the one that
-    attends most to the previous token after the last step, in the loop where it does."""
+) -> Quantities:
+    """What the snapshots of a run show, [prompts, steps] each: errors are means over all numbers of
+    examples, over the variance of y, cosines those between the states of different queries after
+    the last loop. The head is the one that attends most to the previous token after the last step,
+    in the loop where it does."""
     folders = snapshots_of(run.path)
-    loops, head, found = trained_loops(run.config), -1, list[Floats]()
+    head = None
+    backwards = []  # from the last step on, which chooses the head
     for step in reversed(steps):
-        model, parts, attention = load_run(folders[step]).model, [], []
+        model = load_run(folders[step]).model
+        by_batch, attention = [], []
         for batch in batches(prompts, settings.batch_size):
             with recorded_shares(model) as shares:
-                *_, (state, predictions) = model.unroll(batch, loops)
+                *_, (state, predictions) = model.unroll(batch, trained_loops(run.config))
             error = (predictions - batch.ys).square().mean(-1)
             units = F.normalize(state.stream[:, ::2].float(), dim=-1)
             count = units.shape[1]
-            # |Σ u|² is the sum of all cosines, of which the own ones are 1.
+            # |Σ u|² is the sum of all cosines, of which those of a state with itself are 1.
             cosine = (units.sum(1).square().sum(-1) - count) / (count * (count - 1))
-            parts.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))  # [3, B]
-            attention.append(torch.cat(shares))  # of every head in every loop, [loops · heads, B]
-        (error, cosine, zero), by_head = torch.cat(parts, dim=-1), torch.cat(attention, dim=-1)
-        head = int(by_head.mean(-1).argmax()) if head < 0 else head
-        rows = torch.stack((error, by_head[head], cosine, zero), dim=-1)
-        rows[:, [0, 3]] /= run.task.divisor
-        found.insert(0, rows.double().numpy())
-    return np.stack(found, axis=1)
-
-
-def by_step(values: Floats, settings: EvaluationConfig) -> dict[str, Interval]:
-    """Each quantity of [seeds, prompts, steps, 4] as a band over the steps."""
-    return {
-        name: band([values[..., place]], settings, log=name in ("error", "zero"))
-        for place, name in enumerate(QUANTITIES)
-    }
+            # Means over the numbers of examples, [3, B].
+            by_batch.append(torch.stack((error, cosine, batch.ys.square().mean(-1))))
+            # Of every head in every loop, [loops · heads, B].
+            attention.append(torch.cat(shares))
+        error, cosine, zero = torch.cat(by_batch, dim=-1)
+        by_head = torch.cat(attention, dim=-1)
+        if head is None:
+            head = int(by_head.mean(-1).argmax())
+        divisor = run.task.divisor
+        # Attention and cosines have no unit; errors are over the variance of y.
+        columns = torch.stack((error / divisor, by_head[head], cosine, zero / divisor), dim=-1)
+        backwards.append(columns.double().numpy())
+    return Quantities.of(np.stack(backwards[::-1], axis=1))
 
 
 def compare(
-    values: Mapping[str, Floats], steps: Sequence[int], uniform: float, settings: EvaluationConfig
-) -> dict[str, Any]:
-    """The quantities by optimiser, [seeds, prompts, steps, 4]; `uniform` is the attention of a head
+    by_optimizer: Mapping[str, Quantities],
+    steps: Sequence[int],
+    uniform: float,
+    settings: EvaluationConfig,
+) -> Result:
+    """The quantities by optimiser, [seeds, prompts, steps]; `uniform` is the attention of a head
     that attends to all tokens alike.
 
     Each of the `groups` has its `optimizer` (muon, or adam with or without decay of the weights)
@@ -125,63 +162,69 @@ def compare(
     quantities after each of the `steps` are `by_step`. `half` is the error at which half of the
     fall is done, and `muon_over_adam` the step of it with Muon over that with Adam.
     """
-    least = min(float(each[..., _ERROR].mean((0, 1)).min()) for each in values.values())
+    all_quantities = list(by_optimizer.values())
+    # One fall for all optimisers, down to the least error of any.
+    least = min(float(shown.error.mean((0, 1)).min()) for shown in all_quantities)
 
-    def place(means: Floats, share: float) -> Floats:
-        """The place among the steps at which a share of the error's fall is done, [...]."""
-        zero = means[..., 0, _ZERO]
-        return first_at_most(means[..., _ERROR], zero - share * (zero - least))
+    def index_of_fall(shown: Quantities, share: float) -> Floats:
+        """The index in the steps at which a share of the error's fall is done, [...]."""
+        zero = shown.zero[..., 0]
+        return first_at_most(shown.error, zero - share * (zero - least))
 
     def attention_done(means: Sequence[Floats]) -> Floats:
-        attention = means[0][..., _ATTENTION]
-        start, end = attention[..., 0], attention[..., -1]
-        return (value_at(attention, place(means[0], _PLATEAU)) - start) / (end - start)
+        """The share of the attention's rise that is done at the end of the plateau."""
+        shown = Quantities.of(means[0])
+        start = shown.attention[..., 0]
+        end = shown.attention[..., -1]
+        on_plateau = value_at(shown.attention, index_of_fall(shown, _PLATEAU))
+        return (on_plateau - start) / (end - start)
 
     def parallel(means: Sequence[Floats]) -> Floats:
-        return value_at(means[0][..., _COSINE], place(means[0], _PLATEAU))
+        """The cosine at the end of the plateau."""
+        shown = Quantities.of(means[0])
+        return value_at(shown.cosine, index_of_fall(shown, _PLATEAU))
 
     def first_left(means: Sequence[Floats]) -> Floats:
         """The step at which the first leaves the plateau over that of the second."""
-        left = [np.interp(place(each, LEAVES), np.arange(len(steps)), steps) for each in means]
+        left = []
+        for mean in means:
+            index = index_of_fall(Quantities.of(mean), LEAVES)
+            left.append(np.interp(index, np.arange(len(steps)), steps))
         with np.errstate(invalid="ignore", divide="ignore"):  # off the plateau at the first step
             return left[0] / left[1]
 
     groups = []
-    for optimizer, each in values.items():
-        numbers = {
-            "attention_done": estimate([each], settings, attention_done),
-            "parallel": estimate([each], settings, parallel),
-        }
-        about = {"optimizer": optimizer, "by_step": by_step(each, settings)}
-        groups.append(about | numbers)
-    zero = float(next(iter(values.values()))[..., _ZERO].mean())
-    found: dict[str, Any] = {
-        "groups": groups,
-        "steps": list(steps),
-        "half": zero - LEAVES * (zero - least),
-        "uniform": uniform,
-    }
-    if values.keys() >= {"muon", "adam"}:
-        both = [values["muon"], values["adam"]]
-        found["muon_over_adam"] = estimate(both, settings, first_left, log=True)
-    return found
+    for optimizer, shown in by_optimizer.items():
+        numbers: Result = {"optimizer": optimizer, "by_step": shown.by_step(settings)}
+        numbers["attention_done"] = estimate([shown.columns], settings, attention_done)
+        numbers["parallel"] = estimate([shown.columns], settings, parallel)
+        groups.append(numbers)
+    zero = float(all_quantities[0].zero.mean())
+    half = zero - LEAVES * (zero - least)
+    result: Result = {"groups": groups, "steps": list(steps)}
+    result |= {"half": half, "uniform": uniform}
+    if by_optimizer.keys() >= {"muon", "adam"}:
+        both = [by_optimizer["muon"].columns, by_optimizer["adam"].columns]
+        result["muon_over_adam"] = estimate(both, settings, first_left, log=True)
+    return result
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Each quantity by the step."""
-    half, alike = found["half"], {"the same attention to all tokens": found["uniform"]}
+    half = {"half of the fall": result["half"]}
+    alike = {"the same attention to all tokens": result["uniform"]}
     drawn = []
     for name, label, log, levels in (
-        ("error", SQUARED_ERROR, "y", {"half of the fall": half}),
+        ("error", SQUARED_ERROR, "y", half),
         ("attention", "attention at y to its own x", "", alike),
         ("cosine", "cosine between states of different queries", "", {}),
     ):
-        curves = [
-            Curve.of(group["optimizer"].capitalize(), group["optimizer"], group["by_step"][name])
-            for group in found["groups"]
-        ]
+        curves = []
+        for kept in result["groups"]:
+            optimizer = kept["optimizer"]
+            curves.append(Curve.of(optimizer.capitalize(), optimizer, kept["by_step"][name]))
         axes = ("training step by step", "training step", label)
-        steps = found["steps"]
+        steps = result["steps"]
         drawn.append(Panel(f"plateau-{name}", *axes, steps, curves, log=log, levels=levels))
     return drawn
 

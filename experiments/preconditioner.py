@@ -1,14 +1,14 @@
 """The preconditioner that looped linear attention learned beside theory, and its errors by loop
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.groups import Group, labelled
 from looplab.evaluation.statistics import Estimate
@@ -17,16 +17,17 @@ from looplab.show.panel import Panel
 from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .evidence import measured_groups
 from .iterates import solved
 from .measuring import (
     BESIDE_SOLVERS,
+    Result,
     bands_by_loop,
     by_loop,
     over_runs,
+    prompts_of,
     ratio,
     squared_errors,
 )
@@ -39,7 +40,7 @@ _LABELS = {
 _claim = partial(claim, source="arXiv 2410.08292, theorem on the global minimiser")
 
 
-def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
+def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The learned preconditioner A = attentionᵀ of each run of linear attention, on tasks whose
     prompts share a covariance Σ.
 
@@ -52,57 +53,63 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     return {"groups": [_group(label, group, settings) for label, group in labelled(runs)]}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """Errors of each group by the loop beside the methods'."""
     drawn = []
-    for group in found["groups"]:
+    for group in result["groups"]:
         title = f"{group['label']} beside preconditioned gradient descent"
         drawn.append(by_loop("preconditioner", title, BESIDE_SOLVERS, group))
     return drawn
 
 
-def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> dict[str, Any]:
-    task, b = group.runs[0].task, group.b
+def _group(label: str, group: Group[Run], settings: EvaluationConfig) -> Result:
+    """The numbers and bands of one group; see `measure`."""
+    task = group.runs[0].task
+    b = group.b
     assert isinstance(task, ConditionedLinear)
     loops = resolved(group.runs[0], settings).max_loops or b
-    prompts, other_prompts = (
-        evaluation_prompts(task, settings.prompts, group.config.task.points, seed)
-        for seed in (settings.seed, settings.seed + 1)
-    )
+    prompts = prompts_of(group.runs[0], settings)
+    other_prompts = prompts_of(group.runs[0], settings, others=1)
     values, vectors = np.linalg.eigh(task.covariance().double().numpy())
+    # Σ = V diag(λ) Vᵀ gives Σ^½ and Σ^-½.
+    root = (vectors * np.sqrt(values)) @ vectors.T
     whitening = (vectors / np.sqrt(values)) @ vectors.T
     descent = {"gradient_descent": range(1, loops + 1)}
-    found = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
+    iterates = solved(prompts, other_prompts, descent | {"newton": range(1, loops + 1)}, b)
     # On whitened inputs it is descent preconditioned by the inverse covariance.
-    white, other_white = (
-        Prompts(torch.from_numpy(each.xs.double().numpy() @ whitening), each.ys)
-        for each in (prompts, other_prompts)
-    )
-    found["preconditioned"] = solved(white, other_white, descent, b)["gradient_descent"]
+    white = _transformed(prompts, whitening)
+    on_white = solved(white, _transformed(other_prompts, whitening), descent, b)
+    iterates["preconditioned"] = on_white["gradient_descent"]
     outputs = prompts.ys.double().numpy()[:, -1]
-    solvers = {
-        name: (label, np.square(found[name][..., -1] - outputs).T[None] / task.divisor)
-        for name, label in _LABELS.items()
-    }
+    solvers = {}
+    for name, method in _LABELS.items():
+        squares = np.square(iterates[name][..., -1] - outputs)  # [steps, prompts]
+        solvers[name] = (method, squares.T[None] / task.divisor)
     models = squared_errors(group, prompts, settings, loops)[..., -1]
 
     def over(method: str) -> Estimate:
-        theirs = solvers[method][1][..., b - 1]
-        return ratio(models[..., b - 1], theirs, settings, trained=(True, False))
+        """The error at b over that of b steps of a method."""
+        _, errors = solvers[method]
+        trained = (True, False)
+        return ratio(models[..., b - 1], errors[..., b - 1], settings, trained=trained)
 
-    root = (vectors * np.sqrt(values)) @ vectors.T
+    result = bands_by_loop(label, group, models, settings, solvers)
+    result["spread"] = over_runs([_spread(run, root) for run in group.runs])
+    result["over_theory"] = over("preconditioned")
+    result["over_descent"] = over("gradient_descent")
+    return result
 
-    def spread(run: Run) -> float:
-        loop = run.model.loop
-        assert isinstance(loop, LinearAttentionLoop)
-        return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
-    return {
-        **bands_by_loop(label, group, models, settings, solvers),
-        "spread": over_runs([*map(spread, group.runs)]),
-        "over_theory": over("preconditioned"),
-        "over_descent": over("gradient_descent"),
-    }
+def _transformed(prompts: Prompts, matrix: Floats) -> Prompts:
+    """The prompts with their inputs times a matrix."""
+    return Prompts(torch.from_numpy(prompts.xs.double().numpy() @ matrix), prompts.ys)
+
+
+def _spread(run: Run, root: Floats) -> float:
+    """The spread of Σ^½ A Σ^½; `root` is Σ^½."""
+    loop = run.model.loop
+    assert isinstance(loop, LinearAttentionLoop)
+    return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
 
 _claim(

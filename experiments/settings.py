@@ -15,7 +15,8 @@ from looplab.conf.setting import check_settings, setting
 
 from .definition import Experiment, Member, load, members_of, names
 
-ALL, ALL_LANGUAGE = ("all",), ("all_language",)
+ALL = ("all",)
+ALL_LANGUAGE = ("all_language",)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class ExperimentSettings:
         if self.text and not any(each.reads_text(self.scale) for each in experiments):
             raise ConfigError("text", f"has no meaning for {', '.join(self.experiment)}")
         for experiment in experiments:
+            # Composes every run: a mistake in one is said before anything is trained.
             self.members(experiment)
             if self.seeds and not self.is_all and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"
@@ -67,13 +69,15 @@ class ExperimentSettings:
         scale, and for `all_language` those on texts."""
         if not self.is_all:
             return [load(word) for word in dict.fromkeys(self.experiment)]
-        found = [each for each in map(load, names()) if self.scale in each.scales]
         on_texts = self.experiment == ALL_LANGUAGE
-        found = [each for each in found if each.reads_text(self.scale) == on_texts]
-        if not found:
+        experiments = []
+        for experiment in map(load, names()):
+            if self.scale in experiment.scales and experiment.reads_text(self.scale) == on_texts:
+                experiments.append(experiment)
+        if not experiments:
             problem = f"cannot be {self.scale!r}: no experiment of {self.experiment[0]} has it"
             raise ConfigError("scale", problem)
-        return found
+        return experiments
 
     @property
     def is_all(self) -> bool:
@@ -86,24 +90,34 @@ class ExperimentSettings:
 
     def command(self, experiment: Experiment) -> str:
         """The command that makes one of them as asked."""
-        seeds, text = self._own(experiment)
-        own = f" seeds={seeds}" if seeds else ""
-        own += f" {shlex.quote(f'text={text}')}" if text else ""
-        return f"python run.py experiment={experiment.word} scale={self.scale}{own}"
+        seeds, text = self._changed(experiment)
+        command = f"python run.py experiment={experiment.word} scale={self.scale}"
+        if seeds:
+            command += f" seeds={seeds}"
+        if text:
+            command += f" {shlex.quote(f'text={text}')}"
+        return command
 
-    def result_folder(self, of: Experiment | str) -> Path:
+    def result_folder(self, experiment: Experiment | str) -> Path:
         """The folder in which the result of one of them is kept, or what is called by a name; a
         folder of its own for a number of seeds that is not the experiment's, and for a text."""
-        seeds, text = (self.seeds, self.text) if isinstance(of, str) else self._own(of)
-        name = of if isinstance(of, str) else of.name
-        own = f"-{seeds}-seed{'s' * (seeds > 1)}" if seeds else ""
+        if isinstance(experiment, str):
+            name = experiment
+            seeds = self.seeds
+            text = self.text
+        else:
+            name = experiment.name
+            seeds, text = self._changed(experiment)
+        name += f"-{self.scale}"
+        if seeds:
+            name += f"-{seeds}-seed{'s' * (seeds > 1)}"
         if text:
-            place = Path(text).absolute()
-            stem = re.sub(r"[^A-Za-z0-9]+", "_", place.stem)
-            own += f"-on-{stem}-{key_of(str(place))[:4]}"
-        return Path(self.folder) / "experiments" / f"{name}-{self.scale}{own}"
+            path = Path(text).absolute()
+            stem = re.sub(r"[^A-Za-z0-9]+", "_", path.stem)
+            name += f"-on-{stem}-{key_of(str(path))[:4]}"  # two texts may have one name
+        return Path(self.folder) / "experiments" / name
 
-    def _own(self, experiment: Experiment) -> tuple[int | None, str]:
+    def _changed(self, experiment: Experiment) -> tuple[int | None, str]:
         """The number of seeds asked for, None where that is the experiment's own or it trains no
         runs; and the text, empty for an experiment without texts."""
         at_scale = experiment.at(self.scale)
@@ -139,13 +153,15 @@ class GridSettings:
     """The way in which the runs of a grid are carried out."""
 
     jobs: int | None = setting(
-        None, "processes at once; null: one a core, one on a GPU or one for each of devices",
+        None,
+        "processes at once; null: one a core, one on a GPU or one for each of devices",
         at_least=1,
-    )  # fmt: skip
+    )
     devices: tuple[int, ...] = setting(
-        (), "numbers of the CUDA devices that the processes get in turn; none: all see all",
+        (),
+        "numbers of the CUDA devices that the processes get in turn; none: all see all",
         at_least=0,
-    )  # fmt: skip
+    )
     engine: EngineSettings = EngineSettings()
 
     def check(self) -> None:
@@ -155,6 +171,8 @@ class GridSettings:
         if self.engine.name == "slurm" and self.devices:
             problem = "has no meaning with engine=slurm; engine.gpus= says how many"
             raise ConfigError("devices", problem)
+        if self.engine.name == "slurm":
+            return
         for key, value in vars(self.engine).items():
-            if self.engine.name == "local" and value != getattr(EngineSettings, key):
+            if value != getattr(EngineSettings, key):
                 raise ConfigError(f"engine.{key}", "is for engine=slurm")

@@ -11,7 +11,7 @@ import numpy as np
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.bootstrap import bootstrap
+from looplab.evaluation.bootstrap import Floats, bootstrap
 from looplab.evaluation.errors import ErrorSettings, model_errors
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.load import load_run
@@ -21,11 +21,10 @@ from looplab.training.assemble import build_curriculum, trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
-from looplab.training.validation import evaluation_prompts
 
 from .claims import Evidence, claim
 from .flops import Flops
-from .measuring import batches
+from .measuring import Result, batches, prompts_of
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 _claim = partial(claim, source="this suite, docs/records.md")
@@ -35,7 +34,7 @@ Point = dict[str, float]
 
 def measure(
     runs: Sequence[Run], settings: EvaluationConfig, targets: Mapping[str, Mapping[str, Any]] = {}
-) -> dict[str, Any]:
+) -> Result:
     """Measure every snapshot of the runs on `settings.prompts` prompts. `targets` has, by task, the
     `error` to reach, over the task's divisor, and the numbers of examples `k` that it is the mean
     of.
@@ -47,38 +46,40 @@ def measure(
     races = []
     for task in dict.fromkeys(run.config.task.name for run in runs):
         entrants = [run for run in runs if run.config.task.name == task]
-        target, points = targets.get(task), entrants[0].config.task.points
+        target = targets.get(task)
+        points = entrants[0].config.task.points
         if target is None or max(target["k"]) >= points:
             problem = f"must have targets for {task}, its k at most {points - 1}"
             raise ConfigError("settings", f"{problem}: {{targets: {{{task}: {{error: , k: []}}}}}}")
+        k = list(target["k"])
         rows = [
-            {"label": label, "trainings": _trainings(part, target["k"], settings)}
-            for label, part in _parts(entrants).items()
+            {"label": label, "trainings": _trainings(seeds, k, settings)}
+            for label, seeds in _by_recipe(entrants).items()
         ]
-        about = {"task": task, "target": target["error"], "k": list(target["k"])}
-        races.append({**about, "rows": rows})
+        races.append({"task": task, "target": target["error"], "k": k, "rows": rows})
     return {"races": races}
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(result: Result) -> list[Panel]:
     """The error of each race by either cost."""
-    return [_panel(cost, race) for race in found["races"] for cost in _COSTS]
+    return [_panel(cost, race) for race in result["races"] for cost in _COSTS]
 
 
-def _parts(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
+def _by_recipe(runs: Sequence[Run]) -> dict[str, Sequence[Run]]:
     """The runs of each recipe, and of the settings in which those of one recipe differ."""
-    parts: dict[str, Sequence[Run]] = {}
+    seeds: dict[str, Sequence[Run]] = {}
     for recipe in dict.fromkeys(run.config.recipe for run in runs):
         groups = labelled([run for run in runs if run.config.recipe == recipe])
         for label, group in groups:
-            parts[f"{recipe}, {label}" if len(groups) > 1 else recipe] = group.runs
-    return parts
+            seeds[f"{recipe}, {label}" if len(groups) > 1 else recipe] = group.runs
+    return seeds
 
 
 def _trainings(
-    runs: Sequence[Run], k: Sequence[int], settings: EvaluationConfig
+    runs: Sequence[Run], k: list[int], settings: EvaluationConfig
 ) -> dict[str, list[Point]]:
     """The points of each seed's training."""
+    # Seeds are averaged snapshot by snapshot: all need the same steps.
     steps = max((list(snapshots_of(run.path)) for run in runs), key=len)
     for run in runs:
         if list(snapshots_of(run.path)) != steps or len(steps) < 2 or steps[-1] != run.step:
@@ -89,38 +90,37 @@ def _trainings(
     return {str(run.config.seed): _course(run, k, settings) for run in runs}
 
 
-def _course(run: Run, k: Sequence[int], settings: EvaluationConfig) -> list[Point]:
+def _course(run: Run, k: list[int], settings: EvaluationConfig) -> list[Point]:
     """The points of a training: errors at the last loop, averaged over `k`, prompt by prompt."""
     records, _ = Metrics(RunFolder(run.path).metrics).read()
-    seconds = {each["step"]: each["cpu_seconds"] for each in records}
+    seconds = {record["step"]: record["cpu_seconds"] for record in records}
     flops = Flops(run.config, run.model, build_curriculum(run.config, run.task))
-    loops, points = trained_loops(run.config), run.config.task.points
-    prompts = evaluation_prompts(run.task, settings.prompts, points, settings.seed)
+    loops = trained_loops(run.config)
+    at_end = ErrorSettings((loops,), loops)
+    prompts = prompts_of(run, settings)
     course: list[Point] = []
     for step, folder in snapshots_of(run.path).items():
         model = load_run(folder).model
-        parts = [
-            model_errors(model, run.task, batch, ErrorSettings((loops,), loops))[f"at_{loops}"]
-            for batch in batches(prompts, settings.batch_size)
-        ]
-        errors = np.concatenate(parts)[:, list(k)].mean(1, dtype=np.float64)
+        by_batch = []
+        for batch in batches(prompts, settings.batch_size):
+            by_batch.append(model_errors(model, run.task, batch, at_end)[f"at_{loops}"])
+        errors = np.concatenate(by_batch)[:, k].mean(1, dtype=np.float64)
+        # The upper end decides that a target is reached, not the mean.
         mean, _, high = bootstrap(errors, settings.resamples, settings.seed)
         taken: Point = {"step": step, "cpu_seconds": seconds[step], "flops": flops(step)}
         course.append(taken | {"error": float(mean), "high": float(high)})
     return course
 
 
-def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
+def _panel(cost: str, race: Result) -> Panel:
     """The error of each row by what training has taken, means over seeds at each snapshot."""
     curves = []
     for row in race["rows"]:
-        x, errors = (
-            np.array([[point[key] for point in course] for course in row["trainings"].values()])
-            for key in (cost, "error")
-        )
-        kind = row["label"].partition(",")[0]
-        interval = mean_of_seeds(errors, log=True)
-        curves.append(Curve.of(row["label"], kind, interval, x=x.mean(0).tolist()))
+        # Seeds take other times to the same snapshot: x is their mean.
+        x = _of_points(row, cost).mean(0)
+        interval = mean_of_seeds(_of_points(row, "error"), log=True)
+        recipe, *_ = row["label"].split(",")
+        curves.append(Curve.of(row["label"], recipe, interval, x=x.tolist()))
     name = f"error_by_{cost}-{file_name(race['task'])}"
     title = race["task"].replace("_", " ")
     axes = (_COSTS[cost], f"error at k = {', '.join(map(str, race['k']))}")
@@ -128,21 +128,31 @@ def _panel(cost: str, race: Mapping[str, Any]) -> Panel:
     return Panel(name, title, *axes, curves[0].x or (), curves, log="y", levels=levels)
 
 
+def _of_points(row: Result, key: str) -> Floats:
+    """A number of a row's points, [seeds, snapshots]."""
+    seeds = []
+    for course in row["trainings"].values():
+        seeds.append([point[key] for point in course])
+    return np.array(seeds)
+
+
 def reached(course: Sequence[Point], target: float) -> Point | None:
     """The first point whose whole interval over prompts lies at or under the target."""
     return next((point for point in course if point["high"] <= target), None)
 
 
-def _described(race: Mapping[str, Any]) -> str:
+def _described(race: Result) -> str:
     """The number of seeds of each row that reach the target, and when, in medians over them."""
     rows = []
     for row in race["rows"]:
-        found = [reached(course, race["target"]) for course in row["trainings"].values()]
-        there, seeds = [point for point in found if point], len(found)
-        rows.append(f"{row['label']} reaches {race['target']:g} in {len(there)} of {seeds} seeds")
+        points = [reached(course, race["target"]) for course in row["trainings"].values()]
+        there = [point for point in points if point]
+        count = f"{len(there)} of {len(points)} seeds"
+        rows.append(f"{row['label']} reaches {race['target']:g} in {count}")
         if there:
-            steps, seconds = (median(p[key] for p in there) for key in ("step", "cpu_seconds"))
-            rows[-1] += f", there after {steps:,.0f} steps and {seconds:.3g} s"
+            steps = median(point["step"] for point in there)
+            seconds = median(point["cpu_seconds"] for point in there)
+            rows.append(f"there after {steps:,.0f} steps and {seconds:.3g} s")
     return f"{race['task']}: {', '.join(rows)}"
 
 

@@ -87,23 +87,29 @@ def _fit(settings: ScalingSettings) -> str:
     from looplab.show.panel import file_name
     from looplab.show.tables import document
 
-    table, found = _read(settings.table), None
-    rows = [table.to_dict("list")]
+    table = _read(settings.table)
+    tables = [table.to_dict("list")]
     fixed = {} if settings.E is None else {"E": settings.E}
-    of = (settings.clusters, settings.resamples, settings.seed)
+    bootstrap = (settings.clusters, settings.resamples, settings.seed)
+    change = None
     if settings.changed:
         changed = _read(settings.changed)
-        rows.append(changed.to_dict("list"))
-        found = difference(table, changed, fixed, *of)
-    result = found.baseline if found else fitted(table, fixed, *of)
-    names = ("table", "changed", "E", "clusters", "resamples", "seed")
-    given = {each: value for each in names if (value := getattr(settings, each)) not in ("", ())}
+        tables.append(changed.to_dict("list"))
+        change = difference(table, changed, fixed, *bootstrap)
+    result = change.baseline if change else fitted(table, fixed, *bootstrap)
+    given = {}
+    for key in ("table", "changed", "E", "clusters", "resamples", "seed"):
+        value = getattr(settings, key)
+        if value not in ("", ()):
+            given[key] = value
     name = file_name(Path(settings.table).stem)
-    folder = Path(settings.folder) / f"scaling_law-{name}-{key_of([*rows, given], 8)}"
-    write(result, folder, given, settings.figures, found)
+    folder = Path(settings.folder) / f"scaling_law-{name}-{key_of([*tables, given], 8)}"
+    write(result, folder, given, settings.figures, change)
     parts = text_of(result)
-    if found:
-        parts += ["", *text_of(found.changed), text_of_difference(found)]
+    if change:
+        parts.append("")
+        parts += text_of(change.changed)
+        parts.append(text_of_difference(change))
     if settings.size is not None:
         parts += equivalents(result, settings.size)
     if settings.budget is not None:

@@ -51,9 +51,8 @@ class Law:
     def loss(self, table: DataFrame) -> Floats:
         """The law's losses for the rows of a table, [rows]."""
         once, rec, r, data, _ = columns_of(table)
-        return (
-            self.E + self.A * (once + r**self.phi * rec) ** -self.alpha + self.B * data**-self.beta
-        )
+        size = once + r**self.phi * rec
+        return self.E + self.A * size**-self.alpha + self.B * data**-self.beta
 
 
 def columns_of(table: DataFrame) -> list[Floats]:
@@ -70,8 +69,10 @@ class Problem:
         once, rec, r, data, loss = columns_of(table)
         self.middle = float(np.log(once + rec).mean()), float(np.log(data).mean())
         with np.errstate(divide="ignore"):  # log 0 if nothing runs once
-            self.once, self.rec = (np.log(each) - self.middle[0] for each in (once, rec))
-        self.loops, self.data = np.log(r), np.log(data) - self.middle[1]
+            self.once = np.log(once) - self.middle[0]
+            self.rec = np.log(rec) - self.middle[0]
+        self.loops = np.log(r)
+        self.data = np.log(data) - self.middle[1]
         self.target = np.log(loss)
 
     def slopes(self, theta: Floats) -> tuple[Floats, Floats]:
@@ -83,21 +84,24 @@ class Problem:
         share = np.exp(rec - size)
         n, d = a - alpha * size, b - beta * self.data
         log_loss = np.logaddexp(np.logaddexp(e, n), d)
+        # By the logarithm of a term, log L changes by the share of the term in L.
         de, dn, dd = (np.exp(term - log_loss) / DELTA for term in (e, n, d))
         derivatives = (de, dn, dd, -dn * size, -dd * self.data, -dn * alpha * share * self.loops)
         return (log_loss - self.target) / DELTA, np.stack(derivatives, axis=-1)
 
     def law(self, theta: Floats) -> Law:
         """The law with these parameters."""
-        e, a, b, alpha, beta, phi = (float(each) for each in theta)
-        A, B = math.exp(a + alpha * self.middle[0]), math.exp(b + beta * self.middle[1])
+        e, a, b, alpha, beta, phi = map(float, theta)
+        A = math.exp(a + alpha * self.middle[0])
+        B = math.exp(b + beta * self.middle[1])
         return Law(math.exp(e), A, B, alpha, beta, phi)
 
     def theta(self, law: Law) -> Floats:
         """The parameters of a law, [6]."""
         E, A, B, alpha, beta, phi = astuple(law)
         e = math.log(E) if E > 0 else -math.inf
-        a, b = math.log(A) - alpha * self.middle[0], math.log(B) - beta * self.middle[1]
+        a = math.log(A) - alpha * self.middle[0]
+        b = math.log(B) - beta * self.middle[1]
         return np.array([e, a, b, alpha, beta, phi])
 
 
@@ -106,7 +110,9 @@ def _starts(problem: Problem, fixed: Mapping[str, float]) -> list[Floats]:
     with half of the least loss in E and a quarter in each other term."""
     least = float(problem.target.min())
     E = fixed.get("E", math.exp(least) / 2)
-    terms = [math.log(E) if E else -math.inf, least - math.log(4), least - math.log(4)]
+    # In logarithms, as theta has them.
+    quarter = least - math.log(4)
+    terms = [math.log(E) if E else -math.inf, quarter, quarter]
     starts = []
     for alpha, beta in product(_STARTS, repeat=2):
         exponents = {"alpha": alpha, "beta": beta, "phi": 0.5, **fixed}
@@ -118,7 +124,8 @@ def _descend(problem: Problem, start: Floats, fixed: Collection[str]) -> tuple[f
     """The least Huber loss over delta² from this start, summed over the rows, and its theta, of
     which the `fixed` entries do not change. The others stay in their ranges: no term is above the
     losses by more than a few powers of e, and one below e^-12 of them is rounding."""
-    least, most = float(problem.target.min()) - 12, float(problem.target.max())
+    least = float(problem.target.min()) - 12
+    most = float(problem.target.max())
     ranges = np.array([(least, most), (least, most + 4), (least, most + 4), *RANGES.values()])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
 
@@ -164,8 +171,8 @@ def fit_law(table: DataFrame, fixed: Mapping[str, float], start: Law | None = No
     if len(table) and fixed.get("E", 0) >= loss.min():
         lowest = f"{loss.min():g} in row {loss.argmin() + 1}"
         raise RunError(f"E must be below every loss, got {fixed['E']:g} beside {lowest}")
-    # A resample has rows several times.
-    counted, free = table[~table.index.duplicated()], len(NAMES) - len(fixed)
+    counted = table[~table.index.duplicated()]  # a resample has rows several times
+    free = len(NAMES) - len(fixed)
     if len(counted) < free:
         raise RunError(f"the table has {len(counted)} rows, too few for {free} free parameters")
     if counted.loss.nunique() < 2:
@@ -175,11 +182,12 @@ def fit_law(table: DataFrame, fixed: Mapping[str, float], start: Law | None = No
         if name not in fixed and values.nunique() < 2:
             raise RunError(f"the table has one value of {column} only, which cannot tell {name}")
     problem = Problem(table)
-    starts = _starts(problem, fixed) if start is None else [problem.theta(replace(start, **fixed))]
-    ends = [_descend(problem, each, fixed) for each in starts]
+    starts = [problem.theta(replace(start, **fixed))] if start else _starts(problem, fixed)
+    ends = [_descend(problem, theta, fixed) for theta in starts]
     value, theta = min(ends, key=lambda end: end[0])
     law = problem.law(theta)
-    r2 = float(1 - np.square(loss - law.loss(table)).sum() / np.square(loss - loss.mean()).sum())
+    unexplained = np.square(loss - law.loss(table)).sum()
+    r2 = float(1 - unexplained / np.square(loss - loss.mean()).sum())
     return Fit(law, value * DELTA**2 / len(table), r2)
 
 
@@ -214,8 +222,8 @@ def fitted(
     Raises RunError for a table that cannot determine the law, an invalid number, a column that
     there is not, a single cluster, and if no more than half of the resamples can be fitted.
     """
-    fit, count, samples = _resampled([table], fixed, columns, resamples, seed)[0]
-    return _certain(table, fixed, fit, count, samples)
+    (resampled,) = _resampled([table], fixed, columns, resamples, seed)
+    return resampled.fitted(fixed)
 
 
 @dataclass(frozen=True)
@@ -263,15 +271,35 @@ def difference(
     changed = changed.set_axis(range(len(table), len(table) + len(changed)))
     once = table[table.r == 1] if not (changed.r == 1).any() else table[:0]
     tables = [table, concat([changed, once])]
-    found = _resampled(tables, fixed, columns, resamples, seed)
-    laws = [_certain(each, fixed, *of) for each, of in zip(tables, found, strict=True)]
-    phi = NAMES.index("phi")
-    deltas = [two[phi] - one[phi] for one, two in zip(found[0][2], found[1][2], strict=True)]
-    ends: list[float | None] = np.percentile(deltas, [5, 95]).tolist()
-    if any(None in law.phi().values() for law in laws):
-        ends = [None, None]
-    delta = laws[1].fit.law.phi - laws[0].fit.law.phi
-    return Difference(laws[0], laws[1], len(once), delta, *ends)
+    without, with_change = _resampled(tables, fixed, columns, resamples, seed)
+    baseline = without.fitted(fixed)
+    law = with_change.fitted(fixed)
+    delta = law.fit.law.phi - baseline.fit.law.phi
+    low = high = None
+    if None not in baseline.phi().values() and None not in law.phi().values():
+        phi = NAMES.index("phi")
+        deltas = with_change.samples[:, phi] - without.samples[:, phi]
+        low, high = np.percentile(deltas, [5, 95]).tolist()
+    return Difference(baseline, law, len(once), delta, low, high)
+
+
+@dataclass(frozen=True)
+class _Resampled:
+    """A table, its law, the number of its clusters, and the parameters of the laws of those
+    resamples that can be fitted, [resamples, parameters]."""
+
+    table: DataFrame
+    fit: Fit
+    clusters: int
+    samples: Floats
+
+    def fitted(self, fixed: Mapping[str, float]) -> Fitted:
+        """The law with the intervals of its parameters, from those of resamples."""
+        low = ends_of(self.samples, fixed, "lower")
+        high = ends_of(self.samples, fixed, "higher")
+        unknown = _not_determined(self.table, fixed, low, high, self.fit.law)
+        resamples = len(self.samples)
+        return Fitted(self.table, fixed, self.fit, self.clusters, resamples, low, high, unknown)
 
 
 def _resampled(
@@ -280,63 +308,67 @@ def _resampled(
     columns: Sequence[str],
     resamples: int,
     seed: int,
-) -> list[tuple[Fit, int, list[tuple[float, ...]]]]:
-    """For each table its law, the number of clusters, and the parameters of the laws of those
-    resamples that can be fitted in all tables. Rows of one index are one row in several tables."""
+) -> list[_Resampled]:
+    """Each table with its law, and with those of the resamples that can be fitted in all tables.
+    Rows of one index are one row in several tables."""
     for table in tables:
-        if missing := [name for name in columns if name not in table]:
-            known = nearest(missing[0], table.columns)
-            raise RunError(f"the table has no column {missing[0]}{known}")
-        for name, values in zip(COLUMNS, columns_of(table), strict=True):
-            # N_once may be 0, for a model with nothing outside its loop.
-            valid = np.isfinite(values) & (values >= 0 if name == "N_once" else values > 0)
-            if not valid.all():
-                row, bound = int(valid.argmin()), "at least 0" if name == "N_once" else "above 0"
-                raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
+        _check(table, columns)
     fits = [fit_law(table, fixed) for table in tables]
     rows = concat(tables)
     rows = rows[~rows.index.duplicated()]
     clusters = Series(np.arange(len(rows)), rows.index)
     if columns:
         clusters = rows.groupby(list(columns), dropna=False).ngroup()
-    count, samples = int(clusters.max()) + 1, list[list[tuple[float, ...]]]()
+    count = int(clusters.max()) + 1
     if count < 2:
         raise RunError("the table has one cluster only, of which there is nothing to resample")
+    # How often each cluster is in a resample, [resamples, clusters].
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), resamples)
+    samples = []
     for times in drawn:
         with suppress(RunError):
             laws = []
             for table, fit in zip(tables, fits, strict=True):
+                # A row comes as often as its cluster was drawn.
                 again = np.repeat(table.index, times[clusters[table.index]])
                 laws.append(astuple(fit_law(table.loc[again], fixed, fit.law).law))
             samples.append(laws)
     if 2 * len(samples) <= resamples:
-        raise RunError(
-            f"only {len(samples)} of {resamples} resamples of the {count} clusters can be fitted"
-        )
-    return [(fit, count, [laws[i] for laws in samples]) for i, fit in enumerate(fits)]
+        drawings = f"{len(samples)} of {resamples} resamples of the {count} clusters"
+        raise RunError(f"only {drawings} can be fitted")
+    by_table = np.array(samples).swapaxes(0, 1)  # [tables, resamples, parameters]
+    return [
+        _Resampled(table, fit, count, parameters)
+        for table, fit, parameters in zip(tables, fits, by_table, strict=True)
+    ]
 
 
-def _certain(
-    table: DataFrame,
-    fixed: Mapping[str, float],
-    fit: Fit,
-    clusters: int,
-    samples: Sequence[tuple[float, ...]],
-) -> Fitted:
-    """The law of a table with the intervals of its parameters, from those of resamples."""
-    low, high = ends_of(samples, fixed, "lower"), ends_of(samples, fixed, "higher")
-    unknown = _not_determined(table, fixed, low, high, fit.law)
-    return Fitted(table, fixed, fit, clusters, len(samples), low, high, unknown)
+def _check(table: DataFrame, columns: Sequence[str]) -> None:
+    """Raises RunError for a column that there is not, and for an invalid number."""
+    for name in columns:
+        if name not in table:
+            raise RunError(f"the table has no column {name}{nearest(name, table.columns)}")
+    for name, values in zip(COLUMNS, columns_of(table), strict=True):
+        bound = "above 0"
+        valid = values > 0
+        if name == "N_once":  # a model may have nothing outside its loop
+            bound = "at least 0"
+            valid = values >= 0
+        valid &= np.isfinite(values)
+        if not valid.all():
+            row = int(valid.argmin())
+            raise RunError(f"{name} must be {bound}, got {values[row]} in row {row + 1}")
 
 
 def ends_of(
-    samples: Sequence[tuple[float, ...]], fixed: Collection[str], side: Literal["lower", "higher"]
+    samples: Floats, fixed: Collection[str], side: Literal["lower", "higher"]
 ) -> dict[str, float | None]:
     """The 5th (lower) or 95th percentile of each parameter over samples of all; None for an
     exponent where it, or the next sample outwards, ended at the edge of the search."""
-    percent, ends = (5 if side == "lower" else 95), dict[str, float | None]()
+    percent = 5 if side == "lower" else 95
+    ends: dict[str, float | None] = {}
     inner = np.percentile(samples, percent, axis=0).tolist()
+    # An end between two samples: the one outwards may be at the edge of the search.
     outer = np.percentile(samples, percent, axis=0, method=side).tolist()
     for name, value, outwards in zip(NAMES, inner, outer, strict=True):
         searched = name in RANGES and name not in fixed
@@ -354,9 +386,11 @@ def _not_determined(
 ) -> dict[str, str]:
     """The reason for each parameter that is not determined: the table has too few values for it,
     its interval is open, no loss depends on it, or E may as well be 0."""
-    unidentified, reasons = unidentifiable(table, fixed), dict[str, str]()
+    unidentified = unidentifiable(table, fixed)
+    reasons: dict[str, str] = {}
     problem = Problem(table)
-    slopes = dict(zip(NAMES, np.abs(problem.slopes(problem.theta(law))[1]).max(0), strict=True))
+    _, derivatives = problem.slopes(problem.theta(law))
+    slopes = dict(zip(NAMES, np.abs(derivatives).max(0), strict=True))
     # Those that move no residual by more than delta over their whole range.
     flat = [name for name, ends in RANGES.items() if slopes[name] * np.ptp(ends) < 1]
     counts = f"{table.D.nunique()} of D and {table.r.nunique()} of r"
@@ -381,11 +415,13 @@ def unidentifiable(table: DataFrame, fixed: Collection[str]) -> tuple[str, ...]:
     they vanish everywhere.
     """
     problem = Problem(table)
-    theta = np.array([0.0, 0.0, 0.0, _power(problem.once, problem.rec), _power(problem.data), 0.37])
+    alpha = _power(problem.once, problem.rec)
+    theta = np.array([0.0, 0.0, 0.0, alpha, _power(problem.data), 0.37])
     free = [index for index, name in enumerate(NAMES) if name not in fixed]
     slopes = problem.slopes(theta)[1][:, free]
     slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
     sizes, axes = np.linalg.svd(slopes)[1:]
+    # Along the other axes no loss changes: their singular values are rounding.
     rank = int(np.count_nonzero(sizes > _NOTHING * sizes[0]))
     in_null_space = np.abs(axes[rank:]).max(axis=0, initial=0) > 1e-6
     names = {NAMES[index] for index, is_free in zip(free, in_null_space, strict=True) if is_free}

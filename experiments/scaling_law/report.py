@@ -38,11 +38,8 @@ def write(
     into a folder, unless they are there; with a `difference` of which the result is the
     baseline."""
     drawn = law_panels(result.table, result.fit.law)
-    unknown = ", ".join(result.not_determined)
-    phi, r2 = result.phi(), result.fit.r2
-    ends = "" if None in phi.values() else f" ({phi['low']:.3g} to {phi['high']:.3g})"
     words = [f"{key}={as_word(value)}" for key, value in settings.items()]
-    content = {
+    content: dict[str, Any] = {
         "rows": result.table.to_dict("list"),
         "held": dict(result.fixed),
         "fit": asdict(result.fit),
@@ -51,14 +48,16 @@ def write(
         "resamples": result.resamples,
         "not_determined": dict(result.not_determined),
         "settings": dict(settings),
-        "command": shlex.join(["python", "-m", "experiments.scaling_law", *words]),
-        "verdict": f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}{ends}, "
-        f"R² {r2:.4f}" + (f"; not determined by these losses: {unknown}" if unknown else ""),
-        **({"difference": _plain(difference)} if difference else {}),
-        "panels": [panel.plain() for panel in drawn],
-        "figures": figures.plain(),
     }
-    notes = [f"not determined: {unknown}"] if unknown else []
+    content["command"] = shlex.join(["python", "-m", "experiments.scaling_law", *words])
+    content["verdict"] = _verdict(result)
+    if difference:
+        content["difference"] = _plain(difference)
+    content["panels"] = [panel.plain() for panel in drawn]
+    content["figures"] = figures.plain()
+    notes = []
+    if result.not_determined:
+        notes.append(f"not determined: {', '.join(result.not_determined)}")
 
     def make() -> list[Path]:
         write_bytes(folder / "page.html", page(result).encode())
@@ -68,12 +67,27 @@ def write(
     shown(folder / "scaling_law.json", "scaling_law", content, make)
 
 
+def _verdict(result: Fitted) -> str:
+    """What was fitted and found, in a sentence."""
+    phi = result.phi()
+    text = f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}"
+    if None not in phi.values():
+        text += f" ({phi['low']:.3g} to {phi['high']:.3g})"
+    text += f", R² {result.fit.r2:.4f}"
+    if result.not_determined:
+        text += f"; not determined by these losses: {', '.join(result.not_determined)}"
+    return text
+
+
 def _plain(difference: Difference) -> dict[str, Any]:
     """A difference of phi as JSON: of the changed models the law and phi's interval."""
-    names = ("shared", "delta", "low", "high")
+    changed = difference.changed
     return {
-        **{name: getattr(difference, name) for name in names},
-        "changed": {"fit": asdict(difference.changed.fit), "phi": difference.changed.phi()},
+        "shared": difference.shared,
+        "delta": difference.delta,
+        "low": difference.low,
+        "high": difference.high,
+        "changed": {"fit": asdict(changed.fit), "phi": changed.phi()},
         "verdict": text_of_difference(difference),
     }
 
@@ -81,17 +95,16 @@ def _plain(difference: Difference) -> dict[str, Any]:
 def text_of_difference(difference: Difference) -> str:
     """The difference of phi with its interval, what it says of the change, and how many runs would
     tell where it says nothing."""
-    ends = [
-        f"{end:.3g}" if end is not None else "open" for end in (difference.low, difference.high)
-    ]
+    interval = (difference.low, difference.high)
+    ends = ["open" if end is None else f"{end:.3g}" for end in interval]
     value = f"phi with the change less phi without it: {difference.delta:.3g}"
+    says = "not settled"
+    needed = difference.runs_needed()
     if difference.settled():
-        says = "a recurrence is worth " + ("more" if difference.delta > 0 else "less") + " with it"
-    else:
-        says = "not settled"
-        if runs := difference.runs_needed():
-            says += f": about {runs:,} runs with the change would settle it, in place of "
-            says += f"{len(difference.changed.table) - difference.shared}"
+        says = f"a recurrence is worth {'more' if difference.delta > 0 else 'less'} with it"
+    elif needed:
+        runs = len(difference.changed.table) - difference.shared
+        says += f": about {needed:,} runs with the change would settle it, in place of {runs}"
     return f"{value} ({' to '.join(ends)}): {says}"
 
 
@@ -102,35 +115,40 @@ def law_panels(table: DataFrame, law: Law) -> list[Panel]:
     A curve is the models of one r and budget, or of one r and D where no budget has several.
     """
     expected = law.loss(table)
+    # In per cent, for small differences.
     missed = 100 * np.log(table.loss / expected)
     rows = table.assign(N=table.N_once + table.N_rec, law=expected, missed=missed).sort_values("N")
-    several = [
-        name for name in ("budget", "D") if name in rows and rows.duplicated(["r", name]).any()
-    ]
-    by = [*several, "r"][0]
+    by = "r"
+    for column in ("D", "budget"):  # the budget, where several rows of one r have one
+        if column in rows and rows.duplicated(["r", column]).any():
+            by = column
+    # Curves get darker by rank, as budgets span powers of ten.
     rows["number"] = _DARKEST ** rows[by].rank(method="dense", pct=True)
-    by_size = partial(
-        Panel, x_label="parameters N", x=rows.N.unique().tolist(), log="x", picture="scaling_law"
-    )
-    drawn, residuals = list[Panel](), list[Curve]()
+    sizes = rows.N.unique().tolist()
+    by_size = partial(Panel, x_label="parameters N", x=sizes, log="x", picture="scaling_law")
+    drawn = []
+    residuals = []
     for r, of_r in rows.groupby("r"):
         curves = []
-        for value, part in of_r.groupby(by):
-            label, number = f"{by} {value}", part.number.iloc[0]
-            curves.append(_curve(label, part.N, part.law, number, "law"))
-            curves.append(_curve(label, part.N, part.loss, number, "measured", points=True))
+        for value, same in of_r.groupby(by):
+            label = f"{by} {value}"
+            name = label.replace(" ", "-")
+            number = same.number.iloc[0]
+            curves.append(_curve(label, f"{name}-law", same.N, same.law, number))
+            losses = _curve(label, f"{name}-measured", same.N, same.loss, number, points=True)
+            curves.append(losses)
         title = f"r = {r:g}; points: measured, lines: the law"
         drawn.append(by_size(f"loss-r-{r:g}", title, y_label="loss", curves=curves))
-        residuals.append(_curve(f"r = {r:g}", of_r.N, of_r.missed, r, points=True))
-    axis, zero = "loss less the law's, %", {"the law": 0.0}
-    residual = by_size(
-        "residuals", "What the law misses", y_label=axis, curves=residuals, levels=zero
-    )
-    return [*drawn, residual]
+        residuals.append(_curve(f"r = {r:g}", f"r-=-{r:g}", of_r.N, of_r.missed, r, points=True))
+    by_size = partial(by_size, y_label="loss less the law's, %", levels={"the law": 0.0})
+    drawn.append(by_size("residuals", "What the law misses", curves=residuals))
+    return drawn
 
 
-def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **more: Any) -> Curve:
-    name = " ".join(filter(None, (label, part))).replace(" ", "-")
+def _curve(
+    label: str, name: str, x: Series, y: Series, number: float, points: bool = False
+) -> Curve:
+    """A curve of values over sizes; the larger its number, the darker."""
     return Curve(
         label=label,
         kind="loops",
@@ -138,7 +156,7 @@ def _curve(label: str, x: Series, y: Series, number: float, part: str = "", **mo
         x=x.tolist(),
         mean=y.tolist(),
         number=float(number),
-        **more,
+        points=points,
     )
 
 
@@ -146,23 +164,21 @@ def text_of(result: Fitted) -> list[Part]:
     """The fit as a table, the intervals under its parameters, with numbers that are not determined
     in brackets; how the intervals were made, and why parameters are not determined."""
     fit = result.fit
-    rows = [
-        ["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"],
-        ["5 %", *_cells(result, result.low)],
-        ["95 %", *_cells(result, result.high)],
-    ]
+    head = ["", *NAMES, "Huber", "R²"]
+    rows = [["fit", *_cells(result, asdict(fit.law)), f"{fit.huber:.2e}", f"{fit.r2:.5f}"]]
+    for end, values in (("5 %", result.low), ("95 %", result.high)):
+        rows.append([end, *_cells(result, values)])
     loops = ", ".join(f"{r:g}" for r in np.unique(result.table.r))
     reasons: dict[str, list[str]] = {}
     for name, reason in result.not_determined.items():
         reasons.setdefault(reason, []).append(name)
-    return [
-        f"{FORMULA}, {len(result.table)} rows, r = {loops}",
-        Table(["", *NAMES, "Huber", "R²"], rows),
-        f"5 % and 95 %: of {result.resamples} resamples of {result.clusters} clusters of rows; "
-        "Huber: mean loss of log L",
-        *(f"not determined: {', '.join(names)}: {why}" for why, names in reasons.items()),
-        *(f"held: {name} = {value:g}" for name, value in result.fixed.items()),
-    ]
+    resampled = f"{result.resamples} resamples of {result.clusters} clusters of rows"
+    parts: list[Part] = [f"{FORMULA}, {len(result.table)} rows, r = {loops}"]
+    parts.append(Table(head, rows))
+    parts.append(f"5 % and 95 %: of {resampled}; Huber: mean loss of log L")
+    parts += [f"not determined: {', '.join(names)}: {why}" for why, names in reasons.items()]
+    parts += [f"held: {name} = {value:g}" for name, value in result.fixed.items()]
+    return parts
 
 
 def _cells(result: Fitted, values: Mapping[str, float | None]) -> list[str]:

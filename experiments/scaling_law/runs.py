@@ -28,22 +28,27 @@ def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     context it is the mean error over all numbers of examples and D counts prompts. N_once counts
     prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in the loop), and
     the parameters of lanes; neither N counts read-in, read-out and positions."""
-    config, stage, text = run.config, last_stage(run), run.task.is_text
+    stage = last_stage(run)
+    points = run.config.task.points
+    sequences = run.step * run.config.training.batch_size
     _, arrays = measured(run, settings)
-    if text:
-        loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)
+    if run.task.is_text:
+        loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)  # from bits
+        data = sequences * points
+        tokens = points
     else:
         loss = float(arrays["model_at_b"].mean(dtype=np.float64))
+        data = sequences
+        tokens = 2 * points - 1
     rec = sum(parameter.numel() for parameter in run.model.loop.blocks.parameters())
-    sequences, length = run.step * config.training.batch_size, config.task.points
-    costs = pass_costs(run.model, length if text else 2 * length - 1)
+    flops = pass_costs(run.model, tokens).of_step(stage.loops, stage.grad_loops, stage.window)
     return {
         "N_once": run.model.backbone_parameters() - rec,
         "N_rec": rec,
-        "r": config.loops.b,
-        "D": sequences * length if text else sequences,
+        "r": run.config.loops.b,
+        "D": data,
         "loss": loss,
-        "budget": sequences * costs.of_step(stage.loops, stage.grad_loops, stage.window),
+        "budget": sequences * flops,
         "run": run.path.name,
     }
 
@@ -51,18 +56,18 @@ def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
 def table_of(pattern: str) -> DataFrame:
     """The table of the finished looped runs in the folders that match a pattern, as they are
     evaluated (computed for those that are not). Raises RunError where there is none."""
-    finished, left_out = list[Run](), list[str]()
-    for path in sorted(glob(pattern)):
-        if is_run(Path(path)):
-            run = load_run(path)
-            looped = run.config.model.family != "standard"
-            if looped and run.step >= run.config.training.steps:
-                finished.append(run)
-            else:
-                left_out.append(run.path.name)
+    finished = []
+    left_out = []
+    for path in filter(is_run, map(Path, sorted(glob(pattern)))):
+        run = load_run(path)
+        is_looped = run.config.model.family != "standard"
+        if is_looped and run.step >= run.config.training.steps:
+            finished.append(run)
+        else:
+            left_out.append(run.path.name)
     if left_out:
-        said = f"left out, not finished or without a loop: {', '.join(left_out)}"
-        print(f"{pattern}: {said}", file=sys.stderr, flush=True)
+        why = "left out, not finished or without a loop"
+        print(f"{pattern}: {why}: {', '.join(left_out)}", file=sys.stderr, flush=True)
     if not finished:
         raise RunError(f"{pattern} matches no finished run of a looped model")
     return DataFrame([row_of(run, run.config.evaluation) for run in finished])

@@ -32,11 +32,18 @@ class ScalingSettings:
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
-        given = {"table": self.table} | ({"changed": self.changed} if self.changed else {})
-        for key, value in given.items():
-            places = map(Path, glob(value))
-            found = any(each.is_file() or (each / "config.yaml").is_file() for each in places)
-            if value != "minima" and not found:
-                raise ConfigError(key, f"must be a CSV file, run folders or minima, got {value!r}")
+        _check_table("table", self.table)
+        if self.changed:
+            _check_table("changed", self.changed)
         check_settings("", self)
         check_folder("folder", self.folder)
+
+
+def _check_table(key: str, value: str) -> None:
+    """Raises ConfigError for what is no table."""
+    if value == "minima":
+        return
+    for path in map(Path, glob(value)):
+        if path.is_file() or (path / "config.yaml").is_file():
+            return
+    raise ConfigError(key, f"must be a CSV file, run folders or minima, got {value!r}")

@@ -48,7 +48,9 @@ def _rows(result: Fitted) -> DataFrame:
 
 
 def _designs(result: Fitted) -> Iterator[Design]:
+    """The mean design of the law's rows, for each r."""
     for r, rows in _rows(result).groupby("r"):
+        # The geometric mean over models of one r.
         flops = np.exp(np.log(rows.budget / (rows.D * rows.N)).mean())
         yield Design(float(r), float(rows.share.mean()), float(flops))
 
@@ -59,14 +61,12 @@ def equivalents(result: Fitted, size: float) -> list[Part]:
     phi = result.phi()
     rows = []
     for design in _designs(result):
-        ends = [phi[end] for end in ("low", "high")]
-        worth = [_number(size * design.runs(each)) if each is not None else "edge" for each in ends]
-        rows.append([
-            f"{design.r:g}",
-            _number(size * design.runs(result.fit.law.phi)),
-            "" if design.r == 1 else f"{worth[0]} to {worth[1]}",
-            _number(size * design.runs(1.0)),
-        ])  # fmt: skip
+        ends = []
+        for power in (phi["low"], phi["high"]):
+            ends.append("edge" if power is None else _number(size * design.runs(power)))
+        worth = _number(size * design.runs(result.fit.law.phi))
+        interval = "" if design.r == 1 else " to ".join(ends)
+        rows.append([f"{design.r:g}", worth, interval, _number(size * design.runs(1.0))])
     title = f"\na model of {_number(size)} parameters, beside models without a loop"
     return [title, Table(["r", "worth one of", "5 % to 95 %", "costs as much as one of"], rows)]
 
@@ -74,14 +74,17 @@ def equivalents(result: Fitted, size: float) -> list[Part]:
 def best_sizes(result: Fitted, budget: float) -> list[Part]:
     """For each r, the number of parameters and of data with the least loss of the law for `budget`
     FLOPs of training, and the loss; the best r."""
-    law, rows, losses = result.fit.law, [], {}
+    law = result.fit.law
+    rows = []
+    losses = {}
     for design in _designs(result):
         # The slopes of both terms are equal there.
         size_term = law.alpha * law.A * design.runs(law.phi) ** -law.alpha
         data_term = law.beta * law.B * (design.flops / budget) ** law.beta
         size = (size_term / data_term) ** (1 / (law.alpha + law.beta))
         data = budget / (design.flops * size)
-        loss = law.E + law.A * (design.runs(law.phi) * size) ** -law.alpha + law.B * data**-law.beta
+        loss = law.E + law.A * (design.runs(law.phi) * size) ** -law.alpha
+        loss += law.B * data**-law.beta
         losses[design.r] = loss
         rows.append([f"{design.r:g}", _number(size), _number(data), f"{loss:.4f}"])
     best = min(losses, key=lambda r: losses[r])
@@ -96,24 +99,21 @@ def page(result: Fitted) -> str:
     at a budget, and the least loss by budget, for each r; budget and phi are chosen there. For
     another phi the law is fitted anew, or its other parameters are held."""
     fitted = result.fit.law
-    others = [
-        fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law
-        for phi in np.linspace(0, 1, 21).round(2).tolist()
-    ]
-    laws = sorted([*others, fitted], key=lambda law: law.phi)
+    laws = []
+    for phi in np.linspace(0, 1, 21).round(2).tolist():
+        laws.append(fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law)
+    laws.append(fitted)
+    laws.sort(key=lambda law: law.phi)
     designs = list(_designs(result))
-    curves = [
-        Curve(label=f"{each.r:g}", kind="loops", name=f"{each.r:g}", mean=[], number=each.r)
-        for each in designs
-    ]
+    loops = [design.r for design in designs]
+    curves = [Curve(label=f"{r:g}", kind="loops", name=f"{r:g}", mean=[], number=r) for r in loops]
+    styles = zip(curves, curve_styles(curves), strict=True)
+    colours = {curve.name: style["color"] for curve, style in styles}
     data = {
         "fitted": asdict(fitted),
         "laws": [asdict(law) for law in laws],
-        "designs": [each._asdict() for each in designs],
-        "colours": {
-            curve.name: style["color"]
-            for curve, style in zip(curves, curve_styles(curves), strict=True)
-        },
+        "designs": [design._asdict() for design in designs],
+        "colours": colours,
         "rows": _rows(result)[["N", "r", "loss", "budget"]].to_dict("records"),
         "said": f"{FORMULA}, {len(result.table)} models, phi = {fitted.phi:.3g}",
     }

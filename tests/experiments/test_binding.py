@@ -12,6 +12,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.experiments import binding
 from looplab.experiments.binding import HEAD, Course, _steps, measure
+from looplab.experiments.plateau import Quantities
 from looplab.training import train
 from looplab.training.run_folder.run import Run
 from tests.experiments.checks import panels_of
@@ -23,9 +24,8 @@ _STEPS = (0, 10, 20, 40)
 
 def course(*error: float) -> Course:
     """Two seeds of 16 prompts, all alike; predicting zero has an error of 1, the best has 0."""
-    values = np.zeros((2, 16, len(_STEPS), 4))
-    values[..., 0] = error
-    return Course(values, _STEPS, zero=1.0, least=0.0)
+    nothing = np.zeros((2, 16, len(_STEPS)))
+    return Course(Quantities(nothing + error, *[nothing] * 3), _STEPS, zero=1.0, least=0.0)
 
 
 def test_turning_points() -> None:

@@ -7,7 +7,7 @@ import pytest
 from looplab.benchmarks.settings import NAMES, at_full_size, named_config
 from looplab.conf.schema import Config
 from looplab.experiments.flops import shapes_of
-from looplab.experiments.gpu_time import RESULTS, StepTimes, gpu_time, measured_steps, shape_of
+from looplab.experiments.gpu_time import RESULTS, StepTimes, gpu_time, shape_of, timed_steps
 from looplab.experiments.plan import plan_of
 from looplab.training.assemble import build_curriculum, build_task
 
@@ -16,7 +16,7 @@ _SPARSE = ("task=sparse_linear", "scale=paper")
 
 def test_each_measured_step_is_predicted_by_the_others() -> None:
     """24 steps from 3.7 to 42 ms: four tasks, three backends, two precisions, captured or not."""
-    measured = measured_steps()
+    measured = timed_steps()
     assert len(measured) == 24
     for step, seconds in measured.items():
         others = {other: time for other, time in measured.items() if other != step}
@@ -27,7 +27,7 @@ def test_a_whole_measured_run_is_predicted() -> None:
     """50,000 steps in 244 s (docs/log.md), no second of which the model was fitted to."""
     config = Config.of(*_SPARSE, "recipe=fast", "precision=bf16", "backend=triton")
     time = gpu_time(config, shapes_of(config))
-    assert time.is_measured
+    assert time.is_timed
     assert time.seconds == pytest.approx(244, rel=0.25)
 
 
@@ -53,7 +53,7 @@ def test_the_shapes_of_measured_steps_are_those_of_their_configurations() -> Non
 )
 def test_what_was_not_measured_is_told_by_flops_alone(word: str, measured: bool) -> None:
     config = Config.of(*_SPARSE, word)
-    assert gpu_time(config, shapes_of(config)).is_measured == measured
+    assert gpu_time(config, shapes_of(config)).is_timed == measured
 
 
 def test_a_plan_says_which_card_it_knows_and_nothing_of_seconds() -> None:

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.load import load_run
 from looplab.experiments import plateau
-from looplab.experiments.plateau import bayes_error, compare, trajectory
+from looplab.experiments.plateau import Quantities, bayes_error, compare, trajectory
 from looplab.probing.attention import recorded_shares
 from looplab.training import train
 from looplab.training.run_folder.checkpoint import snapshots_of
@@ -29,11 +28,10 @@ def course(
     error: Any = _FALL,
     attention: Any = (0.1, 0.6, 0.9, 1.1, 1.1),
     cosine: Any = (0.0, 0.9, 0.4, 0.2, 0.2),
-) -> Floats:
+) -> Quantities:
     """What snapshots show: two seeds of 16 prompts, all alike."""
-    zero = np.ones(len(_STEPS))
-    row = np.stack([np.asarray(each, np.float64) for each in (error, attention, cosine, zero)], -1)
-    return np.broadcast_to(row, (2, 16, *row.shape)).copy()
+    rows = np.array([error, attention, cosine, np.ones(len(_STEPS))])
+    return Quantities(*np.broadcast_to(rows[:, None, None], (4, 2, 16, len(_STEPS))))
 
 
 def mean(found: Any) -> float:
@@ -66,7 +64,7 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
         model = load_run(path).model
         *_, (state, predictions) = model.unroll(prompts, 4)
         error = (predictions - prompts.ys).square().mean(1) / run.task.divisor
-        np.testing.assert_allclose(found[:, place, 0], error, rtol=1e-5)
+        np.testing.assert_allclose(found.error[:, place], error, rtol=1e-5)
         states = state.stream[:, ::2]
         pairs = [
             torch.cosine_similarity(states[:, i], states[:, j])
@@ -75,11 +73,11 @@ def test_the_quantities_are_those_of_the_evaluation_and_of_a_count_by_hand(tmp_p
             if i != j
         ]
         np.testing.assert_allclose(
-            found[:, place, 2], torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5
+            found.cosine[:, place], torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5
         )
     zero = prompts.ys.square().mean(1) / run.task.divisor
-    np.testing.assert_allclose(found[:, 0, 3], zero, rtol=1e-5)
+    np.testing.assert_allclose(found.zero[:, 0], zero, rtol=1e-5)
     with recorded_shares(model) as shares:
         list(model.unroll(prompts, 4))
     at_end = torch.stack(shares).mean(-1)
-    assert found[:, 2, 1].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
+    assert found.attention[:, 2].mean() == pytest.approx(float(at_end.max()), rel=1e-4)
