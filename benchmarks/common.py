@@ -53,13 +53,12 @@ def write_report(file: str | None, device: torch.device, content: Mapping[str, o
     if file is None:
         return
     Path(file).parent.mkdir(parents=True, exist_ok=True)
-    header = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **versions(),
-        "triton": version("triton") if find_spec("triton") else None,
-        "device": device_name(device),
-    }
-    write_json(Path(file), {**header, **content})
+    report: dict[str, object] = {"date": datetime.now(UTC).isoformat(timespec="seconds")}
+    report |= versions()
+    report["triton"] = version("triton") if find_spec("triton") else None
+    report["device"] = device_name(device)
+    report |= content
+    write_json(Path(file), report)
 
 
 def reason(error: Exception) -> str:

@@ -38,14 +38,17 @@ _END = 5.0  # seconds for a process to end before it is killed
 def measure(step: Step, repeats: int, device: torch.device) -> Times:
     """Time `repeats` steps, waiting for the device."""
     _wait(device)
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
     for _ in range(repeats):
         step()
     _wait(device)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
-    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
-    seconds = (wall, user, system, user + system)
-    return {part: each / repeats for part, each in zip(PARTS, seconds, strict=True)}
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    user = after.ru_utime - before.ru_utime
+    system = after.ru_stime - before.ru_stime
+    seconds = {"wall": wall, "user": user, "system": system, "cpu": user + system}
+    return {clock: total / repeats for clock, total in seconds.items()}
 
 
 def warm_up(step: Step, steps: int, device: torch.device) -> int:
@@ -85,8 +88,10 @@ class Contender:
     def __init__(
         self, variant: Variant, config: Config, device: torch.device, settings: StepSettings
     ) -> None:
-        self.variant, self._limit = variant, settings.limit
-        self.repeats, self.times = 0, list[Times]()
+        self.variant = variant
+        self._limit = settings.limit
+        self.repeats = 0
+        self.times = list[Times]()
         self.facts: dict[str, int] = {}
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
@@ -125,7 +130,9 @@ class PairedTimes:
     errors of the others, and on a GPU its clocks before the first turn and after each."""
 
     def __init__(self, config: Config, device: torch.device, settings: StepSettings) -> None:
-        self.config, self.device, self.settings = config, device, settings
+        self.config = config
+        self.device = device
+        self.settings = settings
         self.contenders: list[Contender] = []
         self.failures: dict[str, str] = {}
         self.clocks: list[str] = []

@@ -77,7 +77,8 @@ def help_text() -> str:
         f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
     }
     settings = "\n".join(wrap("  ".join(all_settings(Config)), 96))
-    shipped, lists = "  ".join(shipped_names()), ", ".join(LISTS)
+    shipped = "  ".join(shipped_names())
+    lists = ", ".join(LISTS)
     return _TEXT.format(settings=settings, shipped=shipped, lists=lists, **groups)
 
 

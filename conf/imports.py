@@ -47,7 +47,8 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
     """Return these files themselves, by the same names."""
     path = path.absolute()
     root = path.parents[_depth(path, module)]
-    pending = [*_packages(path, root), path]
+    pending = _packages(path, root)
+    pending.append(path)
     files: dict[str, Path] = {}
     while pending:
         path = pending.pop()
@@ -91,7 +92,7 @@ def _project_imports(path: Path) -> list[Path]:
 
 def is_installed(path: Path) -> bool:
     """Says whether a file or folder belongs to an installed package or the standard library."""
-    return bool(_INSTALLED & {*path.parts}) or path.is_relative_to(_STANDARD)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(_STANDARD)
 
 
 def _depth(path: Path, module: str) -> int:

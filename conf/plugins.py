@@ -82,7 +82,7 @@ def user_code(module: str) -> dict[str, bytes]:
 def _code_first_seen(module: str) -> dict[str, bytes]:
     """The content of a module's files as it was when it was first asked for after the import of
     each, or the latest importlib.reload, which makes another spec."""
-    files = {getattr(loaded, "__file__", None): loaded for loaded in [*sys.modules.values()]}
+    files = {getattr(loaded, "__file__", None): loaded for loaded in list(sys.modules.values())}
     contents = _code_of(module)
     for name, path in _files_of(module).items():
         spec = getattr(files.get(str(path)), "__spec__", None)
@@ -107,7 +107,8 @@ def _is_of_other_code(path: Path, module: str) -> bool:
     loaded = sys.modules.get(module)
     if loaded is None or not path.is_file() or str(path.absolute()) == loaded.__file__:
         return False
-    now, before = imported_code(path), user_code(module)
+    now = imported_code(path)
+    before = user_code(module)
     names = now.keys() | before.keys()
     return any(_is_edited(before.get(name, b""), now.get(name, b"")) for name in names)
 
@@ -141,7 +142,7 @@ def _load_again(path: Path) -> None:
         del sys.modules[name]
     code = _LOADED.pop(module, {})
     folder = _leave_folder(module)  # files beside the new one may have the same names
-    registered = {key: {**own} for key, own in _NAMES.items()}
+    registered = {key: dict(things) for key, things in _NAMES.items()}
     try:
         _load(path)
     except ConfigError:
@@ -150,8 +151,8 @@ def _load_again(path: Path) -> None:
             sys.path.append(folder)
             _FOLDERS[module] = folder
         sys.modules.update(before)
-        for key, own in registered.items():
-            for name, thing in own.items():
+        for key, things in registered.items():
+            for name, thing in things.items():
                 if _NAMES[key][name] is not thing:  # by the part of the file that did run
                     _NAMES[key][name] = thing
                     _ADD[key, name](thing)
@@ -171,12 +172,14 @@ def _leave_folder(module: str) -> str:
 def failure(error: BaseException) -> str:
     """An error as a line that names the plugin whose code raised it, or what that code called; or
     the plugins, which may have returned what raised it later. Empty where there are none."""
-    what, path = _with_kind(error), _place(error)
+    what = _with_kind(error)
+    path = _place(error)
     if path:
         return f"{path}: {what}"
     if not (files := _files()):
         return ""
-    place, code = _place(error, any_code=True), ", ".join(files)
+    place = _place(error, any_code=True)
+    code = ", ".join(files)
     return f"{what} ({place}); see what the code in {code} returns"
 
 
@@ -190,19 +193,28 @@ def place_of(thing: Any, name: str = "") -> str:
     file or module alone where its source is not to be had."""
     thing = getattr(thing, "func", thing)
     if isinstance(thing, type):
-        owners = [each for each in thing.__mro__ if name in vars(each) and is_users(each)]
+        owners = [cls for cls in thing.__mro__ if name in vars(cls) and is_users(cls)]
         thing = owners[0] if owners else thing
     try:
-        file, (lines, first) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
+        file = inspect.getsourcefile(thing)
+        lines, first = inspect.getsourcelines(thing)
         node = ast.parse(dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError):
         module = getattr(thing, "__module__", "")
         return str(getattr(sys.modules.get(module), "__file__", module))
-    for part in getattr(node, "body", ()) if name else ():
-        targets = [getattr(part, "target", None), *getattr(part, "targets", ())]
-        if name in (getattr(part, "name", ""), *(getattr(each, "id", "") for each in targets)):
-            node = part
+    if isinstance(node, ast.ClassDef) and name:
+        for statement in node.body:
+            if name in _defined_names(statement):
+                node = statement
     return f"{file}, line {first + node.lineno - 1}"
+
+
+def _defined_names(statement: Any) -> list[str]:
+    """The names that a function, a class or an assignment defines."""
+    if hasattr(statement, "name"):
+        return [statement.name]
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return [getattr(target, "id", "") for target in targets]
 
 
 @contextmanager
@@ -281,7 +293,7 @@ def check_class(cls: Any, base: type) -> None:
 
 def added_names(key: str) -> list[str]:
     """The names that were added to a setting."""
-    return [*_NAMES.get(key, ())]
+    return list(_NAMES.get(key, ()))
 
 
 def add_task(name: str, defaults: Mapping[str, Any]) -> None:
@@ -340,8 +352,8 @@ def _with_kind(error: BaseException) -> str:
 
 def _files() -> list[str]:
     """The files of the plugins that are imported."""
-    plugins = [each for name, each in sys.modules.items() if name.startswith(PREFIX)]
-    return [str(each.__file__) for each in plugins]
+    modules = sys.modules.items()
+    return [str(module.__file__) for name, module in modules if name.startswith(PREFIX)]
 
 
 def _is_another(path: Path) -> bool:
@@ -356,9 +368,12 @@ def _is_another(path: Path) -> bool:
 def _place(error: BaseException, any_code: bool = False) -> str:
     """'FILE, line N' of the innermost call on an error's way in a plugin, or in a file beside one;
     with `any_code` in any file. Empty where there is none."""
-    place, trace, folders = "", error.__traceback__, {Path(file).parent for file in _files()}
+    place = ""
+    trace = error.__traceback__
+    folders = {Path(file).parent for file in _files()}
     while trace is not None:
-        file, module = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_globals.get("__name__")
+        file = trace.tb_frame.f_code.co_filename
+        module = trace.tb_frame.f_globals.get("__name__")
         is_beside = Path(file).parent in folders and module != "__main__"
         if any_code or (is_beside and not str(module).startswith(_PROJECT)):
             place = f"{file}, line {trace.tb_lineno}"

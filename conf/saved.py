@@ -70,7 +70,8 @@ def read_config(folder: Path) -> Config:
     """The configuration of the run in a folder, with the run's copies of plugins that are no longer
     there; ConfigError where there is none that this version can read."""
     mapping = dict(read_mapping(folder))
-    before, mapping["plugins"] = mapping.get("plugins") or [], plugins_of(folder, mapping)
+    before = mapping.get("plugins") or []
+    mapping["plugins"] = plugins_of(folder, mapping)
     for path, now in zip(before, mapping["plugins"], strict=True):
         if path != now and PREFIX + Path(now).stem not in sys.modules:
             problem = f"plugins: {path} is not there, {now} is used; plugins=NEW where it has moved"

@@ -57,9 +57,13 @@ class Item(NamedTuple):
 
 def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
     """The settings of a dataclass by key; those of its groups have dotted keys, and come last."""
-    hints, items, groups = get_type_hints(cls), dict[str, Item](), dict[str, Item]()
+    hints = get_type_hints(cls)
+    items: dict[str, Item] = {}
+    groups: dict[str, Item] = {}
     for each in fields(cls):
-        key, hint, make = f"{prefix}{each.name}", hints[each.name], each.default_factory
+        key = f"{prefix}{each.name}"
+        hint = hints[each.name]
+        make = each.default_factory
         if info := each.metadata.get(_KEY):
             items[key] = Item(hint, each.default if make is MISSING else make(), info)
         if is_dataclass(hint):
@@ -74,7 +78,8 @@ def check_settings(prefix: str, settings: Any) -> None:
     for item in fields(settings):
         if (info := item.metadata.get(_KEY)) is None:  # a group of settings
             continue
-        key, value = f"{prefix}{item.name}", getattr(settings, item.name)
+        key = f"{prefix}{item.name}"
+        value = getattr(settings, item.name)
         names = names_of(hints[item.name])
         names += added_names(key) if names else []
         for each in value if isinstance(value, tuple) else (value,):
