@@ -72,5 +72,5 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     facts = Path("/proc/cpuinfo")
     text = facts.read_text(encoding="utf-8") if facts.exists() else ""
-    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    match = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return match[1] if match else platform.processor() or platform.machine()

@@ -141,7 +141,7 @@ class PairedTimes:
 
     def whole(self) -> list[Contender]:
         """The variants with a measurement of every turn, once there is one."""
-        return [each for each in self.contenders if len(each.times) == self.turns > 0]
+        return [one for one in self.contenders if len(one.times) == self.turns > 0]
 
     def take(self, variants: Sequence[Variant], save: Callable[[], None]) -> None:
         """Build all variants and let them take `settings.pairs` turns; `save` is called when all
@@ -153,10 +153,10 @@ class PairedTimes:
             for first in range(0, len(variants), at_once):
                 for variant in variants[first : first + at_once]:
                     started.append(Contender(variant, self.config, self.device, self.settings))
-                for each in started[first:]:
-                    with self._recording(each.variant):
-                        each.repeats, each.facts = each.answer()
-                        self.contenders.append(each)
+                for built in started[first:]:
+                    with self._recording(built.variant):
+                        built.repeats, built.facts = built.answer()
+                        self.contenders.append(built)
             self._done(save)
             for _ in range(self.settings.pairs):
                 turn: list[tuple[Contender, Times]] = []

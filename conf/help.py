@@ -85,7 +85,7 @@ def help_text() -> str:
 def settings_text(words: Sequence[str]) -> str:
     """Every setting of the run of these words as a word, a line each, and the file of its value.
     Raises ConfigError for a mistake in the words."""
-    found = origins_of(words)
-    lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in found.items()]
+    settings = origins_of(words)
+    lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in settings.items()]
     width = max(len(word) for word, _ in lines if len(word) < 50)
     return "\n".join(f"{word:{width}}  {origin}" for word, origin in lines)

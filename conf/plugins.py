@@ -273,18 +273,18 @@ def check_class(cls: Any, base: type) -> None:
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise Slip(cls, f"must define {', '.join(missing)}")
     for name, method in vars(base).items():
-        own = inspect.getattr_static(cls, name)
-        if own is method or name.startswith("__"):
+        attribute = inspect.getattr_static(cls, name)
+        if attribute is method or name.startswith("__"):
             continue
         problem = ""
-        if isinstance(method, property) and inspect.isfunction(own):
+        if isinstance(method, property) and inspect.isfunction(attribute):
             problem = "needs @property above it"
-        elif inspect.isfunction(method) and not callable(own):
+        elif inspect.isfunction(method) and not callable(attribute):
             problem = f"hides the method {name} of {base.__name__}: choose another name"
-        elif inspect.isfunction(method) and inspect.isfunction(own):
+        elif inspect.isfunction(method) and inspect.isfunction(attribute):
             arguments = inspect.signature(method).parameters
             try:
-                inspect.signature(own).bind(*arguments)
+                inspect.signature(attribute).bind(*arguments)
             except TypeError:
                 problem = f"must take ({', '.join(arguments)})"
         if problem:

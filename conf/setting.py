@@ -60,12 +60,12 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
     hints = get_type_hints(cls)
     items: dict[str, Item] = {}
     groups: dict[str, Item] = {}
-    for each in fields(cls):
-        key = f"{prefix}{each.name}"
-        hint = hints[each.name]
-        make = each.default_factory
-        if info := each.metadata.get(_KEY):
-            items[key] = Item(hint, each.default if make is MISSING else make(), info)
+    for item in fields(cls):
+        key = f"{prefix}{item.name}"
+        hint = hints[item.name]
+        make = item.default_factory
+        if info := item.metadata.get(_KEY):
+            items[key] = Item(hint, item.default if make is MISSING else make(), info)
         if is_dataclass(hint):
             groups |= all_settings(hint, f"{key}.")  # type: ignore[arg-type]
     return items | groups
@@ -82,11 +82,11 @@ def check_settings(prefix: str, settings: Any) -> None:
         value = getattr(settings, item.name)
         names = names_of(hints[item.name])
         names += added_names(key) if names else []
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str) and names:
-                check_choice(key, each, names)
-            elif isinstance(each, int | float) and not isinstance(each, bool):
-                _check_range(key, each, info)
+        for element in value if isinstance(value, tuple) else (value,):
+            if isinstance(element, str) and names:
+                check_choice(key, element, names)
+            elif isinstance(element, int | float) and not isinstance(element, bool):
+                _check_range(key, element, info)
         if info.check is not None and value is not None:
             info.check(key, value)
         needed, _, wanted = info.needs.partition("=")
@@ -99,7 +99,7 @@ def names_of(hint: Any) -> list[Any]:
     """The names that a type allows, also within None, tuples and unions."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
-    return [name for part in get_args(hint) for name in names_of(part)]
+    return [name for argument in get_args(hint) for name in names_of(argument)]
 
 
 def _check_range(key: str, value: float, info: Setting) -> None:

@@ -97,7 +97,7 @@ def read_value(key: str, text: str, hint: Any) -> Any:
             return read_yaml(f"[{text}]" if bare else text)
         if type(None) in get_args(hint) and text == "null":
             return None
-        return [_text(hint, each) for each in items(text)] if is_list(hint) else _text(hint, text)
+        return [_text(hint, item) for item in items(text)] if is_list(hint) else _text(hint, text)
     except (yaml.YAMLError, ValueError):
         raise ConfigError(f"'{key}={text}'", "cannot be read; lists are key=1,2") from None
 
@@ -122,12 +122,12 @@ def is_text(hint: Any) -> bool:
     """Says whether values of this type, or the items of its lists, may be any text."""
     if get_origin(hint) is Literal:
         return False
-    return hint is str or any(is_text(part) for part in get_args(hint))
+    return hint is str or any(is_text(argument) for argument in get_args(hint))
 
 
 def is_list(hint: Any) -> bool:
     """Says whether values of this type are lists, or may be."""
-    return get_origin(hint) is tuple or any(is_list(part) for part in get_args(hint))
+    return get_origin(hint) is tuple or any(is_list(argument) for argument in get_args(hint))
 
 
 def _text(hint: Any, text: str) -> int | str:

@@ -79,11 +79,13 @@ class PairReader(Reader):
     def tokens(self, prompts: PromptBatch, queries: Queries | None) -> Tensor:
         """[B, 2n, d], of pairs [B, 2n, d + 1]: that of x_i at 2i, of y_i at 2i + 1; after them the
         queries."""
-        xs, ys = prompts.xs, prompts.ys
+        xs = prompts.xs
+        ys = prompts.ys
         asked = None if queries is None else queries.xs
         if self.spec.tokens == "pairs":
             with_y = torch.cat((xs, ys[..., None]), dim=2)
-            xs, asked = F.pad(xs, (0, 1)), None if asked is None else F.pad(asked, (0, 1))
+            xs = F.pad(xs, (0, 1))
+            asked = None if asked is None else F.pad(asked, (0, 1))
         else:
             with_y = torch.zeros_like(xs)
             with_y[:, :, 0] = ys

@@ -294,9 +294,9 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         # All contexts with class 0 against the rest, then all with class 1, …
         self._set_contexts(checkpoint, task, rows, labels.astype(np.float64), labels)
         xs = self._contexts.xs
-        own = self._contexts.ys
+        given = self._contexts.ys
         other, one = task.labels
-        ys = [torch.where(own == label, one, other).to(xs) for label in range(classes)]
+        ys = [torch.where(given == label, one, other).to(xs) for label in range(classes)]
         self._contexts = Prompts(xs.repeat(classes, 1, 1), torch.cat(ys))
         return self
 

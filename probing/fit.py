@@ -91,8 +91,8 @@ class Fit:
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-        parts = min(_PARTS, settings.steps)
-        no_errors = torch.zeros(parts, layers, device=self.device, dtype=torch.float32)
+        sections = min(_PARTS, settings.steps)
+        no_errors = torch.zeros(sections, layers, device=self.device, dtype=torch.float32)
         self.learning = {name: no_errors.clone() for name in self.targets}
 
     def lengths(self, name: str) -> range:

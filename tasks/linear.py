@@ -118,10 +118,14 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     [B, n] of their type, on their device and without waiting for it: targets of training.
     Evaluation has its own code in NumPy (evaluation/baselines/bayes.py); tests compare the two.
     """
-    size, dims = candidates.shape[1], xs.shape[2]
+    size = candidates.shape[1]
+    dims = xs.shape[2]
     unknown = ys.shape[1] if noise_std else size + 1
-    xs, ys, known = xs[:, :unknown], ys[:, :unknown], ys[:, unknown:]
-    inputs, outputs = xs.double()[:, :, candidates], ys.double()  # [B, n, C, s]
+    known = ys[:, unknown:]
+    ys = ys[:, :unknown]
+    xs = xs[:, :unknown]
+    inputs = xs.double()[:, :, candidates]  # [B, n, C, s]
+    outputs = ys.double()
     rounding = size / dims * xs.double().square().sum(-1) * _ROUNDING**2
     variance = (noise_std**2 + rounding).clamp(min=_ROUNDING**2)[:, :, None]
     batch, points, count, _ = inputs.shape

@@ -31,8 +31,8 @@ class _Table:
     `present` [B, d] and `relevant` [B, d] are 1 or 0; `loadings` [B, d, factors]; `kinds` [B, d]
     and `rule` [B] count in the settings of these names; `shapes` and `offsets` [B, d] are uniform,
     `codes` [B, d, _MOST_VALUES] normal; `from_shown` [B] says whether classes follow the columns as
-    they are shown; `weights` has the random numbers of the rules; `quantile`, `noise`, `flips` and
-    `missing` [B] are the prompt's own sizes.
+    they are shown; `weights` has the random numbers of the rules; `cut`, `noise`, `mislabelled`
+    and `missing` [B] are the prompt's own sizes.
     """
 
     present: Tensor
@@ -89,7 +89,8 @@ class _Prior(RowsOnly):
             raise ConfigError(name, f"must be at most {most}, got {getattr(self, name)}")
 
     def parameters(self, random: RandomSource, dims: int) -> _Table:
-        d, factors = self.dims, self.factors
+        d = self.dims
+        factors = self.factors
 
         def one() -> Tensor:
             return random.uniform(1)[:, 0]
@@ -135,7 +136,8 @@ class _Prior(RowsOnly):
 
     def _rows(self, table: _Table, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:
         """Inputs without missing cells [B, n, d], and noisy scores [B, n]."""
-        d, factors = self.dims, table.loadings.shape[2]
+        d = self.dims
+        factors = table.loadings.shape[2]
         s = random.normal(points, factors)
         variance = 1 + table.loadings.square().sum(2)[:, None]
         z = (random.normal(points, d) + s @ table.loadings.mT) / variance.sqrt()

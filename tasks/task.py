@@ -295,15 +295,19 @@ def _defaults(cls: type[Task]) -> dict[str, Any]:
     has the name of something else, and for those of which @dataclass has not made fields yet."""
     if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
         raise Slip(cls, "needs @dataclass(frozen=True) below @register_task")
-    shared, found = {field.name for field in fields(Task)}, dict[str, Any]()
-    for field in (field for field in fields(cls) if field.name not in shared):
-        if field.name in {*Task.__annotations__, *(each.name for each in fields(TaskConfig))}:
+    shared = {field.name for field in fields(Task)}
+    reserved = {field.name for field in fields(TaskConfig)} | Task.__annotations__.keys()
+    defaults: dict[str, Any] = {}
+    for field in fields(cls):
+        if field.name in shared:
+            continue
+        if field.name in reserved:
             raise Slip(cls, "must have another name: every task has one of this", field.name)
         if field.default is MISSING:
             raise Slip(cls, "needs a default: it is a setting", field.name)
         is_tuple = isinstance(field.default, tuple)
-        found[field.name] = [*field.default] if is_tuple else field.default
-    return found
+        defaults[field.name] = list(field.default) if is_tuple else field.default
+    return defaults
 
 
 def task_class(name: str) -> type[Task]:

@@ -35,7 +35,8 @@ def try_task(task: Task, points: int, dims: Iterable[int]) -> None:
             (prompts, parameters), (again, _) = (
                 task.draw(Generator().manual_seed(0), _FEW, points, visible) for _ in range(2)
             )
-        xs, values = prompts.xs.clone(), prompts.ys
+        xs = prompts.xs.clone()
+        values = prompts.ys
         version = xs._version
         with blamed(cls, "outputs"), suppress(NotImplementedError):
             values = task.outputs(xs, parameters)
@@ -64,7 +65,8 @@ def divisor_remark(task: Task) -> list[str]:
     except (ConfigError, NotImplementedError):  # a task of data, without a function of x
         return []
     squares = (ys - ys.mean()).square().mean(1)
-    variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
+    variance = float(squares.mean())
+    error = float(squares.std()) / _PROMPTS**0.5
     if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
         return []
     return [

@@ -16,7 +16,10 @@ from looplab.models.loops.trial import try_loop
 from looplab.tasks import Task, make_task, task_class
 from looplab.tasks.trial import try_task
 
-_WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate random streams of one seed
+# Separate random streams of one seed.
+_WEIGHTS = 0
+_DATA = 1
+_LOOPS = 2
 
 
 def build_task(config: Config) -> Task:
@@ -88,7 +91,8 @@ def model_from(
 def build_curriculum(config: Config, task: Task) -> Curriculum:
     """The curriculum; a tied or standard model always makes all its loops, with the last in the
     loss and gradients through all."""
-    curriculum, looped = config.curriculum, config.model.family == "looped"
+    curriculum = config.curriculum
+    looped = config.model.family == "looped"
     return Curriculum(
         dims=_schedule(curriculum.dims, task.dims),
         points=_schedule(curriculum.points, config.task.points),

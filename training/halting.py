@@ -34,7 +34,8 @@ class Halting:
     loops_used: Tensor
 
     def __init__(self, model: Model, loops: LoopsConfig) -> None:
-        self._model, self._loops = model, loops
+        self._model = model
+        self._loops = loops
 
     def __enter__(self) -> Self:
         self._handle = self._model.read_out.register_forward_hook(self._keep)
@@ -67,11 +68,11 @@ class Halting:
         # The first loop by which all but epsilon has halted, or the window's last.
         is_last = (halted >= 1 - _EPSILON) | (place == len(place))
         is_last &= is_last.cumsum(0) == 1
-        found = (halted_means(predictions, self.logits) * is_last).sum(0)
+        means = (halted_means(predictions, self.logits) * is_last).sum(0)
         self.loops_used = (is_last * place).sum(0).float().mean()
         rest = (is_last * (1 - halted + shares)).sum(0).mean()  # the cost's only gradient
         self.cost = self._loops.halt_cost * (self.loops_used + rest)
-        return (found - ys).square().mean()
+        return (means - ys).square().mean()
 
 
 def halted_means(predictions: Tensor, logits: Tensor) -> Tensor:

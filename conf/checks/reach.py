@@ -69,8 +69,8 @@ def _short(number: float) -> str:
 
 def _values(config: Config) -> dict[str, Any]:
     """All settings by key, with those of the task that the configuration leaves out."""
-    own = own_settings(config.task.name) or {}
-    values = {f"task.settings.{key}": value for key, value in own.items()}
+    defaults = own_settings(config.task.name) or {}
+    values = {f"task.settings.{key}": value for key, value in defaults.items()}
     return values | flatten(asdict(config))
 
 

@@ -21,7 +21,9 @@ _METHODS = {"prepare": 0, "start": 0, "step": 1}  # and the place of e, [B, S, n
 def try_loop(model: Model, prompts: PromptBatch) -> None:
     """Two loops, forward and backward. Raises Slip for weights that `initialise` does not set, for
     a method that returns something else than its base class says, or values that are not finite."""
-    loop, loops, cls = model.loop, min(2, model.loop.most_loops or 2), type(model.loop)
+    loop = model.loop
+    loops = min(2, model.loop.most_loops or 2)
+    cls = type(model.loop)
     weights = {**dict(loop.named_parameters()), **dict(loop.named_buffers())}
     before = {name: weight.detach().clone() for name, weight in weights.items()}
     for weight in weights.values():
@@ -49,7 +51,8 @@ def _watched(cls: type, name: str, method: Callable[..., Any], place: int) -> Ca
         with blamed(cls, name):
             value = method(*arguments)
         wanted = Tensor if name == "prepare" else LoopState
-        found, shape = getattr(value, "stream", value), arguments[place].shape
+        found = getattr(value, "stream", value)
+        shape = arguments[place].shape
         if not isinstance(value, wanted) or not isinstance(found, Tensor) or found.shape != shape:
             got = f"{type(value).__name__} {[*found.shape] if isinstance(found, Tensor) else ''}"
             problem = f"must return a {wanted.__name__} of [B, S, n_embd] = {list(shape)}"

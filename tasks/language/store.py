@@ -142,10 +142,10 @@ def tokenised(
                 files[part].truncate(size)
             _tokenise(parts(), tokenizer, dtype, files, record, path)
     # A file may be longer: what follows the recorded tokens is not of the text.
-    return {
-        part: np.memmap(paths[part], dtype, "r", shape=(counts.tokens,))
-        for part, counts in record.parts.items()
-    }, record
+    tokens: dict[Part, Tokens] = {}
+    for part, counts in record.parts.items():
+        tokens[part] = np.memmap(paths[part], dtype, "r", shape=(counts.tokens,))
+    return tokens, record
 
 
 def _tokenise(
@@ -158,7 +158,8 @@ def _tokenise(
 ) -> None:
     """Add the tokens of all batches after those of the record to the files and to the record, which
     is written to `path` after each."""
-    digests, begun = {part: sha256() for part in PARTS}, set[Part]()
+    digests = {part: sha256() for part in PARTS}
+    begun: set[Part] = set()
     lengths = tokenizer.lengths()
     found = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(found), 1):
@@ -187,13 +188,15 @@ def _tokenise(
 
 
 def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    batch, characters = list[Chunk](), 0
+    batch: list[Chunk] = []
+    characters = 0
     for chunk in found:
         batch.append(chunk)
         characters += len(chunk.text)
         if characters >= _BATCH:
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
     yield batch
 
 

@@ -58,12 +58,14 @@ class Muon:
     """
 
     def __init__(self, groups: list[dict[str, Any]], keeps_norm: bool = False) -> None:
-        self.param_groups, self.keeps_norm = groups, keeps_norm
-        self.matrices = [
-            Matrix(weight, group["lr"], group["weight_decay"], torch.zeros_like(weight.data), rows)
-            for group in groups
-            for weight, rows in zip(group["params"], group["parts"], strict=True)
-        ]
+        self.param_groups = groups
+        self.keeps_norm = keeps_norm
+        self.matrices: list[Matrix] = []
+        for group in groups:
+            for weight, rows in zip(group["params"], group["parts"], strict=True):
+                buffer = torch.zeros_like(weight.data)
+                matrix = Matrix(weight, group["lr"], group["weight_decay"], buffer, rows)
+                self.matrices.append(matrix)
         # On the device, so that a captured step reads its current value.
         self.momentum = torch.zeros_like(groups[0]["lr"])
         self.set_momentum(0)
@@ -89,17 +91,17 @@ class Muon:
 
     def _moved(self, matrix: Matrix, gradient: Tensor) -> Tensor:
         """The weight after a step; the matrix's buffer makes it, too."""
-        weight, rows = matrix.weight, list(matrix.rows)
+        weight = matrix.weight
+        rows = list(matrix.rows)
         matrix.buffer.lerp_(gradient, 1 - self.momentum)
         updates = gradient.lerp(matrix.buffer, self.momentum).split(rows)
         if self.keeps_norm:
             parts = zip(weight.split(rows), updates, strict=True)
             return torch.cat([_on_sphere(part, update, matrix.rate) for part, update in parts])
-        scaled = [
-            orthogonalised(update, _POLYNOMIALS, 1.0)
-            * math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
-            for update in updates
-        ]
+        scaled = []
+        for update in updates:
+            factor = math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
+            scaled.append(orthogonalised(update, _POLYNOMIALS, 1.0) * factor)
         full_step = (1 - matrix.weight_decay) * weight - torch.cat(scaled)
         return weight.lerp(full_step, matrix.rate)
 
@@ -121,6 +123,7 @@ def orthogonalised(
 
 def _on_sphere(weight: Tensor, update: Tensor, rate: Tensor) -> Tensor:
     """The weight after a step of `rate` of its norm, with the norm that it had."""
-    norm, direction = weight.norm(), orthogonalised(update, _POLAR_EXPRESS, _MARGIN)
+    norm = weight.norm()
+    direction = orthogonalised(update, _POLAR_EXPRESS, _MARGIN)
     moved = weight - direction * (rate * norm / direction.norm().clamp(min=_LEAST_NORM))
     return moved * (norm / moved.norm().clamp(min=_LEAST_NORM))

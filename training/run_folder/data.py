@@ -28,15 +28,14 @@ def task_in(path: Path, config: Config) -> Task:
     began."""
     task = build_task(config)
     task = replace(task, **task.data.settings_in(path))
-    then = _kept(path).get("paths", {})
-    elsewhere = {
-        name: then[name]
-        for name, given in task.data.paths().items()
-        if name in then
-        and not Path(given).is_absolute()
-        and str(Path(given).absolute()) != then[name]
-        and (Path(then[name]).exists() or not Path(given).exists())
-    }
+    kept_paths = _kept(path).get("paths", {})
+    elsewhere = {}
+    for name, given in task.data.paths().items():
+        then = kept_paths.get(name)
+        if then is None or Path(given).is_absolute() or str(Path(given).absolute()) == then:
+            continue
+        if Path(then).exists() or not Path(given).exists():
+            elsewhere[name] = then
     return replace(task, **elsewhere)
 
 
@@ -92,7 +91,8 @@ def copy_kept(path: Path, target: Path, *, exported: bool = False) -> None:
     kept = _kept(path)
     if not kept:
         return
-    prefix, files = EXPORT_PREFIX if exported else "", []
+    prefix = EXPORT_PREFIX if exported else ""
+    files = []
     for name in kept.get("files", ()):
         files.append(prefix + name.removeprefix(prefix))
         write_bytes(target / files[-1], (path / name).read_bytes())
