@@ -6,8 +6,9 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -30,6 +31,7 @@ _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loade
 _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
+_WRITTEN: dict[type, dict[str, Any]] = {}  # what a guarded class defined before
 # Modules that plugins were taught to import, and where their names are now.
 _MOVED = {
     "looplab.evaluation.panel": "looplab.show.panel",
@@ -234,11 +236,40 @@ def blamed(thing: Any, name: str = "") -> Iterator[None]:
         raise Slip(thing, f"{fails}{_with_kind(error)}", name, place) from error
 
 
+def guard(cls: type, names: Iterable[str]) -> None:
+    """Let an error in these methods of a user's class be a Slip, wherever they are called. The
+    class stays the same one, and so do its subclasses, its instances and their pickles."""
+    if cls in _WRITTEN:  # under another name
+        return
+    _WRITTEN[cls] = dict(vars(cls))
+    for name in names:
+        setattr(cls, name, _guarded(cls, name, getattr(cls, name)))
+
+
+def _guarded(cls: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def guarded(*arguments: Any, **settings: Any) -> Any:
+        with blamed(cls, name):
+            return method(*arguments, **settings)
+
+    return guarded
+
+
+def written_in(cls: type) -> Mapping[str, Any]:
+    """What the code of a class defines, by name: its contents without guards."""
+    return _WRITTEN.get(cls, vars(cls))
+
+
 def registering(
-    key: str, name: str, is_taken: bool, add: Callable[[_Thing], None]
+    key: str,
+    name: str,
+    is_taken: bool,
+    add: Callable[[_Thing], None],
+    guards: Sequence[str] = (),
 ) -> Callable[[_Thing], _Thing]:
     """The decorator that lets the setting `key` take the name of a class or function, and registers
-    it by `add`; `is_taken`: the project has one of this name.
+    it by `add`; `is_taken`: the project has one of this name; `guards`: the methods of a user's
+    class to `guard`.
 
     Raises TypeError without a name, and Slip for one that is taken.
     """
@@ -260,6 +291,8 @@ def registering(
                 module_name = getattr(thing, "func", thing).__module__
                 _LOADED[module_name] = _code_of(module_name)
         add(thing)
+        if guards and is_users(thing):
+            guard(thing if isinstance(thing, type) else type(thing), guards)
         return thing
 
     return register

@@ -247,4 +247,5 @@ def register_shift(name: str, shift: Shift) -> None:
     """
     if not isinstance(shift, Shift):
         raise TypeError(f"a shift must be a Shift, got {shift!r}")
-    registering("evaluation.shifts", name, name in _OWN, partial(setitem, SHIFTS, name))(shift)
+    add = partial(setitem, SHIFTS, name)
+    registering("evaluation.shifts", name, name in _OWN, add, guards=["sample"])(shift)

@@ -8,12 +8,12 @@ import torch
 from torch import Generator, Tensor, device
 
 from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
-from looplab.conf.plugins import Slip, blamed, is_users
+from looplab.conf.plugins import Slip, is_users
 from looplab.conf.schema import Config, GrowthConfig
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.models import Model, ModelSpec
 from looplab.models.loops.trial import try_loop
-from looplab.tasks import Task, make_task, task_class
+from looplab.tasks import Task, make_task
 from looplab.tasks.trial import try_task
 
 # Separate random streams of one seed.
@@ -27,10 +27,9 @@ def build_task(config: Config) -> Task:
     invalid setting."""
     task = config.task
     try:
-        with blamed(task_class(task.name)):
-            made = make_task(
-                task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
-            )
+        made = make_task(
+            task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
+        )
         try_task(made, task.points, {config.curriculum.dims.start or task.dims, task.dims})
         return made
     except Slip:

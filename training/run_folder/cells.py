@@ -32,6 +32,7 @@ import numpy as np
 
 from looplab.conf.digest import code_digest
 from looplab.conf.imports import file_of, is_installed
+from looplab.conf.plugins import written_in
 
 _PLAIN = (Number, str, bytes, range, slice, Enum, PurePath, np.generic, np.ufunc)
 _OF_TORCH = ("dtype", "device")  # whose package is imported late
@@ -124,7 +125,7 @@ def _definition(lines: list[str], is_meant: Callable[[ast.AST], bool]) -> str:
 def _functions(cls: type) -> list[FunctionType]:
     """The functions that a class defines."""
     members: list[Any] = []
-    for value in vars(cls).values():
+    for value in written_in(cls).values():
         members.append(value)
         members += _parts(value)  # of a property or a static method
     return [member for member in members if isinstance(member, FunctionType)]
@@ -133,7 +134,8 @@ def _functions(cls: type) -> list[FunctionType]:
 def _named_in(value: type | FunctionType) -> list[Any]:
     """The names in a definition, each with its value, and what else it is made of."""
     if isinstance(value, type):
-        things: list[Any] = [item for item in vars(value).items() if not item[0].startswith("__")]
+        written = written_in(value).items()
+        things: list[Any] = [item for item in written if not item[0].startswith("__")]
         things += _functions(value)
         things += value.__bases__
         return things
