@@ -53,6 +53,7 @@ def measure(step: Step, repeats: int, device: torch.device) -> Times:
 
 def warm_up(step: Step, steps: int, device: torch.device) -> int:
     """Make `steps` steps or more; returns the number of steps in a measurement."""
+    # The first ones compile and allocate.
     seconds = [measure(step, 1, device)["wall"] for _ in range(steps)][-1]
     if seconds >= _LEAST:
         return 1

@@ -65,6 +65,7 @@ def _run(settings: StepSettings) -> None:
 
 def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.device) -> None:
     """Measure, print and write these variants."""
+    # Other jobs disturb the clock, and hardly the processor seconds of one thread.
     basis = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
     print(
         f"{device_name(device)}, {torch.get_num_threads()} threads; ratios: theirs / ours, {basis} "
@@ -97,22 +98,17 @@ def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object])
     config = turns.config
     stage = build_curriculum(config, build_task(config))(config.training.steps)
     clocks = {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None
-    results[name] = {
-        "flops": step_flops(config),
-        "shape": shape_of(config, stage),
-        "turns": turns.turns,
-        "clocks": clocks,
-        "variants": rows_of(turns, basis),
-        "failures": turns.failures,
-        "profiles": turns.profiles,
-    }
+    measured: dict[str, object] = {"flops": step_flops(config), "shape": shape_of(config, stage)}
+    measured |= {"turns": turns.turns, "clocks": clocks, "variants": rows_of(turns, basis)}
+    measured |= {"failures": turns.failures, "profiles": turns.profiles}
+    results[name] = measured
     content = {"basis": basis, "pairs": turns.settings.pairs, "settings": results}
     write_report(turns.settings.json, turns.device, content)
 
 
 def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
-    """The variants with their seconds, the ratios of those that are not ours to each, by kind, and
-    on a GPU the peak of memory, and the floor if the card's rate is known."""
+    """The variants with their seconds, and by kind the ratio of each that is not ours to them. On a
+    GPU also the peak of memory and, if the card's rate is known, the floor."""
     rates = RATES.get(device_name(turns.device), {})
     rows = []
     for measured in turns.whole():

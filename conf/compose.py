@@ -225,6 +225,7 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     if given.get("action") in ("evaluate", "compare"):  # the run says which task it is
         values |= _all_tasks()
     _check_keys(given, values)
+    # Those of scale and task, before the given ones replace them.
     base_steps = values["training.steps"]
     settings = {key: value for key, value in given.items() if key not in GROUPS}
     values = _without_references(values | settings)
@@ -343,10 +344,11 @@ def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) 
 
 
 def _fit_recipe(values: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser,
-    that of a head which is the embedding, a curriculum that would start beyond its end, one of
-    sampled loops, and posterior means of finitely many prompts or functions, which no task has, or
-    of more supports than are summed over."""
+    """Undo the recipe's settings that contradict given ones.
+
+    These are Muon's rate under another optimiser, the rate of a head which is the embedding, and a
+    curriculum that would start beyond its end, or of sampled loops. No task has the posterior means
+    of finitely many prompts or functions; those of many supports are not summed over."""
     finite = values["task.distinct_prompts"] or values["task.distinct_functions"]
     dims = values["task.dims"]
     sparsity = values.get("task.sparsity", 0)

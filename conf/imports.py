@@ -35,8 +35,9 @@ def file_of(module: str) -> Path | None:
 
 
 def imported_code(path: Path, module: str = "") -> dict[str, bytes]:
-    """Return the content of a file of the user's, if it is there, and of those that it imports,
-    directly or through others, by their paths below the folders that they are imported from.
+    """Return the content of a file of the user's, if it is there, and of all that it imports.
+
+    Their names are their paths below the folders that they are imported from.
 
     `module` is the dotted name under which the file is imported, where that is not its own name.
     """

@@ -181,6 +181,7 @@ def _telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     chosen: list[str] = []
     told_apart = [""] * len(runs)  # the chosen values of each run
     for key in keys:
+        # A key is chosen if it divides the runs, by the keys so far, into more groups.
         finer = [f"{text} {run.get(key)!r}" for text, run in zip(told_apart, runs, strict=True)]
         if len(set(finer)) > len(set(told_apart)):
             chosen.append(key)

@@ -76,8 +76,10 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
 
 def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
-    names, as it was when the module was loaded as a plugin, or something in it was registered, or
-    else when it was first asked for; none for a module of the project, or without a file."""
+    names; none for a module of the project, or without a file.
+
+    It is that of the time when the module was loaded as a plugin, or something in it was
+    registered, or else when it was first asked for."""
     return _LOADED.get(module) or _code_first_seen(module)
 
 

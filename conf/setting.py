@@ -19,10 +19,11 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting's facts besides type and default: its `meaning` in a few words, the range of its
-    value, or of each of its values (None is in every range), an additional `check`, which is called
-    with key and value, and what it `needs` to have a meaning: `optimizer=muon`, another setting of
-    its dataclass."""
+    """A setting's facts besides type and default: its `meaning` in a few words, and the range of
+    its value, or of each of its values (None is in every range).
+
+    An additional `check` is called with key and value. `needs` names another setting of its
+    dataclass, without which it has no meaning: `optimizer=muon`."""
 
     meaning: str
     at_least: float | None = None

@@ -48,8 +48,8 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
 
 
 def check_words(words: Sequence[object], hint: str = "", actions: Collection[str] = ()) -> None:
-    """Raises ConfigError for a word that is not key=value, which `hint` helps with where none of
-    the known slips is seen, and for a key that has no value or is given twice."""
+    """Raises ConfigError for a word that is not key=value, and for a key that has no value or is
+    given twice. `hint` helps where none of the known slips is seen."""
     keys: set[str] = set()
     for index, word in enumerate(words):
         if not isinstance(word, str):

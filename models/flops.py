@@ -57,6 +57,7 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
             read_out += size
     if spec.tied_head:
         read_out += spec.rows * spec.n_embd
+    # Scores, and the values that they weigh: two FLOPs for each, pair of tokens and number.
     attention = 4 * tokens * (context or tokens) * spec.n_embd
     start_flops = 2 * tokens * start + spec.prelude * attention
     loop_flops = 2 * tokens * loop + blocks * attention

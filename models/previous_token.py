@@ -37,6 +37,7 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     read_in.bias[numbers] = 0
     cos = frequencies.cos().diag()
     sin = frequencies.sin().diag()
+    # Turns each pair (cosine, sine) back by the angle of one position.
     back = torch.cat((torch.cat((cos, sin), dim=1), torch.cat((-sin, cos), dim=1)))
     # The norm brings a number to about 1: then the product with the same position is size / 2.
     scale = math.sqrt(_SCORE * math.sqrt(size) / (size / 2))

@@ -67,8 +67,8 @@ class Reader(ABC):
 class PairReader(Reader):
     """Two tokens for each pair, of which prediction i is read at the first. `interleaved`: x₁, y₁,
     x₂, y₂, …, a y padded with zeros to d numbers. `pairs`: (x₁, 0), (x₁, y₁), (x₂, 0), (x₂, y₂), …
-    of d + 1 numbers, so that no y has to be brought to its x (arXiv 2212.07677, with a query beside
-    each pair)."""
+    of d + 1 numbers. So no y has to be brought to its x (arXiv 2212.07677, with a query beside each
+    pair)."""
 
     def read_in(self) -> nn.Module:
         return nn.Linear(self.spec.dims + (self.spec.tokens == "pairs"), self.spec.n_embd)

@@ -191,6 +191,7 @@ def split_contexts(rows: int, size: int, contexts: int, seed: int) -> tuple[list
     start = 0
     for index, group in enumerate(groups):
         indices = random.choice(rows - len(group), size, replace=False)
+        # `order` without the group's own stretch, which begins at `start`.
         context_rows[index] = order[indices + len(group) * (indices >= start)]
         start += len(group)
     return groups, context_rows

@@ -93,9 +93,9 @@ class Table:
         class again. Class 0 is the first category of a categorical column, the smaller value of any
         other.
 
-        Raises RunError for columns of one name, for a target that is missing, incomplete or has not
-        two classes, for no non-constant numeric column, for values that are missing or not finite,
-        and for fewer than LEAST_ROWS rows.
+        Raises RunError for columns of one name, and for a target that is missing, incomplete or has
+        not two classes. It also does for no non-constant numeric column, for values that are
+        missing or not finite, and for fewer than LEAST_ROWS rows.
         """
         frame = frame.set_axis(frame.columns.map(str), axis=1)
         names = frame.columns

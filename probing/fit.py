@@ -53,10 +53,12 @@ class Fit:
     "probes" and, with `settings.control`, "control", those trained with w = 1.
 
     `learning` holds the errors of the former in training over the target's variance: sums over the
-    steps of each part, [parts, layers]. The protocol is that of the paper or of its code, the
-    `reference`: there a probe of every length sees the whole prompt, XᵀY is divided by the number
-    of pairs n, least squares is predicted for up to d pairs, errors, means over outputs, are
-    divided by d again, and neither are states whitened nor targets scaled.
+    steps of each part, [parts, layers].
+
+    The protocol is that of the paper or of its code, the `reference`. There a probe of every length
+    sees the whole prompt, and least squares is predicted for up to d pairs. XᵀY is divided by the
+    number of pairs n; errors, means over outputs, are divided by d again. Neither are states
+    whitened nor targets scaled.
     """
 
     def __init__(self, run: Run, settings: ProbingSettings, layers: int, folder: Path) -> None:
@@ -127,9 +129,9 @@ class Fit:
         return values.float().to(self.device)
 
     def draw(self, what: str, step: int = 0) -> tuple[Prompts, Any]:
-        """Prompts and the parameters of their functions: those that the "probes" or the "control"
-        learn from at a step, a batch of those that "linear" probes are solved from, or the "test"'s
-        (the same for all runs of a task)."""
+        """Prompts and the parameters of their functions. The "probes" and the "control" learn from
+        a batch at each step; "linear" probes are solved from some batches; the "test"'s prompts are
+        the same for all runs of a task."""
         generator = self._generator(step, _PROMPTS[what])
         batch = self.settings.batch_size if what in _WEIGHTS else self.settings.prompts
         if what == "control":
@@ -323,8 +325,10 @@ def whitening(
     for layer, _, batch in states():
         rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
         grams[layer] += rows.T @ rows
+    # Over all prompts and tokens; the mean was taken token by token.
     values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
     variance = values.mean(1, keepdim=True)
+    # The mean square of a layer's states, to which rounding is in proportion.
     square = variance + means.square().mean((1, 2))[:, None]
     floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
     scales = values.clamp_min(floor).clamp_min(torch.finfo(torch.float32).tiny).rsqrt()

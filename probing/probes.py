@@ -198,19 +198,21 @@ class LinearProbes:
         self._target_products[layer] += features.mT @ values
 
     def solve(self, penalty: float) -> None:
-        """Find the maps with the least mean squared error + penalty · v · ‖map‖², v being the mean
-        variance of the probe's inputs, so that a penalty means the same at every layer whatever the
-        size of its states. The intercept is not penalised. If several maps are optimal (possible at
+        """Find the maps with the least mean squared error + penalty · v · ‖map‖². v is the mean
+        variance of the probe's inputs: a penalty means the same at every layer, whatever the size
+        of its states. The intercept is not penalised. If several maps are optimal (possible at
         penalty 0), the smallest. The selected reading has the least error on the added states."""
         for layer, count in enumerate(self._counts):
             mean = self._sums[layer] / count
             target_mean = self._target_sums[layer] / count
             covariance = self._products[layer] / count - mean.mT @ mean
             cross = self._target_products[layer] / count - mean.mT @ target_mean
+            # Of centred inputs and targets: the intercept, added last, is not penalised.
             penalised = covariance.clone()
             variances = penalised.diagonal(dim1=-2, dim2=-1)  # a view: the penalty goes into it
             variances += penalty * variances.mean(-1, keepdim=True)
             solution = torch.linalg.pinv(penalised, hermitian=True) @ cross
+            # The squared error that a map b saves: 2 b·c − bᵀ C b.
             explained = (solution * (2 * cross - covariance @ solution)).sum(-2, keepdim=True)
             best = explained.argmax(0, keepdim=True)
             self.maps.append(solution)

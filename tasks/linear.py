@@ -134,6 +134,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     weights = inputs.new_zeros(batch, count, size)
     evidence = inputs.new_zeros(batch, count)
     means = []
+    # Kalman: w ~ N(weights, covariance) for each support, and y_i is predicted before it is seen.
     for i in range(points):
         x = inputs[:, i]
         prediction = (x * weights).sum(-1)
@@ -141,6 +142,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
         cross_covariance = (covariance @ x[..., None]).squeeze(-1)
         innovation_variance = (x * cross_covariance).sum(-1).clamp(min=0) + variance[:, i]
         innovation = outputs[:, i, None] - prediction
+        # log N(innovation; 0, innovation_variance), but for a constant that all supports share.
         evidence = (
             evidence - (innovation.square() / innovation_variance + innovation_variance.log()) / 2
         )

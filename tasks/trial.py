@@ -23,9 +23,11 @@ _PROMPTS = 4096  # that a variance is estimated from
 
 
 def try_task(task: Task, points: int, dims: Iterable[int]) -> None:
-    """Draw prompts of a user's task with these visible dimensions. Raises Slip for a divisor that
-    is no number above 0, parameters that are not one for each prompt, outputs of another shape or
-    type, that are not finite or differ each time, and changed inputs."""
+    """Draw prompts of a user's task with these visible dimensions.
+
+    Raises Slip for a divisor that is no number above 0, and for parameters that are not one for
+    each prompt. It also does for outputs of another shape or type, that are not finite or differ
+    each time, and for changed inputs."""
     cls = type(task)
     if not is_users(cls):
         return
@@ -56,6 +58,7 @@ def _try_functions(task: Task, points: int, visible: int) -> None:
     xs = random.normal(points, task.dims)
     xs[:, :, visible:].zero_()
     version = xs._version
+    # What stands for the values of a task of data, which has neither `outputs` nor `noise`.
     values = observed = xs[:, :, 0]
     with blamed(cls, "outputs"), suppress(NotImplementedError):
         values = task.outputs(xs, parameters)

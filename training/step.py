@@ -172,6 +172,7 @@ class Trainer:
         values = torch.zeros(len(self.values), device=self.device, dtype=torch.float32)
         for shard in self.processes.own(shards) if self.processes else range(shards):
             objective, own_values = self.losses(stage, self.batch(stage, shard))
+            # Gradients add up over shards, as if these were one batch.
             (objective / shards).backward()
             values += own_values / shards
         if self.processes:
@@ -237,6 +238,7 @@ class Trainer:
             clip_grads_with_norm_(self.parameters, self.config.training.clip, norm)
         if self.log_norms:
             norms.append(gradient_norm(self.parts[0]))
+        # On the device: to look here would make the host wait for it.
         bad = ~(torch.isfinite(values[0]) & torch.isfinite(norm))
         self.optimizer.step(bad)
         if self.processes:

@@ -109,6 +109,7 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
     shards = values["training.shards"]
     window = min(values["loops.T"], loops)
     batch = values["training.batch_size"] / shards
+    # Layer passes whose activations wait for the backward pass.
     kept = 1 if values["training.recompute"] else layers * window
     stream = batch * tokens * width * max(lanes, 1)
     step = shards * seconds(batch, layers * (loops + 2 * window))

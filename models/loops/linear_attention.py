@@ -75,6 +75,7 @@ class LinearAttentionLoop(Loop):
         queries = inputs[:, rows]
         values = weights * (stream[..., :-1] + (keys @ self.input_values)[:, None])
         transformed = keys @ self.attention
+        # A token's row of P Z M (ZᵀQZ): labels at the pairs, and last the prediction.
         change = values @ (transformed @ keys.mT)
         prediction = (values * (queries @ transformed.mT)).sum(-1, keepdim=True)
         stream = stream + torch.cat([-change, prediction], dim=2)

@@ -66,6 +66,7 @@ class RecurrentLoop(Loop):
         return run_blocks(self.prelude, first, StepContext(layout=layout))
 
     def start(self, e: Tensor) -> LoopState:
+        # A normed concat starts from e, as without injection; one that is not normed from zero.
         as_injected = self.normed or self.injection != "concat"
         first = _FIRST.get(self.injection, torch.clone)(e) if as_injected else torch.zeros_like(e)
         return LoopState(first, first)

@@ -48,6 +48,7 @@ def _try_initialise(loop: Loop) -> None:
     weights = dict(loop.named_parameters()) | dict(loop.named_buffers())
     before = {name: weight.detach().clone() for name, weight in weights.items()}
     for weight in weights.values():
+        # What `initialise` does not set stays nan.
         weight.data.fill_(math.nan if weight.is_floating_point() else 0)
     initialise_loop(loop, Generator().manual_seed(0))
     unset = [name for name, weight in weights.items() if not weight.isfinite().all()]

@@ -133,6 +133,7 @@ def cosines(directions: Iterable[Tensor]) -> Tensor:
     """The cosines between T increments' directions [B, S, n_embd], averaged over tokens:
     [B, T, T]. A token counts if both increments have a direction (are not zero); nan if no token
     does."""
+    # [B, T, S, n_embd]; as [B, T, S · n_embd] one product sums over tokens and numbers.
     units = torch.stack(list(directions), dim=1)
     valid = units.any(-1).to(units.dtype)
     units = units.flatten(2)
@@ -225,6 +226,7 @@ def _largest_eigenvalue(
     while count < MOST and not bool((change <= tolerance).all()):
         image = product(basis[:, count].view_as(start)).flatten(1)
         count += 1
+        # Arnoldi: in exact arithmetic the image is basis @ projected[:, count - 1].
         coefficients, length, basis[:, count] = _decompose(image, basis[:, :count])
         projected[:, :count, count - 1] = coefficients
         projected[:, count, count - 1] = length

@@ -114,8 +114,10 @@ def orthogonalised(
     GPU, in float32 on a CPU, where that is the faster, and the same on all processors."""
     x = matrix.bfloat16() if matrix.is_cuda else matrix
     wide = x.T if len(x) > x.shape[1] else x
+    # The polynomials converge for singular values up to 1, which the Frobenius norm bounds.
     wide = wide / (margin * wide.norm() + _LEAST)
     for a, b, c in polynomials:
+        # a X + (b X Xᵀ + c (X Xᵀ)²) X has the singular vectors of X, the polynomial on its values.
         gram = wide @ wide.T
         wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
     return (wide.T if len(x) > x.shape[1] else wide).to(matrix.dtype)

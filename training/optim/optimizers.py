@@ -124,6 +124,7 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for (on_muon, without_decay, factor, rate), names in sorted(names_by_group.items()):
         peak = rate * factor
+        # AdamW multiplies the decay by the rate: over the peak, it is the setting itself there.
         decay = training.weight_decay / (peak if training.decay_by_rate else 1.0)
         group: dict[str, Any] = {"peak": peak, "weight_decay": 0.0 if without_decay else decay}
         group["params"] = [model.get_parameter(name) for name in names]

@@ -34,6 +34,7 @@ def task_in(path: Path, config: Config) -> Task:
         then = kept_paths.get(name)
         if then is None or Path(given).is_absolute() or str(Path(given).absolute()) == then:
             continue
+        # Seen from another working folder, a relative path names another file, or none.
         if Path(then).exists() or not Path(given).exists():
             elsewhere[name] = then
     return replace(task, **elsewhere)

@@ -277,10 +277,12 @@ def check_there(path: Path) -> None:
 
 
 def run_folder(config: Config) -> RunFolder:
-    """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
-    settings for training that differ from their defaults (so that new settings rename no old runs),
-    and of what bears on training in the sources of task and loop if they were registered outside
-    the project. A run of plugins that an earlier version named keeps its name."""
+    """The run folder of a configuration, named by its `name`, task, model, seed, and a hash.
+
+    The hash is of the settings for training that differ from their defaults, so that new settings
+    rename no old runs. Of a task and a loop that were registered outside the project it is also of
+    what bears on training in their sources. A run of plugins that an earlier version named keeps
+    its name."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
@@ -339,8 +341,8 @@ def edited_since_loaded(config: Config) -> list[str]:
 
 
 def edited_since(config: Config, path: Path) -> str:
-    """A line on a run of the same settings as the one in the folder `path`, if its task or way to
-    loop is one of the user's, whose file he has edited since; else empty."""
+    """A line on a run of the same settings as the one in the folder `path`, if the user has edited
+    the file of its task or way to loop since; else empty."""
     modules = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
     for other in _alike(path) if modules else ():
         if _has_settings(other, config):
