@@ -137,6 +137,7 @@ class Session:
         again: bool,
         callbacks: Sequence[Callback],
     ) -> None:
+        # Composed or read, it has been checked; what `replace` made of it has not.
         check_config(config)
         if status_of(run_folder(config).path)["state"] != "finished":
             check_reach(config)
