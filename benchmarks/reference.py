@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from contextlib import redirect_stdout
+from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -97,7 +98,7 @@ def load_reference(checkout: Path) -> dict[str, ModuleType]:
             raise ConfigError(
                 "reference", f"is no checkout: {checkout} holds no scripts/{path.name}"
             )
-    saved_modules = {name: sys.modules.pop(name, None) for name in (*FILES, *_STAND_INS)}
+    saved_modules = {name: sys.modules.pop(name, None) for name in chain(FILES, _STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():
             sys.modules[name] = stand_in = ModuleType(name)

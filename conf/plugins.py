@@ -245,7 +245,11 @@ def guard(cls: type, names: Iterable[str]) -> None:
         return
     _WRITTEN[cls] = dict(vars(cls))
     for name in names:
-        setattr(cls, name, _guarded(cls, name, getattr(cls, name)))
+        guarded: Any = _guarded(cls, name, getattr(cls, name))
+        # A static method, or another callable under the name, is not called with the instance.
+        if not inspect.isfunction(inspect.getattr_static(cls, name)):
+            guarded = staticmethod(guarded)
+        setattr(cls, name, guarded)
 
 
 def _guarded(cls: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -176,13 +176,13 @@ def as_typed(recorded: str | None) -> str:
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted keys in a mapping for each part of a key. Raises ConfigError for a key of
     which a part has a value itself."""
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in flat.items():
         *groups, name = key.split(".")
-        place = found
+        section = mapping
         for group in groups:
-            place = place.setdefault(group, {})
-            if not isinstance(place, dict):
+            section = section.setdefault(group, {})
+            if not isinstance(section, dict):
                 raise ConfigError(key, f"is not a setting; {key.rpartition('.')[0]} is one")
-        place[name] = value
-    return found
+        section[name] = value
+    return mapping

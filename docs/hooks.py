@@ -116,7 +116,12 @@ def _verdicts(experiment: Experiment) -> list[list[str]]:
     """The rows of its claims in docs/claims.md, the verdict first."""
     text = (DOCS / "claims.md").read_text(encoding="utf-8")
     rows = re.findall(rf"^\| `{experiment.name}` \| (.*) \| (.*) \|$", text, flags=re.M)
-    return [[verdict, *row.split(" | ")] for row, verdict in rows]
+    verdicts = []
+    for row, verdict in rows:
+        cells = row.split(" | ")
+        cells.insert(0, verdict)
+        verdicts.append(cells)
+    return verdicts
 
 
 def _card(experiment: Experiment) -> str:

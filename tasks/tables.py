@@ -157,8 +157,8 @@ class Tables(_TableTask):
         kind = _kind(random.uniform(1)[:, 0], rows.features[table], dims)
         weights = random.normal(width) * visible
         swapped = random.uniform(1)[:, 0] < 0.5
-        place = random.uniform(self.dims)[:, :dims].argsort(1)
-        return _Choice(table, order, sign, kind, weights, swapped, place)
+        column_order = random.uniform(self.dims)[:, :dims].argsort(1)
+        return _Choice(table, order, sign, kind, weights, swapped, column_order)
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         if self.protocol == "reference":

@@ -45,5 +45,5 @@ def shortened(runs: Sequence[tuple[Config, Task]]) -> list[str]:
 
 def _schedules(config: Config, task: Task) -> dict[str, Schedule]:
     """What grows with the step, by name; loops that are sampled do not."""
-    parts = vars(build_curriculum(config, task))
-    return {name: each for name, each in parts.items() if isinstance(each, Schedule)}
+    settings = vars(build_curriculum(config, task)).items()
+    return {name: growth for name, growth in settings if isinstance(growth, Schedule)}

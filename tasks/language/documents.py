@@ -183,10 +183,10 @@ def _matches(pattern: str) -> list[str]:
     levels = Path(pattern).parts
     if "**" not in levels:
         return glob(pattern)
-    place = levels.index("**")
-    rest = levels[place + 1 :] or ("*",)
+    index = levels.index("**")
+    rest = levels[index + 1 :] or ("*",)
     matches: list[str] = []
-    for root in map(Path, glob(str(Path(*levels[:place])))):
+    for root in map(Path, glob(str(Path(*levels[:index])))):
         for folder in _folders(root) if root.is_dir() else ():
             matches += _matches(str(Path(escape(str(folder)), *rest)))
     return matches
@@ -204,8 +204,8 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
                 yield content.decode("utf-8" if position else "utf-8-sig")
                 position += len(content)
     except UnicodeDecodeError as error:
-        place = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
-        raise ConfigError(setting, f"is not UTF-8: {path}, {place}") from None
+        where = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
+        raise ConfigError(setting, f"is not UTF-8: {path}, {where}") from None
 
 
 def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:

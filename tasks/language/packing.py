@@ -84,11 +84,11 @@ def best_fit(tokens: Tokens, start: int, size: int) -> Iterator[NDArray[np.integ
         fitting = bisect_left(buffer, (size - filled + 1, 0))
         if fitting:
             longest, _ = buffer[fitting - 1]
-            length, place = buffer.pop(bisect_left(buffer, (longest, 0)))
+            length, begin = buffer.pop(bisect_left(buffer, (longest, 0)))
         else:
             length = size - filled
-            place = buffer.pop(0)[1]
-        row[filled : filled + length] = tokens[place : place + length]
+            begin = buffer.pop(0)[1]
+        row[filled : filled + length] = tokens[begin : begin + length]
         filled += length
         if filled == size:
             yield row

@@ -50,6 +50,13 @@ class Broken(Target):
     def compute(self, prompts, parameters, task):
         return prompts.missing
 
+@register_target("static")
+class Static(Target):
+    label = "static"
+    @staticmethod
+    def compute(prompts, parameters, task):
+        return prompts.xs
+
 @register_loop("guarded")
 class Sum(SharedLoop):
     """A loop of his."""
@@ -70,7 +77,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     load_plugins([str(path)])
     yield sys.modules[MODULE]
     del sys.modules[MODULE]
-    del SHIFTS["narrow"], TARGETS["broken"], registry._REGISTRY["guarded"]
+    del SHIFTS["narrow"], TARGETS["broken"], TARGETS["static"], registry._REGISTRY["guarded"]
 
 
 def line_of(text: str) -> str:
@@ -84,6 +91,7 @@ def test_errors_name_the_line_wherever_methods_are_called(file: ModuleType) -> N
     prompts, parameters = task.draw(torch.Generator().manual_seed(0), 2, 4)
     with pytest.raises(Slip, match=line_of("        return prompts.missing")):
         find_target("broken").compute(prompts, parameters, task)
+    assert find_target("static").compute(prompts, parameters, task) is prompts.xs
     with pytest.raises(Slip, match=line_of("class Narrow(Shift):")):  # by what it returned
         SHIFTS["narrow"].sample(task, torch.Generator().manual_seed(0), 2, 4)
 

@@ -71,7 +71,7 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
         now = task.data.identity()
     except (ConfigError, RunError):  # a file is no longer there
         now = {}
-    changed = [part for part in kept | now if kept.get(part) != now.get(part)]
+    changed = [name for name in kept | now if kept.get(name) != now.get(name)]
     # What its folder keeps is read from there: the file of its settings may be another one.
     return changed or build_task(config).data.changed(path)
 
