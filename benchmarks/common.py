@@ -53,13 +53,12 @@ def write_report(file: str | None, device: torch.device, content: Mapping[str, o
     if file is None:
         return
     Path(file).parent.mkdir(parents=True, exist_ok=True)
-    header = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **versions(),
-        "triton": version("triton") if find_spec("triton") else None,
-        "device": device_name(device),
-    }
-    write_json(Path(file), {**header, **content})
+    report: dict[str, object] = {"date": datetime.now(UTC).isoformat(timespec="seconds")}
+    report |= versions()
+    report["triton"] = version("triton") if find_spec("triton") else None
+    report["device"] = device_name(device)
+    report |= content
+    write_json(Path(file), report)
 
 
 def reason(error: Exception) -> str:
@@ -73,5 +72,5 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     facts = Path("/proc/cpuinfo")
     text = facts.read_text(encoding="utf-8") if facts.exists() else ""
-    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    match = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return match[1] if match else platform.processor() or platform.machine()

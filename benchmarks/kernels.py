@@ -31,11 +31,17 @@ _COMPUTES = {
     "ieee": Compute(torch.float32),
 }
 _SHAPES = (  # prompts, points, n_embd, n_head
-    (64, 11, 32, 4), (64, 11, 64, 4), (64, 41, 128, 8), (16, 41, 256, 8), (64, 41, 256, 8),
-    (192, 41, 256, 8), (64, 101, 256, 8), (64, 41, 512, 8),
-)  # fmt: skip
+    (64, 11, 32, 4),
+    (64, 11, 64, 4),
+    (64, 41, 128, 8),
+    (16, 41, 256, 8),
+    (64, 41, 256, 8),
+    (192, 41, 256, 8),
+    (64, 101, 256, 8),
+    (64, 41, 512, 8),
+)
 _LOOPS = 8  # of the timed segment
-Row = dict[str, object]  # two ways to make a loop
+Row = dict[str, object]  # the times of two ways to make a loop
 
 
 def main(words: list[str]) -> int:
@@ -51,11 +57,13 @@ def _run(settings: KernelSettings) -> None:
     for row in _break_even(settings.precision):
         rows.append(row)
         write_report(settings.json, torch.device("cuda"), {"kernels": rows})
-    lines = [
-        [f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()]
-        for row in rows
-    ]
-    print(document([Table([*rows[0]], lines)]))
+    lines = []
+    for row in rows:
+        values = row.values()
+        lines.append(
+            [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
+        )
+    print(document([Table(list(rows[0]), lines)]))
 
 
 def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
@@ -68,21 +76,23 @@ def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
             e = torch.randn(prompts, tokens, n_embd, requires_grad=True)
         for name in precisions:
             for grad in (False, True):
-                eager, triton = (
-                    1e3
-                    * do_bench(partial(_segment, way, loop, e, name, grad), return_mode="median")
-                    / _LOOPS
-                    for way in ("eager", "triton")
-                )
-                row = {"shape": [prompts, points, n_embd, n_head], "precision": name}
+                row: Row = {"shape": [prompts, points, n_embd, n_head], "precision": name}
                 row["what"] = "training" if grad else "prefix"
-                yield {**row, "eager_us": eager, "triton_us": triton, "ratio": eager / triton}
+                microseconds = {}
+                for way in ("eager", "triton"):
+                    segment = partial(_segment, way, loop, e, name, grad)
+                    milliseconds = do_bench(segment, return_mode="median")
+                    microseconds[way] = 1e3 * milliseconds / _LOOPS
+                    row[f"{way}_us"] = microseconds[way]
+                row["ratio"] = microseconds["eager"] / microseconds["triton"]
+                yield row
 
 
 def _segment(way: str, loop: SharedLoop, e: torch.Tensor, precision: str, grad: bool) -> None:
     """A segment of loops by eager or by the kernels, from zero; with `grad` its backward pass,
     too."""
-    compute, stream = _COMPUTES[precision], torch.zeros_like(e)
+    compute = _COMPUTES[precision]
+    stream = torch.zeros_like(e)
     span = Span(0, _LOOPS, keep=_LOOPS if grad else 0, grad=grad)
     if way == "triton":
         with torch.set_grad_enabled(grad):

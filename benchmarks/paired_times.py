@@ -38,18 +38,22 @@ _END = 5.0  # seconds for a process to end before it is killed
 def measure(step: Step, repeats: int, device: torch.device) -> Times:
     """Time `repeats` steps, waiting for the device."""
     _wait(device)
-    before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
     for _ in range(repeats):
         step()
     _wait(device)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
-    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
-    seconds = (wall, user, system, user + system)
-    return {part: each / repeats for part, each in zip(PARTS, seconds, strict=True)}
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    user = after.ru_utime - before.ru_utime
+    system = after.ru_stime - before.ru_stime
+    seconds = {"wall": wall, "user": user, "system": system, "cpu": user + system}
+    return {clock: total / repeats for clock, total in seconds.items()}
 
 
 def warm_up(step: Step, steps: int, device: torch.device) -> int:
     """Make `steps` steps or more; returns the number of steps in a measurement."""
+    # The first ones compile and allocate.
     seconds = [measure(step, 1, device)["wall"] for _ in range(steps)][-1]
     if seconds >= _LEAST:
         return 1
@@ -85,8 +89,10 @@ class Contender:
     def __init__(
         self, variant: Variant, config: Config, device: torch.device, settings: StepSettings
     ) -> None:
-        self.variant, self._limit = variant, settings.limit
-        self.repeats, self.times = 0, list[Times]()
+        self.variant = variant
+        self._limit = settings.limit
+        self.repeats = 0
+        self.times = list[Times]()
         self.facts: dict[str, int] = {}
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
@@ -125,7 +131,9 @@ class PairedTimes:
     errors of the others, and on a GPU its clocks before the first turn and after each."""
 
     def __init__(self, config: Config, device: torch.device, settings: StepSettings) -> None:
-        self.config, self.device, self.settings = config, device, settings
+        self.config = config
+        self.device = device
+        self.settings = settings
         self.contenders: list[Contender] = []
         self.failures: dict[str, str] = {}
         self.clocks: list[str] = []
@@ -134,7 +142,7 @@ class PairedTimes:
 
     def whole(self) -> list[Contender]:
         """The variants with a measurement of every turn, once there is one."""
-        return [each for each in self.contenders if len(each.times) == self.turns > 0]
+        return [one for one in self.contenders if len(one.times) == self.turns > 0]
 
     def take(self, variants: Sequence[Variant], save: Callable[[], None]) -> None:
         """Build all variants and let them take `settings.pairs` turns; `save` is called when all
@@ -146,10 +154,10 @@ class PairedTimes:
             for first in range(0, len(variants), at_once):
                 for variant in variants[first : first + at_once]:
                     started.append(Contender(variant, self.config, self.device, self.settings))
-                for each in started[first:]:
-                    with self._recording(each.variant):
-                        each.repeats, each.facts = each.answer()
-                        self.contenders.append(each)
+                for built in started[first:]:
+                    with self._recording(built.variant):
+                        built.repeats, built.facts = built.answer()
+                        self.contenders.append(built)
             self._done(save)
             for _ in range(self.settings.pairs):
                 turn: list[tuple[Contender, Times]] = []

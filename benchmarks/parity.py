@@ -38,8 +38,10 @@ def main(words: list[str]) -> int:
 
 def _run(settings: ParitySettings) -> None:
     """Train all, print the summary, write; RunError if a training failed."""
-    device, config = place(settings.device, "auto", "auto").device, named_config(settings.config)
-    base, *rest = variants = parse_variants(settings.variants, device)
+    device = place(settings.device, "auto", "auto").device
+    config = named_config(settings.config)
+    variants = parse_variants(settings.variants, device)
+    base = variants[0]
     curves: dict[str, Curves] = {variant.name: {} for variant in variants}
     failures: dict[str, str] = {}
     for seed, variant in product(range(settings.seeds), variants):
@@ -50,22 +52,29 @@ def _run(settings: ParitySettings) -> None:
         else:
             curves[variant.name][seed] = losses
             print(f"seed {seed}, {variant.name}: {losses[0]:.4g} to {losses[-1]:.4g}", flush=True)
-        summary = {
-            other.name: compare(curves[base.name], curves[other.name], settings) for other in rest
-        }
+        summary = {}
+        for other in variants[1:]:
+            summary[other.name] = compare(curves[base.name], curves[other.name], settings)
         content = {
-            **{name: getattr(settings, name) for name in ("config", "early", "late")},
-            **{"base": base.name, "summary": summary, "failures": failures, "losses": curves},
+            "config": settings.config,
+            "early": settings.early,
+            "late": settings.late,
+            "base": base.name,
+            "summary": summary,
+            "failures": failures,
+            "losses": curves,
         }
         # After every training, so that an interruption loses only one.
         write_report(settings.json, device, content)
     early, late = (f"steps {first}-{end}" for first, end in (settings.early, settings.late))
-    for name, (differences, ratios) in ((name, found.values()) for name, found in summary.items()):
+    for name, by_seed in summary.items():
+        differences = by_seed["early_median_relative_difference"].values()
+        ratios = list(by_seed["late_mean_loss_ratio"].values())
         if ratios:
+            difference = f"{median(differences):.2g}"
             print(
-                f"{name}: median relative difference over {early}: "
-                f"{median(differences.values()):.2g}; mean loss over {late} over the first's: "
-                f"{_spread([*ratios.values()])}"
+                f"{name}: median relative difference over {early}: {difference}; mean loss over "
+                f"{late} over the first's: {_spread(ratios)}"
             )
     for training, message in failures.items():
         print(f"{training} failed: {message}")
@@ -75,7 +84,8 @@ def _run(settings: ParitySettings) -> None:
 
 def train_losses(config: Config, variant: Variant, steps: int, device: torch.device) -> list[float]:
     """The loss of each of the first `steps` steps."""
-    trainer, losses = variant.trainer(config, device), []
+    trainer = variant.trainer(config, device)
+    losses = []
     for step in range(steps):
         variant.update(trainer, step)
         losses.append(trainer.fetch().loss)
@@ -85,8 +95,10 @@ def train_losses(config: Config, variant: Variant, steps: int, device: torch.dev
 def compare(base: Curves, other: Curves, settings: ParitySettings) -> dict[str, dict[int, float]]:
     """By seed, of those that both variants have: the median relative difference over the early
     steps, and the ratio of the mean losses over the late ones."""
-    early, late = slice(*settings.early), slice(*settings.late)
-    differences, ratios = {}, {}
+    early = slice(*settings.early)
+    late = slice(*settings.late)
+    differences = {}
+    ratios = {}
     for seed in sorted(base.keys() & other.keys()):
         pairs = zip(base[seed][early], other[seed][early], strict=True)
         differences[seed] = median(abs(theirs - ours) / ours for ours, theirs in pairs)

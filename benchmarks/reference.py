@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from contextlib import redirect_stdout
+from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -43,7 +44,8 @@ class Reference:
     def __init__(
         self, checkout: Path, config: Config, device: torch.device, compiled: bool = False
     ) -> None:
-        self.modules, self.device = load_reference(checkout), device
+        self.modules = load_reference(checkout)
+        self.device = device
         self.args = reference_arguments(config)
         torch.manual_seed(config.seed)  # its samplers draw from the global generator
         with redirect_stdout(io.StringIO()):  # it prints its size, and a 0 in the first forward
@@ -61,7 +63,8 @@ class Reference:
 
     def step(self) -> None:
         """One iteration of its loop."""
-        training, curriculum = self.args.training, self.curriculum
+        training = self.args.training
+        curriculum = self.curriculum
         sampler = self.modules["tasks"].get_task_sampler(
             task_name=training.task_name,
             batch_size=training.batch_size,
@@ -72,7 +75,8 @@ class Reference:
             sparsity=training.sparsity,
         )
         task = sampler()
-        xs, ys = task.xs.float(), task.ys.float()
+        xs = task.xs.float()
+        ys = task.ys.float()
         loss, *_ = self.modules["train"].train_step(
             self.args, curriculum, self.model, xs, ys, self.optimizer, None, None
         )
@@ -94,7 +98,7 @@ def load_reference(checkout: Path) -> dict[str, ModuleType]:
             raise ConfigError(
                 "reference", f"is no checkout: {checkout} holds no scripts/{path.name}"
             )
-    saved_modules = {name: sys.modules.pop(name, None) for name in (*FILES, *_STAND_INS)}
+    saved_modules = {name: sys.modules.pop(name, None) for name in chain(FILES, _STAND_INS)}
     try:
         for name, attributes in _STAND_INS.items():
             sys.modules[name] = stand_in = ModuleType(name)
@@ -119,30 +123,32 @@ def _load(name: str, path: Path) -> ModuleType:
 
 def reference_arguments(config: Config) -> Any:
     """Our settings in the form of its configuration, with the curriculum at its end."""
-    model, task, looped = config.model, config.task, config.model.family == "looped"
-    sizes = {name: getattr(model, name) for name in ("n_positions", "n_embd", "n_layer", "n_head")}
-    ends = {"dims": task.dims, "points": task.points, "loops": config.loops.b}
-    growths = {
-        name: SimpleNamespace(start=end, end=end, inc=1, interval=5000)
-        for name, end in ends.items()
-    }
-    return SimpleNamespace(
-        model=SimpleNamespace(
-            **sizes,
-            family="gpt2_loop" if looped else "gpt2",
-            n_dims=task.dims,
-            pred_type="regression",
-            loop_func="z=f(x+z)",
-        ),
-        training=SimpleNamespace(
-            task_name=REFERENCE_TASKS[task.name],
-            batch_size=config.training.batch_size,
-            learning_rate=config.training.learning_rate,
-            n_loop_window=config.loops.T,
-            # Its default if the task has none; for relu_network it is the number of hidden units.
-            sparsity=task.settings.get("sparsity", 100),
-            use_ctx=False,
-            add_inputs_embeds=False,
-            curriculum=SimpleNamespace(**growths),
-        ),
+    model = config.model
+    task = config.task
+    model_arguments = SimpleNamespace(
+        n_positions=model.n_positions,
+        n_embd=model.n_embd,
+        n_layer=model.n_layer,
+        n_head=model.n_head,
+        family="gpt2_loop" if model.family == "looped" else "gpt2",
+        n_dims=task.dims,
+        pred_type="regression",
+        loop_func="z=f(x+z)",
     )
+    curriculum = SimpleNamespace()
+    ends = {"dims": task.dims, "points": task.points, "loops": config.loops.b}
+    for name, end in ends.items():
+        growth = SimpleNamespace(start=end, end=end, inc=1, interval=5000)
+        setattr(curriculum, name, growth)
+    training = SimpleNamespace(
+        task_name=REFERENCE_TASKS[task.name],
+        batch_size=config.training.batch_size,
+        learning_rate=config.training.learning_rate,
+        n_loop_window=config.loops.T,
+        # Its default if the task has none; for relu_network it is the number of hidden units.
+        sparsity=task.settings.get("sparsity", 100),
+        use_ctx=False,
+        add_inputs_embeds=False,
+        curriculum=curriculum,
+    )
+    return SimpleNamespace(model=model_arguments, training=training)

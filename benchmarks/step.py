@@ -19,7 +19,9 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,7 +38,7 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
 from looplab.experiments.gpu_time import shape_of
 from looplab.models.flops import pass_costs
-from looplab.show.tables import Table, document
+from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_curriculum, build_model, build_task
 from looplab.training.device import place
 
@@ -45,7 +47,9 @@ _HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
 # matches. Hopper: bf16 (a large dense product) as measured once on an H100 SXM, tf32 half of it,
 # fp32 without tensor cores from the vendor's sheet.
 RATES = {"NVIDIA H100 80GB HBM3": _HOPPER, "NVIDIA H200": _HOPPER}
-_STEPS, _WARMUP, _ROWS = 10, 5, 25  # of a profile: steps, those before them, and rows of its table
+_STEPS = 10  # of a profile
+_WARMUP = 5  # steps before them
+_ROWS = 25  # of the profile's table
 
 
 def main(words: list[str]) -> int:
@@ -61,6 +65,7 @@ def _run(settings: StepSettings) -> None:
 
 def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.device) -> None:
     """Measure, print and write these variants."""
+    # Other jobs disturb the clock, and hardly the processor seconds of one thread.
     basis = "cpu" if device.type == "cpu" and torch.get_num_threads() == 1 else "wall"
     print(
         f"{device_name(device)}, {torch.get_num_threads()} threads; ratios: theirs / ours, {basis} "
@@ -79,8 +84,10 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
             print(shown(turns, rows_of(turns, basis)), flush=True)
         failed += len(turns.failures)
         if settings.profile:
-            ours = [each.variant for each in turns.whole() if each.variant.side == "ours"]
-            turns.profiles = {each.name: profile_variant(config, each, device) for each in ours}
+            for measured in turns.whole():
+                variant = measured.variant
+                if variant.side == "ours":
+                    turns.profiles[variant.name] = profile_variant(config, variant, device)
             save()
     if failed:
         raise RunError(f"{failed} measurements failed")
@@ -88,75 +95,82 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
 
 def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object]) -> None:
     """Write what was measured so far, of this configuration and of those before it."""
-    stage = build_curriculum(turns.config, build_task(turns.config))(turns.config.training.steps)
-    results[name] = {
-        "flops": step_flops(turns.config),
-        "shape": shape_of(turns.config, stage),
-        "turns": turns.turns,
-        "clocks": {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None,
-        "variants": rows_of(turns, basis),
-        "failures": turns.failures,
-        "profiles": turns.profiles,
-    }
+    config = turns.config
+    stage = build_curriculum(config, build_task(config))(config.training.steps)
+    clocks = {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None
+    measured: dict[str, object] = {"flops": step_flops(config), "shape": shape_of(config, stage)}
+    measured |= {"turns": turns.turns, "clocks": clocks, "variants": rows_of(turns, basis)}
+    measured |= {"failures": turns.failures, "profiles": turns.profiles}
+    results[name] = measured
     content = {"basis": basis, "pairs": turns.settings.pairs, "settings": results}
     write_report(turns.settings.json, turns.device, content)
 
 
 def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
-    """The variants with their seconds, the ratios of those that are not ours to each, by kind, and
-    on a GPU the peak of memory, and the floor if the card's rate is known."""
-    measured = [
-        (each, {part: [times[part] for times in each.times] for part in PARTS})
-        for each in turns.whole()
-    ]
+    """The variants with their seconds, and by kind the ratio of each that is not ours to them. On a
+    GPU also the peak of memory and, if the card's rate is known, the floor."""
     rates = RATES.get(device_name(turns.device), {})
     rows = []
-    for each, seconds in measured:
-        variant = each.variant
-        medians = {part: median(values) for part, values in seconds.items()}
+    for measured in turns.whole():
+        variant = measured.variant
+        seconds = {}
+        for clock in PARTS:
+            seconds[clock] = [times[clock] for times in measured.times]
+        ratios = {}
+        for other in turns.whole():
+            if other.variant.side != "ours" and other is not measured:
+                theirs = [times[basis] for times in other.times]
+                ratios[other.variant.kind] = paired_ratio(theirs, seconds[basis])._asdict()
         row: dict[str, Any] = {
-            **{"name": variant.name, "side": variant.side, "backend": variant.backend},
-            **{"precision": variant.precision, "capture": variant.capture},
-            "steps_a_measurement": each.repeats,
+            "name": variant.name,
+            "side": variant.side,
+            "backend": variant.backend,
+            "precision": variant.precision,
+            "capture": variant.capture,
+            "steps_a_measurement": measured.repeats,
             "seconds": seconds,
-            "median_s": medians,
-            "ratios": {
-                other.variant.kind: paired_ratio(theirs[basis], seconds[basis])._asdict()
-                for other, theirs in measured
-                if other.variant.side != "ours" and other is not each
-            },
-            **each.facts,
+            "median_s": {clock: median(values) for clock, values in seconds.items()},
+            "ratios": ratios,
         }
-        if rate := rates.get(variant.precision):
-            floor = step_flops(turns.config) / rate
-            row |= {"floor_s": floor, "fraction_of_floor": floor / medians["wall"]}
+        row |= measured.facts
+        rate = rates.get(variant.precision)
+        if rate:
+            row["floor_s"] = step_flops(turns.config) / rate
+            row["fraction_of_floor"] = row["floor_s"] / row["median_s"]["wall"]
         rows.append(row)
     return rows
 
 
 def shown(turns: PairedTimes, rows: Sequence[Mapping[str, Any]]) -> str:
     """The medians of each variant and its ratios, the failures and the clocks, as text."""
-    kinds = [each.variant.kind for each in turns.whole() if each.variant.side != "ours"]
-    head = ["variant", "wall s", "user s", "system s", "steps/s"]
-    if turns.device.type == "cuda":
-        head[2:4] = ["peak MiB", "of floor"]
+    on_gpu = turns.device.type == "cuda"
+    kinds = []
+    for measured in turns.whole():
+        if measured.variant.side != "ours":
+            kinds.append(measured.variant.kind)
     lines = []
     for row in rows:
-        medians, floor = row["median_s"], row.get("fraction_of_floor")
+        medians = row["median_s"]
         wall = medians["wall"]
-        cells = [f"{medians[part]:.3g}" for part in ("user", "system")]
-        if turns.device.type == "cuda":
-            cells = [f"{row['peak_bytes'] / 2**20:.0f}", f"{floor:.1%}" if floor else "–"]
-        ratios = [row["ratios"].get(kind) for kind in kinds]
-        cells = [row["name"], f"{wall:.3g}", *cells, f"{1 / wall:.3g}"]
-        lines.append(cells + [str(Ratio(**ratio)) if ratio else "–" for ratio in ratios])
-    return document(
-        [
-            *([Table([*head, *(f"x {kind}" for kind in kinds)], lines)] if rows else []),
-            *(f"{name} failed: {message}" for name, message in turns.failures.items()),
-            *(f"{CLOCKS}: {clocks}" for clocks in turns.clocks),
-        ]
-    )
+        floor = row.get("fraction_of_floor")
+        cells = [row["name"], f"{wall:.3g}"]
+        if on_gpu:
+            cells += [f"{row['peak_bytes'] / 2**20:.0f}", f"{floor:.1%}" if floor else "–"]
+        else:
+            cells += [f"{medians['user']:.3g}", f"{medians['system']:.3g}"]
+        cells.append(f"{1 / wall:.3g}")
+        for kind in kinds:
+            ratio = row["ratios"].get(kind)
+            cells.append(str(Ratio(**ratio)) if ratio else "–")
+        lines.append(cells)
+    parts: list[Part] = []
+    if rows:
+        columns = ["peak MiB", "of floor"] if on_gpu else ["user s", "system s"]
+        head = ["variant", "wall s", *columns, "steps/s"]
+        parts.append(Table(head + [f"x {kind}" for kind in kinds], lines))
+    parts += [f"{name} failed: {message}" for name, message in turns.failures.items()]
+    parts += [f"{CLOCKS}: {clocks}" for clocks in turns.clocks]
+    return document(parts)
 
 
 def step_flops(config: Config) -> float:
@@ -170,19 +184,21 @@ def step_flops(config: Config) -> float:
 def chosen(settings: StepSettings, device: torch.device) -> list[Variant]:
     """The variants to measure. ConfigError if the device cannot run one, and for a folder that is
     no checkout."""
-    ours = [
-        checked(Variant("ours", backend, precision, capture), device)
-        for capture in settings.capture
-        for backend in settings.backend
-        for precision in settings.precision
-    ]
+    ours = []
+    for capture, backend, precision in product(
+        settings.capture, settings.backend, settings.precision
+    ):
+        ours.append(checked(Variant("ours", backend, precision, capture), device))
     if not settings.reference:
         return ours
     checkout = Path(settings.reference)
     load_reference(checkout)
-    precision = "tf32" if device.type == "cuda" else "fp32"
-    names = ("eager", "compile") if settings.compiled_reference else ("eager",)
-    return [*(Variant("reference", name, precision, checkout=checkout) for name in names), *ours]
+    eager = Variant(
+        "reference", "eager", "tf32" if device.type == "cuda" else "fp32", checkout=checkout
+    )
+    if settings.compiled_reference:
+        return [eager, replace(eager, backend="compile"), *ours]
+    return [eager, *ours]
 
 
 def profile_variant(config: Config, variant: Variant, device: torch.device) -> dict[str, object]:
@@ -192,10 +208,9 @@ def profile_variant(config: Config, variant: Variant, device: torch.device) -> d
     step = variant.build(config, device)
     wall = measure(step, warm_up(step, _WARMUP, device), device)["wall"]
     totals = operations(step, device)
-    rows: list[dict[str, Any]] = [
-        {"name": name, "calls": calls / _STEPS, "ms": microseconds / 1e3 / _STEPS}
-        for name, (calls, microseconds) in totals.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, (calls, microseconds) in totals.items():
+        rows.append({"name": name, "calls": calls / _STEPS, "ms": microseconds / 1e3 / _STEPS})
     rows.sort(key=lambda row: -row["ms"])
     busy = sum(row["ms"] for row in rows)
     if not busy:
@@ -207,11 +222,12 @@ def profile_variant(config: Config, variant: Variant, device: torch.device) -> d
         "teraflop_per_second": flops / wall / 1e12,
         "teraflop_per_second_busy": flops / busy / 1e9,
     }
-    lines = [
-        [row["name"][:70], f"{row['ms']:.4f}", f"{row['ms'] / busy:.1%}", f"{row['calls']:.1f}"]
-        for row in rows[:_ROWS]
-    ]
-    print(f"\n{variant.name}: " + ", ".join(f"{key} {rate:.4g}" for key, rate in rates.items()))
+    lines = []
+    for row in rows[:_ROWS]:
+        share = f"{row['ms'] / busy:.1%}"
+        lines.append([row["name"][:70], f"{row['ms']:.4f}", share, f"{row['calls']:.1f}"])
+    rate_words = ", ".join(f"{key} {rate:.4g}" for key, rate in rates.items())
+    print(f"\n{variant.name}: {rate_words}")
     print(document([Table(["name", "ms a step", "share", "calls"], lines)]), flush=True)
     return {"rates": rates, "rows": rows}
 
@@ -226,11 +242,12 @@ def operations(step: Step, device: torch.device) -> dict[str, tuple[int, float]]
             step()
         if on_gpu:
             torch.cuda.synchronize(device)
-    return {
-        row.key: (row.count, row.self_device_time_total if on_gpu else row.self_cpu_time_total)
-        for row in profiler.key_averages()
-        if row.device_type.name == device.type.upper() and not row.is_user_annotation
-    }
+    totals = {}
+    for row in profiler.key_averages():
+        if row.device_type.name == device.type.upper() and not row.is_user_annotation:
+            microseconds = row.self_device_time_total if on_gpu else row.self_cpu_time_total
+            totals[row.key] = row.count, microseconds
+    return totals
 
 
 if __name__ == "__main__":

@@ -47,13 +47,15 @@ class Variant:
             assert self.checkout is not None
             _allow_tf32(self.precision)
             return Reference(self.checkout, config, device, self.backend == "compile").step
-        trainer, steps = self.trainer(config, device), count()
+        trainer = self.trainer(config, device)
+        steps = count()
         return lambda: self.update(trainer, next(steps))
 
     def trainer(self, config: Config, device: torch.device) -> Trainer:
         """Our trainer; ConfigError if this machine cannot run it."""
         _allow_tf32(self.precision)
-        placement, task = place(str(device), self.precision, self.backend), build_task(config)
+        placement = place(str(device), self.precision, self.backend)
+        task = build_task(config)
         model = placement.prepare(build_model(config, task))
         return Trainer(config, task, build_curriculum(config, task), model, capture=self.capture)
 
@@ -75,11 +77,13 @@ def parse_variants(words: Sequence[str], device: torch.device) -> list[Variant]:
 
     Raises ConfigError for an unknown name and for a variant that the device cannot run.
     """
-    backends, precisions, variants = get_args(Backend), get_args(Precision), []
+    backends = get_args(Backend)
+    precisions = get_args(Precision)
+    variants = []
     for word in words:
-        backend, precision, graph, *more = [*word.split(":"), "", ""]
-        known = backend in backends and precision in precisions and graph in ("", "graph")
-        if not known or any(more):
+        backend, _, rest = word.partition(":")
+        precision, _, graph = rest.partition(":")
+        if not (backend in backends and precision in precisions and graph in ("", "graph")):
             raise ConfigError(
                 "a variant",
                 f"is backend:precision or backend:precision:graph, with a backend of "

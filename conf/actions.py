@@ -32,23 +32,29 @@ _EXAMPLES = {  # by action: the key of its subject, and how it is given
     "import": ("checkpoint", "checkpoint=…/state.pt"),
 }
 _COMPARED = (
-    "prompts", "seed", "batch_size", "resamples", "loops", "halt_on", "tolerance", "halt_by",
-    "max_loops", "baselines", "normalise",
-)  # fmt: skip
-_USED = {  # by action: the settings that it uses, groups whole, and why it uses no others
-    "evaluate": (
-        {"device", "plugins", "evaluation", "figures", "tables", "task.eval", *DATA},
-        "it measures a run as it was trained, in fp32",
-    ),
-    "compare": (
-        {"device", "plugins", "folder", "figures", "tables"}
-        | {f"evaluation.{name}" for name in _COMPARED},
-        "it measures runs as they were trained, on the prompts of their task",
-    ),
-    "import": (
-        {"folder", "task", "model", "loops.b", "loops.T", "training.steps"},
-        "the checkpoint is as it was trained",
-    ),
+    "prompts",
+    "seed",
+    "batch_size",
+    "resamples",
+    "loops",
+    "halt_on",
+    "tolerance",
+    "halt_by",
+    "max_loops",
+    "baselines",
+    "normalise",
+)
+# By action: the settings that it uses, groups whole.
+_USED = {
+    "evaluate": {"device", "plugins", "evaluation", "figures", "tables", "task.eval"} | set(DATA),
+    "compare": {"device", "plugins", "folder", "figures", "tables"}
+    | {f"evaluation.{name}" for name in _COMPARED},
+    "import": {"folder", "task", "model", "loops.b", "loops.T", "training.steps"},
+}
+_WHY_NO_OTHERS = {
+    "evaluate": "it measures a run as it was trained, in fp32",
+    "compare": "it measures runs as they were trained, on the prompts of their task",
+    "import": "the checkpoint is as it was trained",
 }
 
 
@@ -65,11 +71,13 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
             raise ConfigError(key, f"is for action={other}")
     if not own:
         return ()
-    allowed, reason = _USED[action]
+    allowed = _USED[action] | {"action", own}
     for key in keys:
-        if key not in ("action", own) and key not in allowed and key.split(".")[0] not in allowed:
+        if key not in allowed and key.split(".")[0] not in allowed:
+            reason = _WHY_NO_OTHERS[action]
             raise ConfigError(key, f"has no meaning with action={action}: {reason}")
-    if not (value := values[own]):
+    value = values[own]
+    if not value:
         raise ConfigError(own, f"must name what to {action}: {example}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:

@@ -44,7 +44,7 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
 
 def config_to_mapping(config: Config) -> dict[str, Any]:
     """A complete Config as plain values, with the schema's version."""
-    return {"schema_version": SCHEMA_VERSION, **_plain(asdict(config))}
+    return {"schema_version": SCHEMA_VERSION} | _plain(asdict(config))
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -79,7 +79,8 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
 
 def _convert(kind: Any, value: Any, key: str) -> Any:
     """`value` as the annotated type `kind`, or a ConfigError that says what was expected."""
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if is_dataclass(kind):
         return build(kind, value, f"{key}.")  # type: ignore[arg-type]
     if origin in (types.UnionType, Union):

@@ -38,10 +38,25 @@ _HIDDEN = ("schema_version", "task.name", "model.family")
 _OTHER_ACTIONS = ("figure", "report", "list", "generate", "core", "export", "play")
 # Lists on which no number of a run depends: their commas make no grid.
 LISTS = (
-    "plugins", "training.snapshots", "evaluation.baselines", "evaluation.shifts", "figures.format",
+    "plugins",
+    "training.snapshots",
+    "evaluation.baselines",
+    "evaluation.shifts",
+    "figures.format",
     "figures.labels",
-)  # fmt: skip
+)
 _READ_AT = ("evaluation.loops", "evaluation.max_loops", "evaluation.halt_by")  # they number loops
+# The starts of keys of settings that a family does not have.
+_ABSENT = {
+    "standard": ("loops.", "curriculum.loops.", *_READ_AT),
+    "tied": (
+        "loops.T",
+        "loops.grad_loops",
+        "loops.sampling",
+        "loops.least",
+        "curriculum.loops.",
+    ),
+}
 
 
 def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
@@ -50,9 +65,12 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
     given = _texts(words)
     if not multirun:
         return [_single(given)]
-    several = {key: _values(key, text) for key, text in given.items()}
-    grid = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
-    return [_command(_given(texts), texts) for texts in grid]
+    several = [_values(key, text) for key, text in given.items()]
+    members = []
+    for values in product(*several):
+        texts = dict(zip(given, values, strict=True))
+        members.append(_command(_given(texts), texts))
+    return members
 
 
 def _single(texts: Mapping[str, str]) -> Command:
@@ -61,7 +79,8 @@ def _single(texts: Mapping[str, str]) -> Command:
     try:
         return _command(_given(texts), texts)
     except ConfigError as error:
-        text, task = texts.get(error.key, ""), texts.get("task", "")
+        text = texts.get(error.key, "")
+        task = texts.get("task", "")
         if is_list(_hint(error.key, task)) or not re.fullmatch(r"[^=,]+(,[^=,]+)+", text):
             raise
         grid = "several values are for a grid: run.py -m, or train_grid"
@@ -85,22 +104,25 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Each value of the run of these words, by key, and the file that it comes from, as `settled`
     has it. Raises ConfigError as `commands` does, and for words that train nothing: a run's own
     settings stand in its config.yaml."""
-    if (action := commands(words)[0].action) not in ("train", "plan"):
+    action = commands(words)[0].action
+    if action not in ("train", "plan"):
         raise ConfigError("--settings", f"is for a training, not for action={action}")
     values, origins = settled(_given(_texts(words)))
-    of_run = config_to_mapping(Config()).keys() - {"schema_version"}
-    return {
-        key: (values[key], origins[key])
-        for key in origins
-        if key in values and key.partition(".")[0] in of_run
-    }
+    sections = config_to_mapping(Config()).keys() - {"schema_version"}
+    of_run = {}
+    for key, origin in origins.items():
+        if key in values and key.partition(".")[0] in sections:
+            of_run[key] = (values[key], origin)
+    return of_run
 
 
 def _texts(words: Sequence[str]) -> dict[str, str]:
     """The texts that were typed, by key. Loads their plugins, which have settings of their own."""
-    actions = (*get_args(Action), *_OTHER_ACTIONS)
-    check_words(words, "; --help shows some", actions)
-    given = dict[str, str]((word.split("=", 1)[0], word.split("=", 1)[1]) for word in words)
+    check_words(words, "; --help shows some", get_args(Action) + _OTHER_ACTIONS)
+    given = {}
+    for word in words:
+        key, _, text = word.partition("=")
+        given[key] = text
     if "plugins" in given:
         paths = read_value("plugins", given["plugins"], tuple[str, ...])
         load_plugins(paths, edited_too=True)
@@ -110,7 +132,7 @@ def _texts(words: Sequence[str]) -> dict[str, str]:
 def _values(key: str, text: str) -> list[str]:
     """The values between the commas of a word of a grid, but of a folder's name and of `LISTS` the
     whole. Raises ConfigError for one that is empty or given twice."""
-    if key in ("folder", *LISTS):
+    if key == "folder" or key in LISTS:
         return [text]
     if text.startswith("range("):
         problem = f"cannot be {text!r}: values have commas between them, as {key}=0,1"
@@ -126,10 +148,11 @@ def _given(texts: Mapping[str, str]) -> dict[str, Any]:
     """The values that were typed, each by the type of its setting. Raises ConfigError for one that
     cannot be read."""
     task = texts.get("task", "")
-    return {
-        key: read_value(key, text, str if key in GROUPS else _hint(key, task))
-        for key, text in texts.items()
-    }
+    values = {}
+    for key, text in texts.items():
+        hint = str if key in GROUPS else _hint(key, task)
+        values[key] = read_value(key, text, hint)
+    return values
 
 
 def _hint(key: str, task: str) -> Any:
@@ -155,10 +178,12 @@ def _hints() -> dict[str, Any]:
 
 
 def _command(given: dict[str, Any], typed: Mapping[str, str]) -> Command:
-    words = [  # a number has one spelling
-        f"{key}={text if isinstance(given[key], str | list) else as_word(given[key])}"
-        for key, text in typed.items()
-    ]
+    words = []
+    for key, text in typed.items():
+        value = given[key]
+        if not isinstance(value, str | list):
+            text = as_word(value)  # a number has one spelling
+        words.append(f"{key}={text}")
     return _import(given, words) if given.get("action") == "import" else command_of(given, words)
 
 
@@ -168,7 +193,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     values, _ = settled(given)
     action = values.pop("action")
     if action not in get_args(Action):
-        others = {*get_args(Action), *_OTHER_ACTIONS} - {action}
+        others = set(get_args(Action) + _OTHER_ACTIONS) - {action}
         raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), others)}")
     again = convert_scalar(bool, values.pop("again"), "again")
     paths = subject(action, {key: values.pop(key) for key in SUBJECTS}, list(given))
@@ -192,16 +217,18 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Every value by dotted key, and the file that it comes from, 'given', or 'fitted' where the
     others decide it. Raises ConfigError for a key that is no setting."""
     _check_groups(given)
-    values, origins = dict[str, Any](), dict[str, str]()
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for origin, layer in _layers(given):
         values |= layer
         origins |= dict.fromkeys(layer, origin)
     if given.get("action") in ("evaluate", "compare"):  # the run says which task it is
         values |= _all_tasks()
     _check_keys(given, values)
+    # Those of scale and task, before the given ones replace them.
     base_steps = values["training.steps"]
-    own = {key: value for key, value in given.items() if key not in GROUPS}
-    values = _without_references(values | own)
+    settings = {key: value for key, value in given.items() if key not in GROUPS}
+    values = _without_references(values | settings)
     before = dict(values)
     _stretch(values, base_steps, given)
     _fit_recipe(values, given)
@@ -211,8 +238,12 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
                 values[key] = normpath(values[key])
     plugins = values["plugins"] if isinstance(values["plugins"], list) else [values["plugins"]]
     values["plugins"] = [str(Path(str(path)).absolute()) for path in plugins]
-    fitted = {key for key in values if values[key] != before[key]} - {*own}
-    return values, origins | dict.fromkeys(own, "given") | dict.fromkeys(fitted, "fitted")
+    for key in values:
+        if key in settings:
+            origins[key] = "given"
+        elif values[key] != before[key]:
+            origins[key] = "fitted"
+    return values, origins
 
 
 def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -223,30 +254,34 @@ def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     its paper's loss is, it is at every scale. A section below a file's `where` holds for the groups
     and the tokens that it names.
     """
-    names = _DEFAULTS | {key: given[key] for key in (*GROUPS, _TOKENS) if key in given}
+    names = dict(_DEFAULTS)
+    for key in (*GROUPS, _TOKENS):
+        if key in given:
+            names[key] = given[key]
     names.setdefault("recipe", _RECIPES.get(names["scale"], "fast"))
     task = names["task"]
     command = {"action": "train", "again": False, _PROPORTIONAL: False}
     yield "conf/schema.py", flatten(config_to_mapping(Config())) | command | SUBJECTS
-    own = read_values(f"task/{task}") or {"name": task, **added_tasks()[task]}
-    yield f"conf/task/{task}.yaml", {f"task.{key}": value for key, value in own.items()}
+    of_task = read_values(f"task/{task}") or {"name": task} | added_tasks()[task]
+    yield f"conf/task/{task}.yaml", {f"task.{key}": value for key, value in of_task.items()}
     for group in ("scale", "recipe", "model"):
-        content = {**read_values(f"{group}/{names[group]}")}
+        file = f"{group}/{names[group]}"
+        content = dict(read_values(file))
         sections = content.pop("where", {})
-        yield f"conf/{group}/{names[group]}.yaml", flatten(content)
+        yield f"conf/{file}.yaml", flatten(content)
         for words, section in sections.items():
             conditions = [word.split("=") for word in words.split()]
             if all(names[key] in allowed.split(",") for key, allowed in conditions):
-                yield f"conf/{group}/{names[group]}.yaml, {words}", flatten(section)
+                yield f"conf/{file}.yaml, {words}", flatten(section)
 
 
 def _all_tasks() -> dict[str, Any]:
     """The own settings of every task."""
-    return {
-        f"task.{key}": value
-        for name in choices("task")
-        for key, value in (own_settings(name) or {}).items()
-    }
+    settings = {}
+    for name in choices("task"):
+        for key, value in (own_settings(name) or {}).items():
+            settings[f"task.{key}"] = value
+    return settings
 
 
 def _check_groups(given: Mapping[str, Any]) -> None:
@@ -266,7 +301,7 @@ def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         if key not in settings and key not in GROUPS:
             if any(name.startswith(f"{key}.") for name in settings):
                 raise ConfigError(key, f"is a group of settings{nearest(key, settings)}")
-            options = [name for name in [*settings, *GROUPS] if name not in _HIDDEN]
+            options = [name for name in list(settings) + list(GROUPS) if name not in _HIDDEN]
             raise ConfigError(key, f"is not a setting{nearest_key(key, options)}")
         if isinstance(value, Mapping):
             raise ConfigError(key, f"cannot be {value!r}")
@@ -275,13 +310,14 @@ def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 def _without_references(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, ${key} replaced by that setting's; ConfigError where that has none, or one of
     this kind."""
-    found = dict(values)
+    settled_values = dict(values)
     for key, value in values.items():
         if isinstance(value, str) and "${" in value:
-            found[key] = values.get(value[2:-1], value)
-            if isinstance(found[key], str) and "${" in found[key]:
+            target = values.get(value[2:-1], value)
+            if isinstance(target, str) and "${" in target:
                 raise ConfigError(key, f"cannot be {value!r}, which names no other setting")
-    return found
+            settled_values[key] = target
+    return settled_values
 
 
 def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) -> None:
@@ -301,20 +337,21 @@ def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) 
     looped = values["model.family"] == "looped" and values["loops.sampling"] == "none"
     for name in ("dims", "points", "loops"):
         growth = f"curriculum.{name}"
-        if looped if name == "loops" else values[f"{growth}.start"] is not None:
-            values[f"{growth}.intervals"] = [
-                max(1, steps_each * steps // base_steps)
-                for steps_each in values[f"{growth}.intervals"]
-            ]
+        grows = looped if name == "loops" else values[f"{growth}.start"] is not None
+        if grows:
+            intervals = values[f"{growth}.intervals"]
+            values[f"{growth}.intervals"] = [max(1, n * steps // base_steps) for n in intervals]
 
 
 def _fit_recipe(values: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Undo the recipe's settings that contradict given ones: Muon's rate under another optimiser,
-    that of a head which is the embedding, a curriculum that would start beyond its end, one of
-    sampled loops, and posterior means of finitely many prompts or functions, which no task has, or
-    of more supports than are summed over."""
+    """Undo the recipe's settings that contradict given ones.
+
+    These are Muon's rate under another optimiser, the rate of a head which is the embedding, and a
+    curriculum that would start beyond its end, or of sampled loops. No task has the posterior means
+    of finitely many prompts or functions; those of many supports are not summed over."""
     finite = values["task.distinct_prompts"] or values["task.distinct_functions"]
-    dims, sparsity = values["task.dims"], values.get("task.sparsity", 0)
+    dims = values["task.dims"]
+    sparsity = values.get("task.sparsity", 0)
     sizes = isinstance(dims, int) and isinstance(sparsity, int) and 0 < sparsity <= dims
     many = sizes and comb(dims, sparsity) > MOST_SUPPORTS
     for name, contradicts in (
@@ -326,9 +363,10 @@ def _fit_recipe(values: dict[str, Any], given: Mapping[str, Any]) -> None:
             values[f"training.{name}"] = getattr(TrainingConfig, name)
     if values["loops.sampling"] != "none" and "curriculum.loops.start" not in given:
         values["curriculum.loops.start"] = None
-    ends = (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b"))
-    for key, end in ((f"curriculum.{name}.start", values[end]) for name, end in ends):
+    for name, end_key in (("dims", "task.dims"), ("points", "task.points"), ("loops", "loops.b")):
+        key = f"curriculum.{name}.start"
         start = values[key]
+        end = values[end_key]
         if key not in given and isinstance(start, int) and isinstance(end, int) and start > end:
             values[key] = end
 
@@ -338,39 +376,42 @@ def _import(given: dict[str, Any], words: list[str]) -> Command:
     _check_groups(given)
     _check_keys(given, next(_layers({}))[1] | _all_tasks())
     (path,) = subject("import", {"checkpoint": given.get("checkpoint", "")}, list(given))
-    if problem := why_not_one_file(Path(path)):
+    problem = why_not_one_file(Path(path))
+    if problem:
         raise ConfigError("checkpoint", problem)
     if not Path(path).is_file():
         raise ConfigError("checkpoint", f"is no file: {path}")
-    folder = convert_scalar(str, given.get("folder", Config.folder), "folder")
-    own = {key: v for key, v in given.items() if key not in ("checkpoint", "folder", "action")}
-    return Command("import", (path,), Config(folder=folder), tuple(words), own)
+    settings = dict(given)
+    for key in ("checkpoint", "action"):
+        settings.pop(key, None)
+    folder = convert_scalar(str, settings.pop("folder", Config.folder), "folder")
+    return Command("import", (path,), Config(folder=folder), tuple(words), settings)
 
 
 def _run_settings(run: Path, given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's own settings, with this command's given evaluation and picture settings, its format
     of tables, device and folder, and where its data are today."""
-    found = flatten(config_to_mapping(read_config(run)))
+    settings = flatten(config_to_mapping(read_config(run)))
     for key in given:
-        if key.startswith(("evaluation.", "figures.")):
-            found[key] = values[key]
-        elif key in (*DATA, "task.eval"):
-            path = values[key] if key == "task.eval" else str(Path(values[key]).absolute())
-            found[f"task.settings.{key.partition('.')[2]}"] = path
-    places = ("device", "folder", "tables.format", *(["plugins"] if "plugins" in given else []))
-    return found | {key: values[key] for key in places}
+        if key == "plugins" or key.startswith(("evaluation.", "figures.")):
+            settings[key] = values[key]
+        elif key == "task.eval":
+            settings["task.settings.eval"] = values[key]
+        elif key in DATA:
+            name = key.removeprefix("task.")
+            settings[f"task.settings.{name}"] = str(Path(values[key]).absolute())
+    for key in ("device", "folder", "tables.format"):
+        settings[key] = values[key]
+    return settings
 
 
 def _check_loops(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Raises ConfigError for given settings that a family, sampled loops, or lanes, whose weights
     are for a number of loops, do not have."""
-    family, sampling, b = values["model.family"], values["loops.sampling"], values["loops.b"]
-    absent = {
-        "standard": ("loops.", "curriculum.loops.", *_READ_AT),
-        "tied": (
-            "loops.T", "loops.grad_loops", "loops.sampling", "loops.least", "curriculum.loops.",
-        ),
-    }.get(family, ())  # fmt: skip
+    family = values["model.family"]
+    sampling = values["loops.sampling"]
+    b = values["loops.b"]
+    absent = _ABSENT.get(family, ())
     for key in given:
         if key.startswith(absent):
             raise ConfigError(key, f"has no meaning with model={family}")

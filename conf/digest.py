@@ -76,7 +76,8 @@ def _tokens(text: str) -> list[str]:
         else:
             # A string that is a whole statement, as a docstring is, has no effect.
             if not is_text:
-                kept += [*statement, tok_name[NEWLINE]]
+                kept += statement
+                kept.append(tok_name[NEWLINE])
             statement = []
             is_text = True
     return kept
@@ -112,4 +113,4 @@ def _between(lines: list[str], start: tuple[int, int], last: TokenInfo) -> str:
 def _is_formatted(string: str) -> bool:
     """Whether a string is an f-string, whose expressions may have an effect."""
     prefix = string[: len(string) - len(string.lstrip("rRbBuUfFtT"))]
-    return bool({"f", "F", "t", "T"} & {*prefix})
+    return bool({"f", "F", "t", "T"} & set(prefix))

@@ -27,7 +27,8 @@ def begin() -> None:
         _forget_current_folder()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+    sys.stdout = _patient(sys.stdout)
+    sys.stderr = _patient(sys.stderr)
 
 
 def _answer_missing(kind, error, trace):  # type: ignore[no-untyped-def]
@@ -63,10 +64,12 @@ def _patient(stream: object) -> object:
     if not isinstance(stream, io.TextIOWrapper):  # a process without a console has none
         return stream
     stream.flush()
+    output = _Output(stream.fileno(), "w", closefd=False)
+    errors = "replace" if stream.errors in ("strict", "surrogateescape") else stream.errors
     return io.TextIOWrapper(
-        io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False)),  # type: ignore[type-var]
+        io.BufferedWriter(output),  # type: ignore[type-var]
         encoding=stream.encoding,
-        errors="replace" if stream.errors in ("strict", "surrogateescape") else stream.errors,
+        errors=errors,
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

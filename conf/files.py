@@ -43,8 +43,10 @@ def read_values(name: str) -> Mapping[str, Any]:
 def choices(group: str) -> list[str]:
     """The names that `task`, `model`, `scale`, `recipe` or `experiment` may take: the files of
     conf/<group>/, and the tasks that were registered outside the project."""
-    files = [path.stem for path in (_FOLDER / group).glob("*.yaml")]
-    return sorted({*files, *(added_tasks() if group == "task" else ())})
+    names = {path.stem for path in (_FOLDER / group).glob("*.yaml")}
+    if group == "task":
+        names.update(added_tasks())
+    return sorted(names)
 
 
 def own_settings(name: str) -> dict[str, Any] | None:

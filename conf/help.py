@@ -77,14 +77,15 @@ def help_text() -> str:
         f"{group}s": "  ".join(choices(group)) for group in ("task", "model", "scale", "recipe")
     }
     settings = "\n".join(wrap("  ".join(all_settings(Config)), 96))
-    shipped, lists = "  ".join(shipped_names()), ", ".join(LISTS)
+    shipped = "  ".join(shipped_names())
+    lists = ", ".join(LISTS)
     return _TEXT.format(settings=settings, shipped=shipped, lists=lists, **groups)
 
 
 def settings_text(words: Sequence[str]) -> str:
     """Every setting of the run of these words as a word, a line each, and the file of its value.
     Raises ConfigError for a mistake in the words."""
-    found = origins_of(words)
-    lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in found.items()]
+    settings = origins_of(words)
+    lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in settings.items()]
     width = max(len(word) for word, _ in lines if len(word) < 50)
     return "\n".join(f"{word:{width}}  {origin}" for word, origin in lines)

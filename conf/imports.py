@@ -35,8 +35,9 @@ def file_of(module: str) -> Path | None:
 
 
 def imported_code(path: Path, module: str = "") -> dict[str, bytes]:
-    """Return the content of a file of the user's, if it is there, and of those that it imports,
-    directly or through others, by their paths below the folders that they are imported from.
+    """Return the content of a file of the user's, if it is there, and of all that it imports.
+
+    Their names are their paths below the folders that they are imported from.
 
     `module` is the dotted name under which the file is imported, where that is not its own name.
     """
@@ -47,7 +48,8 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
     """Return these files themselves, by the same names."""
     path = path.absolute()
     root = path.parents[_depth(path, module)]
-    pending = [*_packages(path, root), path]
+    pending = _packages(path, root)
+    pending.append(path)
     files: dict[str, Path] = {}
     while pending:
         path = pending.pop()
@@ -91,7 +93,7 @@ def _project_imports(path: Path) -> list[Path]:
 
 def is_installed(path: Path) -> bool:
     """Says whether a file or folder belongs to an installed package or the standard library."""
-    return bool(_INSTALLED & {*path.parts}) or path.is_relative_to(_STANDARD)
+    return not _INSTALLED.isdisjoint(path.parts) or path.is_relative_to(_STANDARD)
 
 
 def _depth(path: Path, module: str) -> int:

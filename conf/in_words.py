@@ -6,6 +6,7 @@ in_words("training.recompute", "true")      # 'with recompute'
 task_in_words("linear", 20)                 # 'Linear functions of 20 inputs'
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,15 +14,33 @@ from typing import Any
 _ALONE = "{value}"
 # By the last part of a key of one or two; the plural of a unit ends in s.
 _FORMS = {
-    "name": _ALONE, "family": _ALONE, "task": _ALONE, "model": _ALONE, "optimizer": _ALONE,
-    "connectivity": _ALONE, "precision": _ALONE, "device": _ALONE, "backend": _ALONE,
-    "recipe": "recipe {value}", "scale": "scale {value}", "seed": "seed {value}",
-    "norm": "norm {value}", "n_embd": "{value} wide", "n_head": "{value} heads",
-    "n_layer": "{value} layers", "n_hidden": "MLP {value} wide", "n_positions": "{value} positions",
-    "n_kv": "{value} heads of keys and values", "lanes": "{value} lanes", "dims": "d = {value}",
-    "learning_rate": "rate {value}", "muon_rate": "Muon's rate {value}", "steps": "{value} steps",
-    "grad_loops": "gradients through {value}", "batch_size": "batches of {value}",
-}  # fmt: skip
+    "name": _ALONE,
+    "family": _ALONE,
+    "task": _ALONE,
+    "model": _ALONE,
+    "optimizer": _ALONE,
+    "connectivity": _ALONE,
+    "precision": _ALONE,
+    "device": _ALONE,
+    "backend": _ALONE,
+    "recipe": "recipe {value}",
+    "scale": "scale {value}",
+    "seed": "seed {value}",
+    "norm": "norm {value}",
+    "n_embd": "{value} wide",
+    "n_head": "{value} heads",
+    "n_layer": "{value} layers",
+    "n_hidden": "MLP {value} wide",
+    "n_positions": "{value} positions",
+    "n_kv": "{value} heads of keys and values",
+    "lanes": "{value} lanes",
+    "dims": "d = {value}",
+    "learning_rate": "rate {value}",
+    "muon_rate": "Muon's rate {value}",
+    "steps": "{value} steps",
+    "grad_loops": "gradients through {value}",
+    "batch_size": "batches of {value}",
+}
 _VALUES = {"add": "added", "multiply": "multiplied", "concat": "concatenated", "pairs": "paired"}
 _MOST = 4  # words that tell runs apart, before those are left out that tell no more of them apart
 FUNCTIONS = {  # of a task, for titles
@@ -38,13 +57,28 @@ FUNCTIONS = {  # of a task, for titles
 # The starts of keys of settings that move no number of a run, or its seed's alone.
 NOT_OF_NUMBERS = (
     "schema_version",
-    *("seed", "device", "backend", "folder", "plugins", "name", "scale", "recipe", "wandb"),
+    "seed",
+    "device",
+    "backend",
+    "folder",
+    "plugins",
+    "name",
+    "scale",
+    "recipe",
+    "wandb",
     "tensorboard",
-    *("evaluation.", "figures.", "tables."),
-    *("task.settings.data_dir", "task.settings.eval"),
-    *("training.checkpoint_every", "training.snapshots"),
-    *("training.log_every", "training.log_norms"),
-    *("training.recompute", "training.zero_stage"),  # the same numbers with less memory
+    "evaluation.",
+    "figures.",
+    "tables.",
+    "task.settings.data_dir",
+    "task.settings.eval",
+    "training.checkpoint_every",
+    "training.snapshots",
+    "training.log_every",
+    "training.log_norms",
+    # The same numbers with less memory.
+    "training.recompute",
+    "training.zero_stage",
 )
 _NOTHING = ("none", "null", "None", "")
 
@@ -64,8 +98,9 @@ def in_words(key: str, value: Any) -> str:
         number = float(value)
     if number is not None:
         text = f"{number:,.0f}" if number.is_integer() else f"{number:g}"
-        said = (form or f"{name} = {{value}}").format(value=text)
-        return said.removesuffix("s") if text == "1" and form.endswith("s") else said
+        if text == "1":
+            form = form.removesuffix("s")
+        return (form or f"{name} = {{value}}").format(value=text)
     if isinstance(value, list | tuple):
         return f"{name} = {', '.join(map(str, value)) or 'none'}"
     text = str(value).rpartition("/")[2]  # of a path its last part
@@ -100,11 +135,10 @@ def settings_key(settings: Mapping[str, Any], varied: Sequence[str] = ()) -> str
 
     Settings that move no number count only if they are among the `varied`, the starts of their
     keys."""
-    counted = [
-        (key, value)
-        for key, value in settings.items()
-        if not key.startswith(NOT_OF_NUMBERS) or key.startswith(tuple(varied))
-    ]
+    counted = []
+    for key, value in settings.items():
+        if not key.startswith(NOT_OF_NUMBERS) or key.startswith(tuple(varied)):
+            counted.append((key, value))
     return repr(sorted(counted))
 
 
@@ -113,33 +147,43 @@ def labels_of_settings(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     others: the family where these differ, then settings, but those that move no number, and
     schedules, which follow from others; of many those alone, in their order, that tell more of them
     apart."""
-    labels, families = [""] * len(settings), [each["model.family"] for each in settings]
-    for family in dict.fromkeys(families):
-        places = [place for place, each in enumerate(families) if each == family]
-        flats = [settings[place] for place in places]
-        keys = [
-            key
-            for key in dict.fromkeys(key for each in flats for key in each)
-            if len({repr(each[key]) for each in flats if key in each}) > 1
-            and not key.startswith(NOT_OF_NUMBERS)
-            and not any(isinstance(each.get(key), list | dict) for each in flats)
-        ]
-        keys = [key for key in keys if not key.startswith("curriculum.")] or keys
-        if len(keys) > _MOST:
-            chosen = list[str]()
-            for key in keys:
-                before, after = (
-                    len({tuple(repr(each.get(k)) for k in part) for each in flats})
-                    for part in (chosen, [*chosen, key])
-                )
-                chosen += [key] * (after > before)
-            keys = chosen
-        for place, flat in zip(places, flats, strict=True):
-            labels[place] = ", ".join(
-                in_words(_typed(key), flat[key]) for key in keys if key in flat
-            )
-    prefixed = len({*families}) > 1 or not any(labels)
-    return [
-        ", ".join(filter(None, (family * prefixed, label)))
-        for family, label in zip(families, labels, strict=True)
-    ]
+    by_family = defaultdict(list)
+    for run in settings:
+        by_family[run["model.family"]].append(run)
+    keys = {family: _telling_keys(runs) for family, runs in by_family.items()}
+    prefixed = len(by_family) > 1 or not any(keys.values())
+    labels = []
+    for run in settings:
+        family = run["model.family"]
+        words = [family] if prefixed else []
+        for key in keys[family]:
+            if key in run:
+                words.append(in_words(_typed(key), run[key]))
+        labels.append(", ".join(words))
+    return labels
+
+
+def _telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys of settings that tell the runs of one family apart."""
+    values: defaultdict[str, list[Any]] = defaultdict(list)
+    for run in runs:
+        for key, value in run.items():
+            values[key].append(value)
+    keys = []
+    for key, of_runs in values.items():
+        is_group = any(isinstance(value, list | dict) for value in of_runs)
+        differs = len(set(map(repr, of_runs))) > 1
+        if differs and not is_group and not key.startswith(NOT_OF_NUMBERS):
+            keys.append(key)
+    keys = [key for key in keys if not key.startswith("curriculum.")] or keys
+    if len(keys) <= _MOST:
+        return keys
+    chosen: list[str] = []
+    told_apart = [""] * len(runs)  # the chosen values of each run
+    for key in keys:
+        # A key is chosen if it divides the runs, by the keys so far, into more groups.
+        finer = [f"{text} {run.get(key)!r}" for text, run in zip(told_apart, runs, strict=True)]
+        if len(set(finer)) > len(set(told_apart)):
+            chosen.append(key)
+            told_apart = finer
+    return chosen

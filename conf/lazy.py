@@ -27,8 +27,8 @@ def importer(
         return getattr(import_module(modules[name], package), name)
 
     def names() -> list[str]:
-        own = vars(sys.modules[package])
-        return sorted([*modules, *(name for name in own if name.startswith("__"))])
+        own_names = [name for name in vars(sys.modules[package]) if name.startswith("__")]
+        return sorted(own_names + list(modules))
 
     return get, names
 

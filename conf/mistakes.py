@@ -51,7 +51,8 @@ class HeldElsewhere(RunError):
 
     def __init__(self, folder: Path, holder: str, lock: Path) -> None:
         super().__init__(f"{folder} is being worked on by {holder}")
-        self.holder, self.lock = holder, lock
+        self.holder = holder
+        self.lock = lock
 
 
 class EndedElsewhere(RunError):
@@ -82,7 +83,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def nearest_key(key: str, names: Iterable[str]) -> str:
     """'; did you mean …?' with the setting among `names` that is nearest by its last part; else a
     list of them, or where there is one. A few names that other codes have are known."""
-    options, last = list(names), key.rpartition(".")[2]
+    options = list(names)
+    last = key.rpartition(".")[2]
     lasts = {name.rpartition(".")[2] for name in options}
     match = closest(_ELSEWHERE.get(last.lower(), last), lasts, cutoff=0.7)
     if match:

@@ -6,8 +6,9 @@ load_plugins(["my_file.py"])          # settings can name what it registers from
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -30,6 +31,7 @@ _LOADED: dict[str, dict[str, bytes]] = {}  # a user's files when they were loade
 _SEEN: dict[Path, tuple[ModuleSpec, bytes]] = {}  # other files, when they were first asked for
 _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
+_WRITTEN: dict[type, dict[str, Any]] = {}  # what a guarded class defined before
 # Modules that plugins were taught to import, and where their names are now.
 _MOVED = {
     "looplab.evaluation.baselines.linear": "looplab.tasks.least_squares",
@@ -75,15 +77,17 @@ def load_plugins(paths: Iterable[str], edited_too: bool = False) -> None:
 
 def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
-    names, as it was when the module was loaded as a plugin, or something in it was registered, or
-    else when it was first asked for; none for a module of the project, or without a file."""
+    names; none for a module of the project, or without a file.
+
+    It is that of the time when the module was loaded as a plugin, or something in it was
+    registered, or else when it was first asked for."""
     return _LOADED.get(module) or _code_first_seen(module)
 
 
 def _code_first_seen(module: str) -> dict[str, bytes]:
     """The content of a module's files as it was when it was first asked for after the import of
     each, or the latest importlib.reload, which makes another spec."""
-    files = {getattr(loaded, "__file__", None): loaded for loaded in [*sys.modules.values()]}
+    files = {getattr(loaded, "__file__", None): loaded for loaded in list(sys.modules.values())}
     contents = _code_of(module)
     for name, path in _files_of(module).items():
         spec = getattr(files.get(str(path)), "__spec__", None)
@@ -108,7 +112,8 @@ def _is_of_other_code(path: Path, module: str) -> bool:
     loaded = sys.modules.get(module)
     if loaded is None or not path.is_file() or str(path.absolute()) == loaded.__file__:
         return False
-    now, before = imported_code(path), user_code(module)
+    now = imported_code(path)
+    before = user_code(module)
     names = now.keys() | before.keys()
     return any(_is_edited(before.get(name, b""), now.get(name, b"")) for name in names)
 
@@ -142,7 +147,7 @@ def _load_again(path: Path) -> None:
         del sys.modules[name]
     code = _LOADED.pop(module, {})
     folder = _leave_folder(module)  # files beside the new one may have the same names
-    registered = {key: {**own} for key, own in _NAMES.items()}
+    registered = {key: dict(things) for key, things in _NAMES.items()}
     try:
         _load(path)
     except ConfigError:
@@ -151,8 +156,8 @@ def _load_again(path: Path) -> None:
             sys.path.append(folder)
             _FOLDERS[module] = folder
         sys.modules.update(before)
-        for key, own in registered.items():
-            for name, thing in own.items():
+        for key, things in registered.items():
+            for name, thing in things.items():
                 if _NAMES[key][name] is not thing:  # by the part of the file that did run
                     _NAMES[key][name] = thing
                     _ADD[key, name](thing)
@@ -172,12 +177,14 @@ def _leave_folder(module: str) -> str:
 def failure(error: BaseException) -> str:
     """An error as a line that names the plugin whose code raised it, or what that code called; or
     the plugins, which may have returned what raised it later. Empty where there are none."""
-    what, path = _with_kind(error), _place(error)
+    what = _with_kind(error)
+    path = _place(error)
     if path:
         return f"{path}: {what}"
     if not (files := _files()):
         return ""
-    place, code = _place(error, any_code=True), ", ".join(files)
+    place = _place(error, any_code=True)
+    code = ", ".join(files)
     return f"{what} ({place}); see what the code in {code} returns"
 
 
@@ -191,19 +198,28 @@ def place_of(thing: Any, name: str = "") -> str:
     file or module alone where its source is not to be had."""
     thing = getattr(thing, "func", thing)
     if isinstance(thing, type):
-        owners = [each for each in thing.__mro__ if name in vars(each) and is_users(each)]
+        owners = [cls for cls in thing.__mro__ if name in vars(cls) and is_users(cls)]
         thing = owners[0] if owners else thing
     try:
-        file, (lines, first) = inspect.getsourcefile(thing), inspect.getsourcelines(thing)
+        file = inspect.getsourcefile(thing)
+        lines, first = inspect.getsourcelines(thing)
         node = ast.parse(dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError):
         module = getattr(thing, "__module__", "")
         return str(getattr(sys.modules.get(module), "__file__", module))
-    for part in getattr(node, "body", ()) if name else ():
-        targets = [getattr(part, "target", None), *getattr(part, "targets", ())]
-        if name in (getattr(part, "name", ""), *(getattr(each, "id", "") for each in targets)):
-            node = part
+    if isinstance(node, ast.ClassDef) and name:
+        for statement in node.body:
+            if name in _defined_names(statement):
+                node = statement
     return f"{file}, line {first + node.lineno - 1}"
+
+
+def _defined_names(statement: Any) -> list[str]:
+    """The names that a function, a class or an assignment defines."""
+    if hasattr(statement, "name"):
+        return [statement.name]
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return [getattr(target, "id", "") for target in targets]
 
 
 @contextmanager
@@ -223,11 +239,44 @@ def blamed(thing: Any, name: str = "") -> Iterator[None]:
         raise Slip(thing, f"{fails}{_with_kind(error)}", name, place) from error
 
 
+def guard(cls: type, names: Iterable[str]) -> None:
+    """Let an error in these methods of a user's class be a Slip, wherever they are called. The
+    class stays the same one, and so do its subclasses, its instances and their pickles."""
+    if cls in _WRITTEN:  # under another name
+        return
+    _WRITTEN[cls] = dict(vars(cls))
+    for name in names:
+        guarded: Any = _guarded(cls, name, getattr(cls, name))
+        # A static method, or another callable under the name, is not called with the instance.
+        if not inspect.isfunction(inspect.getattr_static(cls, name)):
+            guarded = staticmethod(guarded)
+        setattr(cls, name, guarded)
+
+
+def _guarded(cls: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def guarded(*arguments: Any, **settings: Any) -> Any:
+        with blamed(cls, name):
+            return method(*arguments, **settings)
+
+    return guarded
+
+
+def written_in(cls: type) -> Mapping[str, Any]:
+    """What the code of a class defines, by name: its contents without guards."""
+    return _WRITTEN.get(cls, vars(cls))
+
+
 def registering(
-    key: str, name: str, is_taken: bool, add: Callable[[_Thing], None]
+    key: str,
+    name: str,
+    is_taken: bool,
+    add: Callable[[_Thing], None],
+    guards: Sequence[str] = (),
 ) -> Callable[[_Thing], _Thing]:
     """The decorator that lets the setting `key` take the name of a class or function, and registers
-    it by `add`; `is_taken`: the project has one of this name.
+    it by `add`; `is_taken`: the project has one of this name; `guards`: the methods of a user's
+    class to `guard`.
 
     Raises TypeError without a name, and Slip for one that is taken.
     """
@@ -249,6 +298,8 @@ def registering(
                 module_name = getattr(thing, "func", thing).__module__
                 _LOADED[module_name] = _code_of(module_name)
         add(thing)
+        if guards and is_users(thing):
+            guard(thing if isinstance(thing, type) else type(thing), guards)
         return thing
 
     return register
@@ -262,18 +313,18 @@ def check_class(cls: Any, base: type) -> None:
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise Slip(cls, f"must define {', '.join(missing)}")
     for name, method in vars(base).items():
-        own = inspect.getattr_static(cls, name)
-        if own is method or name.startswith("__"):
+        attribute = inspect.getattr_static(cls, name)
+        if attribute is method or name.startswith("__"):
             continue
         problem = ""
-        if isinstance(method, property) and inspect.isfunction(own):
+        if isinstance(method, property) and inspect.isfunction(attribute):
             problem = "needs @property above it"
-        elif inspect.isfunction(method) and not callable(own):
+        elif inspect.isfunction(method) and not callable(attribute):
             problem = f"hides the method {name} of {base.__name__}: choose another name"
-        elif inspect.isfunction(method) and inspect.isfunction(own):
+        elif inspect.isfunction(method) and inspect.isfunction(attribute):
             arguments = inspect.signature(method).parameters
             try:
-                inspect.signature(own).bind(*arguments)
+                inspect.signature(attribute).bind(*arguments)
             except TypeError:
                 problem = f"must take ({', '.join(arguments)})"
         if problem:
@@ -282,7 +333,7 @@ def check_class(cls: Any, base: type) -> None:
 
 def added_names(key: str) -> list[str]:
     """The names that were added to a setting."""
-    return [*_NAMES.get(key, ())]
+    return list(_NAMES.get(key, ()))
 
 
 def add_task(name: str, defaults: Mapping[str, Any]) -> None:
@@ -341,8 +392,8 @@ def _with_kind(error: BaseException) -> str:
 
 def _files() -> list[str]:
     """The files of the plugins that are imported."""
-    plugins = [each for name, each in sys.modules.items() if name.startswith(PREFIX)]
-    return [str(each.__file__) for each in plugins]
+    modules = sys.modules.items()
+    return [str(module.__file__) for name, module in modules if name.startswith(PREFIX)]
 
 
 def _is_another(path: Path) -> bool:
@@ -357,9 +408,12 @@ def _is_another(path: Path) -> bool:
 def _place(error: BaseException, any_code: bool = False) -> str:
     """'FILE, line N' of the innermost call on an error's way in a plugin, or in a file beside one;
     with `any_code` in any file. Empty where there is none."""
-    place, trace, folders = "", error.__traceback__, {Path(file).parent for file in _files()}
+    place = ""
+    trace = error.__traceback__
+    folders = {Path(file).parent for file in _files()}
     while trace is not None:
-        file, module = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_globals.get("__name__")
+        file = trace.tb_frame.f_code.co_filename
+        module = trace.tb_frame.f_globals.get("__name__")
         is_beside = Path(file).parent in folders and module != "__main__"
         if any_code or (is_beside and not str(module).startswith(_PROJECT)):
             place = f"{file}, line {trace.tb_lineno}"

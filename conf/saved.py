@@ -70,7 +70,8 @@ def read_config(folder: Path) -> Config:
     """The configuration of the run in a folder, with the run's copies of plugins that are no longer
     there; ConfigError where there is none that this version can read."""
     mapping = dict(read_mapping(folder))
-    before, mapping["plugins"] = mapping.get("plugins") or [], plugins_of(folder, mapping)
+    before = mapping.get("plugins") or []
+    mapping["plugins"] = plugins_of(folder, mapping)
     for path, now in zip(before, mapping["plugins"], strict=True):
         if path != now and PREFIX + Path(now).stem not in sys.modules:
             problem = f"plugins: {path} is not there, {now} is used; plugins=NEW where it has moved"
@@ -96,11 +97,11 @@ def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:
 def _begin_so(folder: Path) -> str:
     """The run folders whose names begin as that of a folder which is not there, as the end of a
     line; empty where there is none."""
-    found = sorted(folder.parent.glob(f"{escape(folder.name)}?*/config.yaml"))
-    if folder.exists() or not found:
+    configs = sorted(folder.parent.glob(f"{escape(folder.name)}?*/config.yaml"))
+    if folder.exists() or not configs:
         return ""
-    names = ", ".join(str(config.parent) for config in found[:_MOST_NAMED])
-    return f"; folders that begin so: {names}{', …' * (len(found) > _MOST_NAMED)}"
+    names = ", ".join(str(config.parent) for config in configs[:_MOST_NAMED])
+    return f"; folders that begin so: {names}{', …' * (len(configs) > _MOST_NAMED)}"
 
 
 def read_mapping(folder: Path) -> Mapping[str, Any]:

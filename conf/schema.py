@@ -19,18 +19,45 @@ from .setting import setting
 SCHEMA_VERSION = 1
 Action = Literal["train", "evaluate", "compare", "import", "plan"]
 Shift = Literal[
-    "all", "skewed_covariance", "half_subspace", "noise", "orthogonal_query", "repeated_query",
-    "random_orthants", "opposite_orthants", "scaled_x_0.333", "scaled_x_0.5", "scaled_x_2",
-    "scaled_x_3", "scaled_w_0.333", "scaled_w_0.5", "scaled_w_2", "scaled_w_3",
-]  # fmt: skip
+    "all",
+    "skewed_covariance",
+    "half_subspace",
+    "noise",
+    "orthogonal_query",
+    "repeated_query",
+    "random_orthants",
+    "opposite_orthants",
+    "scaled_x_0.333",
+    "scaled_x_0.5",
+    "scaled_x_2",
+    "scaled_x_3",
+    "scaled_w_0.333",
+    "scaled_w_0.5",
+    "scaled_w_2",
+    "scaled_w_3",
+]
 PictureFormat = Literal["png", "pdf", "svg"]
 TableFormat = Literal["text", "csv", "markdown", "latex"]
 Baseline = Literal[
-    "bayes", "least_squares", "ridge", "averaging", "nearest_neighbours", "lasso",
-    "greedy_tree_2", "greedy_tree_4", "greedy_tree_2_signs", "greedy_tree_4_signs",
-    "boosted_trees", "boosted_trees_signs", "network", "majority", "logistic",
-    "ngram_1", "ngram_3", "ngram_5",
-]  # fmt: skip
+    "bayes",
+    "least_squares",
+    "ridge",
+    "averaging",
+    "nearest_neighbours",
+    "lasso",
+    "greedy_tree_2",
+    "greedy_tree_4",
+    "greedy_tree_2_signs",
+    "greedy_tree_4_signs",
+    "boosted_trees",
+    "boosted_trees_signs",
+    "network",
+    "majority",
+    "logistic",
+    "ngram_1",
+    "ngram_3",
+    "ngram_5",
+]
 
 
 @dataclass(frozen=True)

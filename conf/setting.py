@@ -19,10 +19,11 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting's facts besides type and default: its `meaning` in a few words, the range of its
-    value, or of each of its values (None is in every range), an additional `check`, which is called
-    with key and value, and what it `needs` to have a meaning: `optimizer=muon`, another setting of
-    its dataclass."""
+    """A setting's facts besides type and default: its `meaning` in a few words, and the range of
+    its value, or of each of its values (None is in every range).
+
+    An additional `check` is called with key and value. `needs` names another setting of its
+    dataclass, without which it has no meaning: `optimizer=muon`."""
 
     meaning: str
     at_least: float | None = None
@@ -57,11 +58,15 @@ class Item(NamedTuple):
 
 def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
     """The settings of a dataclass by key; those of its groups have dotted keys, and come last."""
-    hints, items, groups = get_type_hints(cls), dict[str, Item](), dict[str, Item]()
-    for each in fields(cls):
-        key, hint, make = f"{prefix}{each.name}", hints[each.name], each.default_factory
-        if info := each.metadata.get(_KEY):
-            items[key] = Item(hint, each.default if make is MISSING else make(), info)
+    hints = get_type_hints(cls)
+    items: dict[str, Item] = {}
+    groups: dict[str, Item] = {}
+    for item in fields(cls):
+        key = f"{prefix}{item.name}"
+        hint = hints[item.name]
+        make = item.default_factory
+        if info := item.metadata.get(_KEY):
+            items[key] = Item(hint, item.default if make is MISSING else make(), info)
         if is_dataclass(hint):
             groups |= all_settings(hint, f"{key}.")  # type: ignore[arg-type]
     return items | groups
@@ -74,14 +79,15 @@ def check_settings(prefix: str, settings: Any) -> None:
     for item in fields(settings):
         if (info := item.metadata.get(_KEY)) is None:  # a group of settings
             continue
-        key, value = f"{prefix}{item.name}", getattr(settings, item.name)
+        key = f"{prefix}{item.name}"
+        value = getattr(settings, item.name)
         names = names_of(hints[item.name])
         names += added_names(key) if names else []
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str) and names:
-                check_choice(key, each, names)
-            elif isinstance(each, int | float) and not isinstance(each, bool):
-                _check_range(key, each, info)
+        for element in value if isinstance(value, tuple) else (value,):
+            if isinstance(element, str) and names:
+                check_choice(key, element, names)
+            elif isinstance(element, int | float) and not isinstance(element, bool):
+                _check_range(key, element, info)
         if info.check is not None and value is not None:
             info.check(key, value)
         needed, _, wanted = info.needs.partition("=")
@@ -94,7 +100,7 @@ def names_of(hint: Any) -> list[Any]:
     """The names that a type allows, also within None, tuples and unions."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
-    return [name for part in get_args(hint) for name in names_of(part)]
+    return [name for argument in get_args(hint) for name in names_of(argument)]
 
 
 def _check_range(key: str, value: float, info: Setting) -> None:

@@ -48,8 +48,8 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
 
 
 def check_words(words: Sequence[object], hint: str = "", actions: Collection[str] = ()) -> None:
-    """Raises ConfigError for a word that is not key=value, which `hint` helps with where none of
-    the known slips is seen, and for a key that has no value or is given twice."""
+    """Raises ConfigError for a word that is not key=value, and for a key that has no value or is
+    given twice. `hint` helps where none of the known slips is seen."""
     keys: set[str] = set()
     for index, word in enumerate(words):
         if not isinstance(word, str):
@@ -97,7 +97,7 @@ def read_value(key: str, text: str, hint: Any) -> Any:
             return read_yaml(f"[{text}]" if bare else text)
         if type(None) in get_args(hint) and text == "null":
             return None
-        return [_text(hint, each) for each in items(text)] if is_list(hint) else _text(hint, text)
+        return [_text(hint, item) for item in items(text)] if is_list(hint) else _text(hint, text)
     except (yaml.YAMLError, ValueError):
         raise ConfigError(f"'{key}={text}'", "cannot be read; lists are key=1,2") from None
 
@@ -122,12 +122,12 @@ def is_text(hint: Any) -> bool:
     """Says whether values of this type, or the items of its lists, may be any text."""
     if get_origin(hint) is Literal:
         return False
-    return hint is str or any(is_text(part) for part in get_args(hint))
+    return hint is str or any(is_text(argument) for argument in get_args(hint))
 
 
 def is_list(hint: Any) -> bool:
     """Says whether values of this type are lists, or may be."""
-    return get_origin(hint) is tuple or any(is_list(part) for part in get_args(hint))
+    return get_origin(hint) is tuple or any(is_list(argument) for argument in get_args(hint))
 
 
 def _text(hint: Any, text: str) -> int | str:
@@ -176,13 +176,13 @@ def as_typed(recorded: str | None) -> str:
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted keys in a mapping for each part of a key. Raises ConfigError for a key of
     which a part has a value itself."""
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in flat.items():
         *groups, name = key.split(".")
-        place = found
+        section = mapping
         for group in groups:
-            place = place.setdefault(group, {})
-            if not isinstance(place, dict):
+            section = section.setdefault(group, {})
+            if not isinstance(section, dict):
                 raise ConfigError(key, f"is not a setting; {key.rpartition('.')[0]} is one")
-        place[name] = value
-    return found
+        section[name] = value
+    return mapping

@@ -8,10 +8,15 @@ import sys
 import torch
 from torch import Tensor, nn
 
-DIMS, POINTS = 2, 8  # numbers of an x, and pairs (x, y) of a prompt: the last y has 7 examples
-WIDTH, HEADS = 32, 4  # of the block
-LOOPS, WINDOW = 6, 3  # b loops, of which the last T count in the loss
-STEPS, BATCH, RATE = 2500, 64, 5e-3  # of Adam
+DIMS = 2  # numbers of an x
+POINTS = 8  # pairs (x, y) of a prompt: the last y has 7 examples
+WIDTH = 32  # of the block
+HEADS = 4
+LOOPS = 6  # b
+WINDOW = 3  # T, the last loops, which count in the loss
+STEPS = 2500
+BATCH = 64
+RATE = 5e-3  # Adam's
 
 
 def sample(prompts: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -82,8 +87,8 @@ def errors(model: LoopedTransformer) -> dict[str, list[float]]:
     for k in range(1, POINTS):
         w = torch.linalg.pinv(xs[:, :k]) @ ys[:, :k, None]  # of least norm, where several fit
         least_squares[:, k] = (xs[:, k] * w[..., 0]).sum(1)
-    found = {"looped": looped, "least squares": least_squares, "zero": torch.zeros_like(ys)}
-    return {name: ((y - ys).square().mean(0) / DIMS).tolist() for name, y in found.items()}
+    predictions = {"looped": looped, "least squares": least_squares, "zero": torch.zeros_like(ys)}
+    return {name: ((y - ys).square().mean(0) / DIMS).tolist() for name, y in predictions.items()}
 
 
 def main(steps: int = STEPS, picture: str = "") -> dict[str, list[float]]:
@@ -95,7 +100,7 @@ def main(steps: int = STEPS, picture: str = "") -> dict[str, list[float]]:
     if picture:
         from matplotlib import pyplot
 
-        pyplot.plot(torch.tensor([*curves.values()]).T, label=[*curves])
+        pyplot.plot(torch.tensor(list(curves.values())).T, label=list(curves))
         pyplot.gca().set(xlabel="in-context examples", ylabel="error over the variance of y")
         pyplot.legend()
         pyplot.savefig(picture)

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 import jupytext
@@ -40,24 +41,28 @@ _KEPT: dict[str, list[tuple[Kept, list[str]]]] = {}  # by experiment, with its p
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pictures, the notebooks and the pages of files at the top."""
     _KEPT.clear()
-    place = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp())
     paths = kept_files(DOCS)
     for number, path in enumerate(paths):
         if number % _EVERY == 0:
             _LOG.info("Drawing pictures of results: %d of %d done", number, len(paths))
-        kept, drawn = json.loads(path.read_text(encoding="utf-8")), list[str]()
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        drawn: list[str] = []
         if "experiment" not in kept:
             continue
-        for file in draw(kept, place / path.stem):
+        for file in draw(kept, folder / path.stem):
             name = f"pictures/{path.stem}/{file.name}"
             files.append(File.generated(config, name, abs_src_path=str(file)))
-            drawn += [name] if file.suffix == ".png" else []
+            if file.suffix == ".png":
+                drawn.append(name)
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
     _LOG.info("Writing the pages on which anyone draws points")
     for name, (run, *also) in _PLAYED.items():
         files.append(File.generated(config, name, content=play(run, also).html))
     _LOG.info("Converting tour and notebooks to .ipynb, without executing them")
-    for path in [DOCS / "tour.md", *(DOCS / "notebooks").glob("*.md")]:
+    sources = [DOCS / "tour.md"]
+    sources += (DOCS / "notebooks").glob("*.md")
+    for path in sources:
         notebook = jupytext.read(path)
         notebook.metadata["kernelspec"] = _KERNEL
         text = jupytext.writes(notebook, fmt="ipynb")
@@ -75,68 +80,86 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     path = Path(page.file.src_uri)
     if path.name == "tour.md" or path.parent.name == "notebooks":
         title, _, rest = markdown.partition("\n")
-        place = f"{'' if path.parent.name else 'notebooks/'}{path.stem}.ipynb"
-        markdown = f"{title}\n\n[Download this page as a notebook]({place}){{ download }}\n{rest}"
+        link = f"{'' if path.parent.name else 'notebooks/'}{path.stem}.ipynb"
+        markdown = f"{title}\n\n[Download this page as a notebook]({link}){{ download }}\n{rest}"
     return re.sub(r"<!-- (README|experiments|gallery)(?:: (.*))? -->", _made, markdown)
 
 
 def _made(comment: re.Match[str]) -> str:
-    what, of = comment.groups()
-    if what == "README":
+    kind, subject = comment.groups()
+    if kind == "README":
         text = (HOME / "README.md").read_text(encoding="utf-8")
-        (part,) = re.findall(rf"^##? {re.escape(of)}$.*?(?=^## )", text, flags=re.M | re.S)
-        return str(part).replace("](docs/", "](")
-    if what == "experiments":
-        of_paper = [each for each in map(load, names()) if _paper(each) == PAGES.get(of, "beyond")]
-        return "\n\n".join(map(_details, of_paper))
+        (section,) = re.findall(rf"^##? {re.escape(subject)}$.*?(?=^## )", text, flags=re.M | re.S)
+        return str(section).replace("](docs/", "](")
+    if kind == "experiments":
+        page = PAGES.get(subject, "beyond")
+        return "\n\n".join(_details(one) for one in map(load, names()) if _paper(one) == page)
+    # The gallery; the picture of its subject is the first of all.
+    order = sorted(names(), key=lambda name: name != subject)
+    cards = defaultdict(list)
+    for experiment in map(load, order):
+        cards[_paper(experiment)].append(_card(experiment))
     parts = []
-    foremost = [of] if of else []  # its picture is the first of all
-    experiments = [load(name) for name in dict.fromkeys([*foremost, *names()])]
     for page in (*PAGES.values(), "beyond"):
-        cards = "\n".join(_card(each) for each in experiments if _paper(each) == page)
         title = page.replace("_", " ").capitalize()
-        parts.append(f'## {title}\n\n<div class="grid cards" markdown>\n\n{cards}\n</div>')
+        grid = "\n".join(cards[page])
+        parts.append(f'## {title}\n\n<div class="grid cards" markdown>\n\n{grid}\n</div>')
     return "\n\n".join(parts)
 
 
 def _paper(experiment: Experiment) -> str:
     """The name of the page that it stands on."""
-    return next((PAGES[each] for each in PAGES if experiment.source.startswith(each)), "beyond")
+    for source, page in PAGES.items():
+        if experiment.source.startswith(source):
+            return page
+    return "beyond"
 
 
 def _verdicts(experiment: Experiment) -> list[list[str]]:
     """The rows of its claims in docs/claims.md, the verdict first."""
     text = (DOCS / "claims.md").read_text(encoding="utf-8")
     rows = re.findall(rf"^\| `{experiment.name}` \| (.*) \| (.*) \|$", text, flags=re.M)
-    return [[verdict, *row.split(" | ")] for row, verdict in rows]
+    verdicts = []
+    for row, verdict in rows:
+        cells = row.split(" | ")
+        cells.insert(0, verdict)
+        verdicts.append(cells)
+    return verdicts
 
 
 def _card(experiment: Experiment) -> str:
     """An experiment in the gallery: its picture, its sentence, its command, its verdicts."""
     verdicts = [row[0].strip("*") for row in _verdicts(experiment)]
-    pictures = [each for _, drawn in _KEPT.get(experiment.name, []) for each in drawn][:1]
-    place = f"papers/{_paper(experiment)}.md#{experiment.name}"
-    lines = [f"[![{experiment.title}]({each}){{ loading=lazy }}]({place})" for each in pictures]
-    lines += [f"**[{experiment.name}]({place})** {experiment.title}. *{experiment.source}*"]
-    lines += [f"`python run.py experiment={experiment.name}`"]
-    lines += [count_text(verdicts)] if verdicts else []
-    lines += [] if pictures else ["No picture is kept of it yet."]
+    pictures: list[str] = []
+    for _, drawn in _KEPT.get(experiment.name, []):
+        pictures += drawn
+    link = f"papers/{_paper(experiment)}.md#{experiment.name}"
+    lines = []
+    if pictures:
+        lines.append(f"[![{experiment.title}]({pictures[0]}){{ loading=lazy }}]({link})")
+    lines.append(f"**[{experiment.name}]({link})** {experiment.title}. *{experiment.source}*")
+    lines.append(f"`python run.py experiment={experiment.name}`")
+    if verdicts:
+        lines.append(count_text(verdicts))
+    if not pictures:
+        lines.append("No picture is kept of it yet.")
     return "-   " + "\n\n    ".join(filter(None, lines)) + "\n"
 
 
 def _details(experiment: Experiment) -> str:
     """An experiment on the page of its paper."""
     parts = [f"### {experiment.name}: {experiment.title} {{ #{experiment.name} }}"]
-    parts += [f"{experiment.source}. `python run.py experiment={experiment.name}`"]
+    parts.append(f"{experiment.source}. `python run.py experiment={experiment.name}`")
     for kept, drawn in _KEPT.get(experiment.name, []):
-        images = [f"![{experiment.title}](../{each}){{ loading=lazy }}" for each in drawn]
-        measured = [f"`{kept['command']}`, {kept['date']}", f"seeds: {kept['seeds'] or '–'}"]
-        parts += [*images[:2], f"{', '.join(measured)}."]
-        if more := images[2:]:
-            parts += [
-                f'??? note "Its other pictures: {len(more)}"',
-                *(f"    {each}" for each in more),
-            ]
-    if rows := _verdicts(experiment):
-        parts += [_HEAD + "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+        images = [f"![{experiment.title}](../{file}){{ loading=lazy }}" for file in drawn]
+        seeds = kept["seeds"] or "–"
+        parts += images[:2]
+        parts.append(f"`{kept['command']}`, {kept['date']}, seeds: {seeds}.")
+        others = images[2:]
+        if others:
+            parts.append(f'??? note "Its other pictures: {len(others)}"')
+            parts += [f"    {image}" for image in others]
+    rows = _verdicts(experiment)
+    if rows:
+        parts.append(_HEAD + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(parts)

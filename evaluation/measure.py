@@ -9,7 +9,7 @@ import numpy as np
 from torch import Generator
 
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.plugins import Slip, blamed, is_users
+from looplab.conf.plugins import Slip, is_users
 from looplab.conf.schema import EvaluationConfig
 from looplab.models import Model
 from looplab.tasks import SHIFTS, Prompts, Shifted, Task
@@ -19,7 +19,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.sources import measured_by
 from looplab.training.validation import evaluation_prompts
 
-from .baselines import SLOW, Solver, answers, optimal, solvers, try_solver
+from .baselines import SLOW, Solver, optimal, solvers, try_solver
 from .bootstrap import Floats
 from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
@@ -103,8 +103,7 @@ class Measure:
         """The prompts of one shifted input distribution, drawn with the evaluation's seed."""
         settings = self.settings
         generator, points = Generator().manual_seed(settings.seed), self.prompts.xs.shape[1]
-        with blamed(type(SHIFTS[name])):
-            return SHIFTS[name].sample(self.task, generator, settings.prompts, points)
+        return SHIFTS[name].sample(self.task, generator, settings.prompts, points)
 
     def _solve(
         self, name: str, label: str, solve: Solver, given: Prompts, asked: Prompts
@@ -190,7 +189,7 @@ def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) ->
     xs, ys, query_xs, query_ys = (
         part.double().numpy() for part in (prompts.xs, prompts.ys, queries.xs, queries.ys)
     )
-    predictions = answers(solve, xs, np.where(ys > 0, 1.0, -1.0) if task.classes else ys, query_xs)
+    predictions = solve(xs, np.where(ys > 0, 1.0, -1.0) if task.classes else ys, query_xs)
     if not task.classes:
         return np.square(predictions - query_ys) / task.divisor
     return ((predictions > 0) != (query_ys > 0)).astype(np.float64)

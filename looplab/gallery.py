@@ -70,18 +70,18 @@ def keep(settings: GallerySettings) -> Path:
     run = path.parents[2] / Path(members[0]["run"]).name if members else path.parent
     environment = read_json(run / "environment.json") or {}
     before = read_json(target) or {}
-    kept = {
-        "pictures": before.get("pictures", {}),
-        "figures": before.get("figures", {}),
-        **{key: content[key] for key in _ABOUT if key in content},
-        **({"command": settings.command} if settings.command else {}),
-        "seeds": len({member["seed"] for member in members}),
-        "date": date.fromtimestamp(path.stat().st_mtime).isoformat(),
-        "commit": environment.get("git_commit"),
-        "remarks": content.get("remarks", []),
-        "missing": len(content.get("missing", [])),
-        "panels": panels,
-    }
+    kept: Kept = {"pictures": before.get("pictures", {}), "figures": before.get("figures", {})}
+    for key in _ABOUT:
+        if key in content:
+            kept[key] = content[key]
+    if settings.command:
+        kept["command"] = settings.command
+    kept["seeds"] = len({member["seed"] for member in members})
+    kept["date"] = date.fromtimestamp(path.stat().st_mtime).isoformat()
+    kept["commit"] = environment.get("git_commit")
+    kept["remarks"] = content.get("remarks", [])
+    kept["missing"] = len(content.get("missing", []))
+    kept["panels"] = panels
     short = json.loads(json.dumps(kept), parse_float=_short)
     lines = [f"{json.dumps(key)}: {json.dumps(short[key])}" for key in short]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def _panels(kind: str, content: Kept) -> list[Any]:
         from looplab.probing import probe, results
 
         content["title"] = results.title(content)
-        content["panels"] = [each.plain() for each in probe.panels(content)]
+        content["panels"] = [panel.plain() for panel in probe.panels(content)]
     elif kind in ("evaluation", "comparison"):
         from looplab.evaluation.evaluation import Evaluation, OfTask
         from looplab.show import figures
@@ -103,7 +103,7 @@ def _panels(kind: str, content: Kept) -> list[Any]:
         content["title"] = figures.title(OfTask.read(content))
         if kind == "evaluation":
             drawn = figures.evaluation_panels(Evaluation.read(content))
-            content["panels"] = [each.plain() for each in drawn]
+            content["panels"] = [panel.plain() for panel in drawn]
     return content.get("panels", [])
 
 
@@ -122,13 +122,12 @@ def draw(kept: Kept, folder: Path, pictures: Mapping[str, list[str]] | None = No
     panels = [Panel.read(panel) for panel in kept["panels"]]
     if pictures is not None:
         named = {panel.name: panel for panel in panels}
-        panels = [
-            replace(named[each], picture=picture)
-            for picture, names in pictures.items()
-            for each in names
-        ]
-    missing = f"{kept['missing']} of its trainings or measurements not finished"
-    remarks = [*[missing] * bool(kept["missing"]), *kept["remarks"]]
+        panels = []
+        for picture, names in pictures.items():
+            panels += [replace(named[name], picture=picture) for name in names]
+    remarks = list(kept["remarks"])
+    if kept["missing"]:
+        remarks.insert(0, f"{kept['missing']} of its trainings or measurements not finished")
     settings = FigureSettings(**kept.get("figures", {}))
     return save_panels(folder, panels, settings, kept["title"], remarks)
 

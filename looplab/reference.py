@@ -48,7 +48,9 @@ This file is written by `python -m looplab.reference > docs/reference.md`.
 
 def reference() -> str:
     """The whole text."""
-    parts = [_HEAD, "## python run.py\n", _groups(), *_config_tables(), _task_table()]
+    parts = [_HEAD, "## python run.py\n", _groups()]
+    parts += _config_tables()
+    parts.append(_task_table())
     for command, cls in _COMMANDS.items():
         parts.append(f"## {command}\n\n{_table(all_settings(cls))}")
     return "\n".join(parts)

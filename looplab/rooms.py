@@ -11,8 +11,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _HOME = os.path.dirname(_PACKAGE)
 ROOMS = (
-    *("benchmarks", "conf", "curricula", "evaluation", "experiments", "models", "openml_eval"),
-    *("probing", "show", "tasks", "training"),
+    "benchmarks",
+    "conf",
+    "curricula",
+    "evaluation",
+    "experiments",
+    "models",
+    "openml_eval",
+    "probing",
+    "show",
+    "tasks",
+    "training",
 )
 
 

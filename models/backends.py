@@ -52,7 +52,8 @@ def _compiled_segment() -> Segment:
     three where the first loop differs. When the length of the prompts first changes, as many more
     are compiled, which serve every length.
     """
-    loop_step, layer = _compiled(_step), _compiled(_layer)
+    loop_step = _compiled(_step)
+    layer = _compiled(_layer)
 
     def run(
         loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
@@ -91,11 +92,11 @@ def _match_gradients(state: LoopState) -> LoopState:
     steps: otherwise the segment's first step would be another version to compile."""
     requires_grad = torch.is_grad_enabled()
 
-    def match(part: Tensor) -> Tensor:
+    def match(tensor: Tensor) -> Tensor:
         return (
-            part
-            if part.requires_grad == requires_grad
-            else part.detach().requires_grad_(requires_grad)
+            tensor
+            if tensor.requires_grad == requires_grad
+            else tensor.detach().requires_grad_(requires_grad)
         )
 
     carry = None if state.carry is None else match(state.carry)

@@ -36,7 +36,8 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
     many tokens are attended to in place of the sequence's own, as by one token after a cache. A
     window of attention, norms and activations are not counted, nor is a text's embedding, which
     multiplies nothing."""
-    spec, weights = model.spec, dict(model.named_parameters())
+    spec = model.spec
+    weights = dict(model.named_parameters())
     layers = spec.n_layer if spec.family == "standard" else 1
     blocks = 1 if spec.family == "standard" else spec.n_layer
     start = loop = read_out = 0.0
@@ -56,9 +57,9 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
             read_out += size
     if spec.tied_head:
         read_out += spec.rows * spec.n_embd
+    # Scores, and the values that they weigh: two FLOPs for each, pair of tokens and number.
     attention = 4 * tokens * (context or tokens) * spec.n_embd
-    return PassCosts(
-        2 * tokens * start + spec.prelude * attention,
-        2 * tokens * loop + blocks * attention,
-        2 * tokens * read_out + spec.coda * attention,
-    )
+    start_flops = 2 * tokens * start + spec.prelude * attention
+    loop_flops = 2 * tokens * loop + blocks * attention
+    read_out_flops = 2 * tokens * read_out + spec.coda * attention
+    return PassCosts(start_flops, loop_flops, read_out_flops)

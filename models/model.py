@@ -68,7 +68,8 @@ class Model(nn.Module):
             read_in = nn.Identity() if loop.reads_tokens else self.reader.read_in()
             read_out = nn.Identity() if loop.reads_tokens else self.reader.read_out(read_in)
             # Linear layers but for such a loop, and for a text.
-            self.read_in, self.loop = cast(nn.Linear, read_in), loop
+            self.read_in = cast(nn.Linear, read_in)
+            self.loop = loop
             self.read_out = cast(nn.Linear, read_out)
         if empty:
             return
@@ -134,7 +135,8 @@ class Model(nn.Module):
         self._check(prompts, loops, window, grad_loops)
         layout = self.reader.layout(prompts, queries)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
-        prefix, tokens = loops - grad_loops, self.reader.tokens(prompts, queries)
+        prefix = loops - grad_loops
+        tokens = self.reader.tokens(prompts, queries)
         if layout is None:
             # No token follows the last y, and no prediction is read there: leave it out.
             tokens = tokens[:, :-1]
@@ -236,7 +238,8 @@ class Model(nn.Module):
         """The factor of each residual branch of the loop for R = `loops` (where not given, the
         loops of its training; for a standard model, its layers)."""
         spec = self.spec
-        R, U = spec.loops if loops is None else loops, spec.n_layer
+        R = spec.loops if loops is None else loops
+        U = spec.n_layer
         if spec.family == "standard":  # R counts its layers, unless U does
             R = spec.n_layer if spec.residual_scaling in ("none", "sqrt", "linear") else 1
         return residual_scale(spec.residual_scaling, R, U, spec.residual_factor)

@@ -63,7 +63,8 @@ def attend_by_products(heads: Tensor, mask: Tensor | None) -> Tensor:
     length, width = query.shape[-2:]
     bias = query.new_full((length, length), -math.inf)
     bias = bias.triu(1) if mask is None else bias.masked_fill(mask, 0.0)
-    queries, keys = query.flatten(0, 1), key.flatten(0, 1).mT
+    queries = query.flatten(0, 1)
+    keys = key.flatten(0, 1).mT
     scores = torch.baddbmm(bias, queries, keys, alpha=1 / math.sqrt(width))
     return (scores.softmax(-1) @ value.flatten(0, 1)).view_as(value)
 
@@ -80,7 +81,8 @@ def current() -> Operations:
 def using(operations: Operations) -> Iterator[None]:
     """Within this context blocks compute by these operations."""
     global _current
-    previous, _current = _current, operations
+    previous = _current
+    _current = operations
     try:
         yield
     finally:
@@ -120,7 +122,9 @@ class CachedOperations(Operations):
     earlier tokens have there what they had before the pass."""
 
     def __init__(self, cache: Cache, plain: Operations) -> None:
-        self._cache, self._plain, self.next = cache, plain, 0
+        self._cache = cache
+        self._plain = plain
+        self.next = 0
         self._before = dict(cache.entries) if cache.shared else cache.entries
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
@@ -135,6 +139,7 @@ class CachedOperations(Operations):
         self.next += 1
         if number in self._before:
             old_key, old_value = self._before[number]
-            key, value = torch.cat((old_key, key), dim=2), torch.cat((old_value, value), dim=2)
+            key = torch.cat((old_key, key), dim=2)
+            value = torch.cat((old_value, value), dim=2)
         self._cache.entries[number] = key, value
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

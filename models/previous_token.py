@@ -25,24 +25,29 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     cosines and sines at evenly spaced frequencies, whose product with those of another position is
     largest where both are the same. Keys are these numbers, queries are turned back by one.
     """
-    block, size = loop.blocks[0], loop.spec.head_size
+    block = loop.blocks[0]
+    size = loop.spec.head_size
     assert isinstance(block, Block)
     assert loop.positions is not None
     numbers = slice(loop.spec.n_embd - size, None)
     frequencies = (torch.arange(size // 2, dtype=torch.float64) + 0.5) * (2 * math.pi / size)
     angles = torch.arange(len(loop.positions))[:, None] * frequencies
     loop.positions[:, numbers] = _WIDTH * torch.cat((angles.cos(), angles.sin()), dim=1)
-    read_in.weight[numbers], read_in.bias[numbers] = 0, 0
-    cos, sin = frequencies.cos().diag(), frequencies.sin().diag()
+    read_in.weight[numbers] = 0
+    read_in.bias[numbers] = 0
+    cos = frequencies.cos().diag()
+    sin = frequencies.sin().diag()
+    # Turns each pair (cosine, sine) back by the angle of one position.
     back = torch.cat((torch.cat((cos, sin), dim=1), torch.cat((-sin, cos), dim=1)))
     # The norm brings a number to about 1: then the product with the same position is size / 2.
     scale = math.sqrt(_SCORE * math.sqrt(size) / (size / 2))
     same = torch.eye(size, dtype=torch.float64)
-    for first, part in ((0, back), (loop.spec.n_embd, same)):
-        _set_rows(block.qkv, slice(first, first + size), numbers, scale * part)
+    for first, matrix in ((0, back), (loop.spec.n_embd, same)):
+        _set_rows(block.qkv, slice(first, first + size), numbers, scale * matrix)
 
 
 def _set_rows(layer: nn.Linear, rows: slice, columns: slice, part: Tensor) -> None:
     """Make these outputs those of these inputs alone."""
-    layer.weight[rows], layer.bias[rows] = 0, 0
+    layer.weight[rows] = 0
+    layer.bias[rows] = 0
     layer.weight[rows, columns] = part

@@ -47,7 +47,8 @@ def lay_out(queries: Queries, xs: Tensor) -> Layout:
 
     Raises ValueError where a query has seen more pairs than there are.
     """
-    points, device = xs.shape[1], xs.device
+    points = xs.shape[1]
+    device = xs.device
     if ((queries.seen < 0) | (queries.seen > points)).any():
         raise ValueError(f"queries can have seen 0 to {points} pairs, got {queries.seen.tolist()}")
     positions = torch.cat((torch.arange(2 * points, device=device), 2 * queries.seen.to(device)))

@@ -67,8 +67,8 @@ class Reader(ABC):
 class PairReader(Reader):
     """Two tokens for each pair, of which prediction i is read at the first. `interleaved`: x₁, y₁,
     x₂, y₂, …, a y padded with zeros to d numbers. `pairs`: (x₁, 0), (x₁, y₁), (x₂, 0), (x₂, y₂), …
-    of d + 1 numbers, so that no y has to be brought to its x (arXiv 2212.07677, with a query beside
-    each pair)."""
+    of d + 1 numbers. So no y has to be brought to its x (arXiv 2212.07677, with a query beside each
+    pair)."""
 
     def read_in(self) -> nn.Module:
         return nn.Linear(self.spec.dims + (self.spec.tokens == "pairs"), self.spec.n_embd)
@@ -79,11 +79,13 @@ class PairReader(Reader):
     def tokens(self, prompts: PromptBatch, queries: Queries | None) -> Tensor:
         """[B, 2n, d], of pairs [B, 2n, d + 1]: that of x_i at 2i, of y_i at 2i + 1; after them the
         queries."""
-        xs, ys = prompts.xs, prompts.ys
+        xs = prompts.xs
+        ys = prompts.ys
         asked = None if queries is None else queries.xs
         if self.spec.tokens == "pairs":
             with_y = torch.cat((xs, ys[..., None]), dim=2)
-            xs, asked = F.pad(xs, (0, 1)), None if asked is None else F.pad(asked, (0, 1))
+            xs = F.pad(xs, (0, 1))
+            asked = None if asked is None else F.pad(asked, (0, 1))
         else:
             with_y = torch.zeros_like(xs)
             with_y[:, :, 0] = ys

@@ -93,11 +93,10 @@ class Reference:
     def as_classifier(self) -> Reference:
         """The model where its output z is the log odds of class 1, as in dtsip's linear
         classification: the two logits are 0 and z."""
-        read_out = {
-            name: torch.cat((torch.zeros_like(self.weights[name]), self.weights[name]))
-            for name in ("read_out.weight", "read_out.bias")
-        }
-        return replace(self, classes=2, weights={**self.weights, **read_out})
+        weights = dict(self.weights)
+        for name in ("read_out.weight", "read_out.bias"):
+            weights[name] = torch.cat((torch.zeros_like(weights[name]), weights[name]))
+        return replace(self, classes=2, weights=weights)
 
 
 def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
@@ -121,9 +120,13 @@ def read_reference(tensors: Mapping[str, Tensor]) -> Reference:
 def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
     """A model of pairs."""
     if any(name.startswith("_backbone.transformer.h.") for name in state):
-        code, prefix, extra = LEIAY, "_backbone.transformer.", 1
+        code = LEIAY
+        prefix = "_backbone.transformer."
+        extra = 1
     elif any(name.startswith("_backbone.h.") for name in state):
-        code, prefix, extra = GARG, "_backbone.", 0
+        code = GARG
+        prefix = "_backbone."
+        extra = 0
     else:
         first = ", ".join(list(state)[:3]) or "nothing"
         raise ValueError(f"is laid out like neither {LEIAY} nor {GARG}: it begins with {first}")
@@ -133,7 +136,8 @@ def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
     weights = {}
     for name in state:
         if not _UNUSED.fullmatch(name):
-            ours, tensor = _renamed(name, _OF_PAIRS), _tensor(state, name).float()
+            ours = _renamed(name, _OF_PAIRS)
+            tensor = _tensor(state, name).float()
             # Hugging Face's matrices are [in, out].
             turned = code == GARG and ours.startswith("loop.blocks.") and tensor.ndim == 2
             weights[ours] = (tensor.T if turned else tensor).contiguous()
@@ -153,7 +157,8 @@ def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
 
 def _read_text(code: str, names: Mapping[str, str], state: Mapping[str, Tensor]) -> Reference:
     """A model of a text, whose parts of names are ours as in `names`."""
-    weights, (_, n_embd) = {}, _matrix(state, "transformer.wte.weight")
+    weights = {}
+    _, n_embd = _matrix(state, "transformer.wte.weight")
     for name in state:
         if ".attn.c_k." in name or ".attn.c_v." in name:
             continue
@@ -166,8 +171,8 @@ def _read_text(code: str, names: Mapping[str, str], state: Mapping[str, Tensor])
 
 def _renamed(name: str, names: Mapping[str, str]) -> str:
     """Our name, of parts by `names`."""
-    for part, our_part in names.items():
-        name = name.replace(part, our_part)
+    for their_part, our_part in names.items():
+        name = name.replace(their_part, our_part)
     return name
 
 

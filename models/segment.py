@@ -58,8 +58,10 @@ def make_steps(
     The last step computes only the tokens that are read: no later step attends to the others.
     """
     streams: list[Tensor] = []
-    tokens, last = loop.kept_tokens(context.layout), span.first + span.count - 1
-    all_context, read_context = context._replace(tokens=ALL_TOKENS), context._replace(tokens=tokens)
+    tokens = loop.kept_tokens(context.layout)
+    last = span.first + span.count - 1
+    all_context = context._replace(tokens=ALL_TOKENS)
+    read_context = context._replace(tokens=tokens)
     for t in range(span.first, last + 1):
         is_last = span.keep > 0 and t == last
         state = step(state, e, t, read_context if is_last else all_context)

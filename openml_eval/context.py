@@ -104,5 +104,6 @@ def _interleave(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[
     position = np.empty(len(order))
     for label in np.unique(labels):
         indices = np.flatnonzero(labels[order] == label)
+        # The middle of each of its equal shares of [0, 1].
         position[indices] = (np.arange(len(indices)) + 0.5) / len(indices)
     return order[position.argsort(kind="stable")]

@@ -68,7 +68,7 @@ def _frame(text: str, target: str | None) -> Any:
     cannot be read safely."""
     texts = _texts(text)
     target = target or texts.columns[-1]
-    marks = dict[int, int]()
+    marks: dict[int, int] = {}
     for name, column in texts.items():
         present = column[~column.str.lower().isin(_MISSING)]
         is_number = pandas.to_numeric(present, errors="coerce").notna().all()

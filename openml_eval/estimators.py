@@ -65,7 +65,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             checkpoint = load_model(path, warnings.warn)
         except RunError as error:
             raise ConfigError("checkpoint", str(error)) from None
-        dims, classes = checkpoint.model.spec.dims, checkpoint.model.spec.classes
+        dims = checkpoint.model.spec.dims
+        classes = checkpoint.model.spec.classes
         if classes != self._classes:
             kind = _KINDS.get(classes, f"a classifier of {classes} classes")
             needed = f"{path} is {kind}, and {_KINDS[self._classes]} is needed"
@@ -101,7 +102,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         size = min(checkpoint.config.task.points, spec.n_positions) - 1  # as in training
         rows = context_rows(random, len(X), size, contexts, labels)
         self._scaling = Scaling.of(X)
-        self._left_padded, self._clip = task.left_padded, task.clip
+        self._left_padded = task.left_padded
+        self._clip = task.clip
         # The features as given, then in random orders; other dimensions keep their places.
         first = spec.dims - X.shape[1] if task.left_padded else 0
         features = np.arange(first, first + X.shape[1])
@@ -128,8 +130,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             if is_fit:
                 self._categories = categories_of(frame)
             X = as_numbers(frame, self._categories)
-        all_checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **checks}
-        return validate_data(self, X, y, **all_checks)
+        return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **checks)
 
     def _inputs(self, rows: Floats, dims: int) -> Floats:
         """The model's inputs [n, dims] of rows [n, features]."""
@@ -188,7 +189,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         rows = self._validated(X, reset=False)
         xs = self._inputs(rows, self._model.spec.dims)
         queries = torch.from_numpy(xs).to(self._contexts.xs.device)
-        window, answers = self.n_loops_ if staged else 1, []
+        window = self.n_loops_ if staged else 1
+        answers: list[Floats] = []
         for order in self._orders:
             contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
             asked = queries[:, order].expand(len(contexts), -1, -1)
@@ -254,7 +256,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     (3, 2)
     """
 
-    _shipped, _classes = "classifier", 2
+    _shipped = "classifier"
+    _classes = 2
     classes_: NDArray[Any]
 
     @torch_defaults()
@@ -290,9 +293,10 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
         checkpoint, task = self._load(rows.shape[1])
         # All contexts with class 0 against the rest, then all with class 1, …
         self._set_contexts(checkpoint, task, rows, labels.astype(np.float64), labels)
-        xs, own = self._contexts.xs, self._contexts.ys
+        xs = self._contexts.xs
+        given = self._contexts.ys
         other, one = task.labels
-        ys = [torch.where(own == label, one, other).to(xs) for label in range(classes)]
+        ys = [torch.where(given == label, one, other).to(xs) for label in range(classes)]
         self._contexts = Prompts(xs.repeat(classes, 1, 1), torch.cat(ys))
         return self
 
@@ -339,7 +343,8 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     (2,)
     """
 
-    _shipped, _classes = "regressor", 0
+    _shipped = "regressor"
+    _classes = 0
 
     @torch_defaults()
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

@@ -41,7 +41,8 @@ def fetch(settings: FetchSettings) -> str:
     """
     folder = Path(settings.data_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    lines, count = list[str](), 0
+    lines: list[str] = []
+    count = 0
     for key in tqdm(settings.tables, desc="tables", leave=False, disable=None):
         table = _stored(folder, table_name(key) if isinstance(key, str) else key)
         if isinstance(key, str):  # the file may have changed
@@ -54,20 +55,21 @@ def fetch(settings: FetchSettings) -> str:
             write_table(folder, new)
             count += 1
         lines += description(new)
-    total = f"{folder}: {len(settings.tables)} tables, {count} of them fetched now"
-    return "\n".join([*lines, "", total])
+    lines += ["", f"{folder}: {len(settings.tables)} tables, {count} of them fetched now"]
+    return "\n".join(lines)
 
 
 def description(table: Table) -> list[str]:
     """Lines on the content of a table, and below them its remarks."""
     rows = len(table.ys)
-    shares = ", ".join(
-        f"{name} {count:,} ({count / rows:.1%})"
-        for name, count in zip(table.classes, table.counts, strict=True)
-    )
-    first = f"{table.label}: {rows:,} rows, {len(table.features)} features; classes {shares}"
-    used = f"target {table.source.target}; features {list_names(table.features, _MOST_NAMES)}"
-    return [first, *(f"  {remark}" for remark in [used, *table.remarks])]
+    features = list_names(table.features, _MOST_NAMES)
+    shares = []
+    for name, count in zip(table.classes, table.counts, strict=True):
+        shares.append(f"{name} {count:,} ({count / rows:.1%})")
+    classes = ", ".join(shares)
+    lines = [f"{table.label}: {rows:,} rows, {len(table.features)} features; classes {classes}"]
+    lines.append(f"  target {table.source.target}; features {features}")
+    return lines + [f"  {remark}" for remark in table.remarks]
 
 
 def _stored(folder: Path, key: int | str) -> Table | None:
@@ -79,7 +81,8 @@ def _stored(folder: Path, key: int | str) -> Table | None:
 
 def _check_place(folder: Path, table: Table) -> None:
     """Raises RunError if the folder holds another table of the same name."""
-    other, new = _stored(folder, table.name), table.source
+    other = _stored(folder, table.name)
+    new = table.source
     if other and (new.openml_id, new.url) != (other.source.openml_id, other.source.url):
         raise RunError(
             f"{new.url} would take the place of {other.source.url}, which has the same name, "
@@ -99,12 +102,12 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
     used.
     """
     with TemporaryDirectory(prefix="openml-") as cache, _client(cache) as openml:
-        place = Path(openml.config.get_cache_directory(), "datasets", str(openml_id))
-        place.mkdir(parents=True)
+        folder = Path(openml.config.get_cache_directory(), "datasets", str(openml_id))
+        folder.mkdir(parents=True)
         for name in ("description.xml", "dataset.arff"):
             if cached and (cached / name).is_file():
-                shutil.copyfile(cached / name, place / name)
-        is_copy = (place / "dataset.arff").is_file()
+                shutil.copyfile(cached / name, folder / name)
+        is_copy = (folder / "dataset.arff").is_file()
         dataset = _dataset(openml, openml_id, cached)
         content = Path(dataset.data_file).read_bytes()
     if is_copy and hashlib.md5(content).hexdigest() != dataset.md5_checksum:  # else it is checked
@@ -113,11 +116,15 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
             "gives: repair the cache, or leave cache_dir= out"
         )
     # One of these texts may list several names.
-    not_used = ",".join([dataset.row_id_attribute or "", *(dataset.ignore_attribute or [])])
-    frame = _frame(dataset.name, content).drop(columns=not_used.split(","), errors="ignore")
-    # In the first sentence of its description a rebuilt table says that it is one.
-    text = " ".join((dataset.description or "it has no description").split())
-    sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
+    texts = [dataset.row_id_attribute or ""] + (dataset.ignore_attribute or [])
+    not_used = ",".join(texts).split(",")
+    frame = _frame(dataset.name, content).drop(columns=not_used, errors="ignore")
+    notes: tuple[str, ...] = ()
+    if is_copy:
+        # In the first sentence of its description a rebuilt table says that it is one.
+        text = " ".join((dataset.description or "it has no description").split())
+        sentence = text.split(". ")[0][:_SENTENCE_LENGTH].rstrip(".")
+        notes = (f"copied from a local openml cache: {sentence}",)
     source = Source(
         openml_id=openml_id,
         version=dataset.version,
@@ -126,7 +133,7 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
         url=dataset.url,
         md5=dataset.md5_checksum,
         date=dataset.upload_date,
-        notes=(f"copied from a local openml cache: {sentence}",) if is_copy else (),
+        notes=notes,
     )
     target = dataset.default_target_attribute or ""  # some have none
     return Table.from_frame(dataset.name, frame, target, source)
@@ -143,17 +150,16 @@ def _client(cache: str) -> Iterator[Any]:
         openml: Any = import_module("openml")
         session = openml._api_calls.requests.Session
         request = partialmethod(session.request, timeout=_SECONDS)
-        with (
-            patch.object(logging, "warning"),  # of every answer that is not compressed
-            patch.object(session, "request", request),
-            patch.multiple(
-                openml.config,
-                server=SERVER,
-                apikey="",
-                connection_n_retries=_ATTEMPTS,
-                _root_cache_directory=Path(cache),
-            ),
-        ):
+        settings = patch.multiple(
+            openml.config,
+            server=SERVER,
+            apikey="",
+            connection_n_retries=_ATTEMPTS,
+            _root_cache_directory=Path(cache),
+        )
+        # The client warns of every answer that is not compressed.
+        no_warning = patch.object(logging, "warning")
+        with settings, no_warning, patch.object(session, "request", request):
             yield openml
 
 

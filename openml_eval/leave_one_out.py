@@ -60,26 +60,30 @@ def leave_one_out(
     invalid settings; KeyboardInterrupt or SystemExit at a signal, when every training has saved.
     """
     jobs, folder = _planned(settings, configs)
-    first, tables = jobs[0].config, {job.table.name: job.table for job in jobs}
+    first = jobs[0].config
+    tables = {job.table.name: job.table for job in jobs}.values()
     outcomes = run_jobs(jobs, processes_for(len(jobs), settings.jobs, first), folder / "logs")
     results = list(zip(jobs, outcomes, strict=True))
     done = [(job, outcome.result) for job, outcome in results if outcome.result]
+    kept_settings = asdict(settings)
+    del kept_settings["jobs"]  # no number depends on it
     result = {
-        "settings": {key: value for key, value in asdict(settings).items() if key != "jobs"},
+        "settings": kept_settings,
         "evaluation_seeds": settings.draw_count,
         "k": first.task.points - 1,
         "scale": first.scale,
         "resamples": first.evaluation.resamples,
         "seed": first.evaluation.seed,
-        "tables": [table_entry(table, done, first.evaluation) for table in tables.values()],
+        "tables": [table_entry(table, done, first.evaluation) for table in tables],
         "solvers": SOLVERS,
-        "failed": [f"{job.name}: {out.failure}" for job, out in results if out.failure],
+        "failed": [f"{job.name}: {outcome.failure}" for job, outcome in results if outcome.failure],
     }
 
     def make() -> list[Path]:
         return save_panels(folder / "figures", [accuracy_panel(result)], first.figures)
 
-    shown(folder / "openml.json", KIND, {**result, "figures": first.figures.plain()}, make)
+    drawn = result | {"figures": first.figures.plain()}
+    shown(folder / "openml.json", KIND, drawn, make)
     return folder, result
 
 
@@ -124,11 +128,12 @@ class Scoring:
             run = train(self.config)
             cache = run.path / "cache"
         place_exactly(self.config.device).prepare(run.model).eval()
+        training_seconds = RunFolder(run.path).status().get("seconds")
         about = {
             "path": str(run.path),
             "seed": run.config.seed,
             "step": run.step,
-            "seconds": RunFolder(run.path).status().get("seconds"),  # of training
+            "seconds": training_seconds,
             "remarks": remarks(run),
         }
         content = {"weights": weights_digest(run.model), "loops": trained_loops(run.config)}
@@ -146,13 +151,12 @@ class Scoring:
         """The scores of a run, of its `estimator`, or of the solvers, from the cache, or computed
         draw by draw; `content` is what they depend on beside table and contexts."""
         cache.mkdir(parents=True, exist_ok=True)
-        table, settings, points = self.table, self.settings, self.config.task.points
-        full_content = {
-            **content,
-            "table": table.sha256,
-            "scored": [settings.protocol, points, settings.contexts, settings.draw_count],
-            "sources": measured_by(solver_answers, *([estimator] if estimator else [])),
-        }
+        table = self.table
+        settings = self.settings
+        points = self.config.task.points
+        code = [solver_answers] if estimator is None else [solver_answers, estimator]
+        protocol = [settings.protocol, points, settings.contexts, settings.draw_count]
+        request = dict(content, table=table.sha256, scored=protocol, sources=measured_by(*code))
 
         def compute(draws: slice) -> Arrays:
             draw = draws.start
@@ -165,7 +169,7 @@ class Scoring:
                 scores = reference_answers(run, table, points, FIRST_SEED + draw)
             return {"scores": scores[None]}
 
-        return Cache(cache).rows("tables", full_content, settings.draw_count, 1, compute)["scores"]
+        return Cache(cache).rows("tables", request, settings.draw_count, 1, compute)["scores"]
 
     def progress(self) -> str:
         """Step, loss and time left of its training."""
@@ -176,8 +180,9 @@ class Scoring:
     def describe(self, result: Scored) -> str:
         """The accuracies: of a trained run with labels as they are and swapped, of a given one, or
         of each solver."""
-        totals = result[1].reshape(-1, result[1].shape[-1]).sum(0)
-        return f"accuracy {', '.join(f'{right / totals[-1]:.3f}' for right in totals[:-1])}"
+        counts = result[1]
+        *right, asked = counts.reshape(-1, counts.shape[-1]).sum(0)
+        return "accuracy " + ", ".join(f"{count / asked:.3f}" for count in right)
 
 
 def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list[Scoring], Path]:
@@ -187,29 +192,32 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
     data = Path(settings.data_dir)
     check_tables(data, settings.tables)
     tables = [read_table(data, key) for key in settings.tables]
-    first, jobs = next(iter(configs.values())), list[Scoring]()
-    own = {
+    first = next(iter(configs.values()))
+    jobs: list[Scoring] = []
+    task_settings = {
         "data_dir": settings.data_dir,
-        "tables": [each.name for each in tables],
+        "tables": [table.name for table in tables],
         "protocol": settings.protocol,
     }
     held_out = _held_out(settings, tables)
     for table in held_out:
+        task_settings["held_out"] = table.name
         for config in [first] if settings.run else configs.values():
-            all_settings = {**config.task.settings, **own, "held_out": table.name}
+            task = replace(config.task, settings=dict(config.task.settings) | task_settings)
             for seed in settings.seeds or (config.seed,):
-                task = replace(config.task, settings=all_settings)
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
     if settings.run:
-        runs = [*_checked_run(settings, first), str(settings.n_orders)]
+        runs = _checked_run(settings, first)
+        runs.append(str(settings.n_orders))
     else:
         build_task(jobs[0].config).data.check(first.task.points)
         runs = [run_folder(job.config).path.name for job in jobs]
+    evaluation = first.evaluation
     content = {
         "runs": runs,
-        "tables": [each.sha256 for each in tables],
+        "tables": [table.sha256 for table in tables],
         "scored": [settings.protocol, settings.contexts, settings.draw_count],
-        "resamples": [first.evaluation.resamples, first.evaluation.seed],
+        "resamples": [evaluation.resamples, evaluation.seed],
     }
     if settings.protocol == "corrected":
         jobs += [Scoring(table, settings, first, solvers=True) for table in held_out]
@@ -239,7 +247,10 @@ def _held_out(settings: RunSettings, tables: Sequence[Table]) -> Sequence[Table]
     """The tables that are held out one after another; ConfigError for one that takes no part."""
     if settings.held_out == ("all",):
         return tables
-    by_key = {key: table for table in tables for key in (table.source.openml_id, table.name)}
+    by_key: dict[int | str | None, Table] = {}
+    for table in tables:
+        by_key[table.source.openml_id] = table
+        by_key[table.name] = table
     for key in settings.held_out:
         if key not in by_key:
             names = ", ".join(str(table.source.openml_id or table.name) for table in tables)
@@ -254,22 +265,25 @@ def table_entry(
     """A held-out table's part of openml.json: its models by family and its solvers by name, from
     the jobs that are done, of all tables. A family beats the majority where the low end of its
     interval is above the share of the larger class."""
-    found = dict[str, list[Scored]]()
+    by_family: dict[str, list[Scored]] = {}
+    solvers: dict[str, dict[str, float]] = {}
     for job, scored in done:
-        if job.table is table:
-            found.setdefault("" if job.solvers else job.model, []).append(scored)
-    solved = [scores for _, scores in found.pop("", [])]
-    paper, share = printed(table.source.openml_id), max(table.counts) / len(table.ys)
+        if job.table is not table:
+            continue
+        if job.solvers:
+            solvers = _intervals(SOLVERS, scored[1][None], settings)
+        else:
+            by_family.setdefault(job.model, []).append(scored)
+    paper = printed(table.source.openml_id)
+    share = max(table.counts) / len(table.ys)
     models = {}
-    for family, runs in found.items():
-        accuracies = _accuracies(np.stack([scores for _, scores in runs]), settings)
-        low = accuracies["accuracy"].get("low")
-        models[family] = {
-            "runs": [about for about, _ in runs],
-            **accuracies,
-            "beats_majority": None if low is None else low > share,
-            "published": paper.get(family),
-        }
+    for family, runs in by_family.items():
+        model: dict[str, Any] = {"runs": [about for about, _ in runs]}
+        model |= _accuracies(np.stack([scores for _, scores in runs]), settings)
+        low = model["accuracy"].get("low")
+        model["beats_majority"] = None if low is None else low > share
+        model["published"] = paper.get(family)
+        models[family] = model
     return {
         "name": table.name,
         "label": table.label,
@@ -281,7 +295,7 @@ def table_entry(
         "sha256": table.sha256,
         "remarks": table.remarks,
         "models": models,
-        "solvers": _intervals(SOLVERS, np.stack(solved), settings) if solved else {},
+        "solvers": solvers,
     }
 
 
@@ -296,12 +310,11 @@ def _accuracies(scores: Counts, settings: EvaluationConfig) -> dict[str, dict[st
         mean = scores[..., :2].mean(-1, keepdims=True)
         both = np.concatenate([mean, scores], axis=-1)
         return _intervals(("accuracy", "as_is", "swapped"), both, settings)
-    as_is, swapped = (scores[..., side] / scores[..., 2] for side in (0, 1))
-    by_draw = {"accuracy": as_is.mean(0), "as_is": as_is.mean(0), "swapped": swapped.mean(0)}
-    return {
-        name: {"mean": float(values.mean()), "std": float(values.std())}
-        for name, values in by_draw.items()
-    }
+    by_draw = (scores[..., :2] / scores[..., 2:]).mean(0)  # [draws, polarities]
+    as_is, swapped = [
+        {"mean": float(values.mean()), "std": float(values.std())} for values in by_draw.T
+    ]
+    return {"accuracy": as_is, "as_is": as_is, "swapped": swapped}
 
 
 def _intervals(
@@ -311,7 +324,10 @@ def _intervals(
     draws, groups, names and one]. Groups, of which no two share a row or a context, and training
     seeds are resampled."""
     sums = scores.sum(1)
-    right, asked = sums[..., :-1], sums[0, :, -1].astype(int)
+    right = sums[..., :-1]
+    asked = sums[0, :, -1].astype(int)
     interval = clustered_bootstrap(right, asked, settings.resamples, settings.seed)
-    mean, low, high = (dict(zip(names, part.tolist(), strict=True)) for part in interval)
-    return {name: {"mean": mean[name], "low": low[name], "high": high[name]} for name in names}
+    accuracies = {}
+    for name, mean, low, high in zip(names, *interval, strict=True):
+        accuracies[name] = {"mean": float(mean), "low": float(low), "high": float(high)}
+    return accuracies

@@ -1,6 +1,7 @@
 """Leave-one-out as text, in the layout of Table 2, and as a panel, beside that table's numbers."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,28 +20,30 @@ Result = Mapping[str, Any]  # the content of openml.json
 
 def report(result: Result, form: TableFormat = "text") -> str:
     """The table, and below it a caption and the remarks on tables and runs."""
-    entries, columns = result["tables"], _columns(result)
+    columns = _columns(result)
+    rows = []
+    run_remarks = {}
+    beats = defaultdict(list)  # the larger class, by family
+    for index, entry in enumerate(result["tables"]):
+        row = [entry["label"], f"{entry['rows']:,}", str(entry["features"])]
+        for label, values in columns.items():
+            row.append(_text(values[index], label in entry["models"]))
+        rows.append(row)
+        for family, model in entry["models"].items():
+            beats[family].append(model["beats_majority"])
+            for run in model["runs"]:
+                name = f"{entry['label']}, {family}, seed {run['seed']}"
+                run_remarks[name] = run["remarks"]
     head = ["held out", "rows", "features", *columns]
-    rows = [
-        [entry["label"], f"{entry['rows']:,}", str(entry["features"])]
-        + [_text(values[index], label in entry["models"]) for label, values in columns.items()]
-        for index, entry in enumerate(entries)
-    ]
-    models = [(entry, *model) for entry in entries for model in entry["models"].items()]
-    runs = {
-        f"{entry['label']}, {family}, seed {run['seed']}": run["remarks"]
-        for entry, family, model in models
-        for run in model["runs"]
-    }
-    spare = ("features", "rows")
-    lines: list[Part] = [Table(head, rows, spare), _caption(result)]
-    for family in dict.fromkeys(family for _, family, _ in models):
-        beats = [each["beats_majority"] for _, name, each in models if name == family]
-        if None not in beats:
-            count = f"{sum(beats)} of {len(beats)} tables"
+    lines: list[Part] = [Table(head, rows, spare=("features", "rows")), _caption(result)]
+    for family, outcomes in beats.items():
+        if None not in outcomes:
+            count = f"{sum(outcomes)} of {len(outcomes)} tables"
             lines.append(f"{family} beats the larger class on {count} beyond its interval")
-    remarks = [*shared(runs), *shared({entry["label"]: entry["remarks"] for entry in entries})]
-    return document([*lines, *remarks, *(f"failed: {line}" for line in result["failed"])], form)
+    lines += shared(run_remarks)
+    lines += shared({entry["label"]: entry["remarks"] for entry in result["tables"]})
+    lines += [f"failed: {line}" for line in result["failed"]]
+    return document(lines, form)
 
 
 def _columns(result: Result) -> dict[str, list[Any]]:
@@ -49,20 +52,19 @@ def _columns(result: Result) -> dict[str, list[Any]]:
     entries = result["tables"]
     families = dict.fromkeys(family for entry in entries for family in entry["models"])
     solvers = dict.fromkeys(solver for entry in entries for solver in entry["solvers"])
-
-    def of(family: str, part: str) -> list[Any]:
-        return [entry["models"].get(family, {}).get(part) for entry in entries]
-
-    return {
-        **{family: of(family, "accuracy") for family in families},
-        **{
-            f"{family}, paper": of(family, "published")
-            for family in families
-            if any(of(family, "published"))
-        },
-        **{solver: [entry["solvers"].get(solver) for entry in entries] for solver in solvers},
-        "larger class": [{"mean": entry["majority_share"]} for entry in entries],
-    }
+    columns = {}
+    for family in families:
+        models = [entry["models"].get(family, {}) for entry in entries]
+        columns[family] = [model.get("accuracy") for model in models]
+    for family in families:
+        models = [entry["models"].get(family, {}) for entry in entries]
+        published = [model.get("published") for model in models]
+        if any(published):
+            columns[f"{family}, paper"] = published
+    for solver in solvers:
+        columns[solver] = [entry["solvers"].get(solver) for entry in entries]
+    columns["larger class"] = [{"mean": entry["majority_share"]} for entry in entries]
+    return columns
 
 
 def _text(value: Mapping[str, float] | None, with_interval: bool) -> str:
@@ -76,7 +78,8 @@ def _text(value: Mapping[str, float] | None, with_interval: bool) -> str:
 
 
 def _caption(result: Result) -> str:
-    k, draws = result["k"], result["evaluation_seeds"]
+    k = result["k"]
+    draws = result["evaluation_seeds"]
     if result["settings"]["protocol"] == "reference":
         text = (
             "Accuracy under the published protocol, flaws included: of a random 5 % of the "
@@ -102,24 +105,31 @@ def _caption(result: Result) -> str:
 def accuracy_panel(result: Result) -> Panel:
     """The content of openml.json as bars: by table the accuracy of each model and solver, the
     published numbers, and the share of the larger class."""
-    entries, curves = result["tables"], []
+    curves = []
     spread = "std" if result["settings"]["protocol"] == "reference" else "90 % interval"
     for label, values in _columns(result).items():
         ends = np.array([_ends(value) for value in values], float).T
         if np.isfinite(ends).any():
             curves.append(Curve.of(label, label.removesuffix(", paper"), Interval(*ends)))
+    labels = [entry["label"] for entry in result["tables"]]
     return Panel(
-        "accuracy", f"Accuracy on held-out tables, {spread}", "held-out table",
-        f"accuracy, {result['k']} rows of context", [*range(len(entries))], curves, bars=True,
-        x_names=[entry["label"] for entry in entries],
-    )  # fmt: skip
+        "accuracy",
+        f"Accuracy on held-out tables, {spread}",
+        "held-out table",
+        f"accuracy, {result['k']} rows of context",
+        list(range(len(labels))),
+        curves,
+        bars=True,
+        x_names=labels,
+    )
 
 
 def _ends(value: Mapping[str, float] | None) -> tuple[float | None, ...]:
     """Mean, low and high; a standard deviation stands for an interval."""
     if value is None:
         return None, None, None
-    mean, std = value["mean"], value.get("std", np.nan)
+    mean = value["mean"]
+    std = value.get("std", np.nan)
     return mean, value.get("low", mean - std), value.get("high", mean + std)
 
 

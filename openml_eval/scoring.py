@@ -27,7 +27,9 @@ Rows = NDArray[np.int64]  # indices
 Counts = NDArray[np.float64]
 _GROUP_CHUNK = 8
 _PROMPT_CHUNK = 64
-_GROUPS, _CONTEXTS = 0, 1  # seeds of separate random streams
+# Seeds of separate random streams.
+_GROUPS = 0
+_CONTEXTS = 1
 FIRST_SEED = 4242  # of the reference's draws of contexts
 # Descriptions of scikit-learn's classifiers that stand beside a model, by short name.
 SOLVERS = {
@@ -47,24 +49,26 @@ def model_answers(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows
     A group's rows are queries beside one copy of its context, with the same answers as in separate
     prompts.
     """
-    parts = [slice(start, start + _GROUP_CHUNK) for start in range(0, len(groups), _GROUP_CHUNK)]
-    right = [_right(run, table, groups[part], contexts[part]) for part in parts]
+    right = []
+    for start in range(0, len(groups), _GROUP_CHUNK):
+        chunk = slice(start, start + _GROUP_CHUNK)
+        right.append(_right(run, table, groups[chunk], contexts[chunk]))
     return np.concatenate(right)
 
 
 def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Counts:
     """The right answers in groups that are asked together, [groups, 3]."""
-    device, loops = next(run.model.parameters()).device, trained_loops(run.config)
+    device = next(run.model.parameters()).device
+    loops = trained_loops(run.config)
     labels = torch.tensor(run.task.labels, dtype=torch.float32)
     tokens = torch.stack((labels, labels.flip(0)))  # [polarity, class]
     scalings = [Scaling.of(table.xs[context]) for context in contexts]
 
     def inputs(rows: Rows) -> Tensor:
         """Rows [groups, n], standardised by their contexts: [2 · groups, n, dims]."""
-        scaled: list[Floats] = [
-            _inputs(run, scaling.apply(table.xs[own]))
-            for scaling, own in zip(scalings, rows, strict=True)
-        ]
+        scaled: list[Floats] = []
+        for scaling, group in zip(scalings, rows, strict=True):
+            scaled.append(_inputs(run, scaling.apply(table.xs[group])))
         return torch.from_numpy(np.stack(scaled)).float().repeat(2, 1, 1).to(device)
 
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1).to(device)
@@ -77,7 +81,7 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
     classes[1] = 1 - classes[1]
     asked_once = np.arange(rows.shape[1]) < sizes[:, None]
     right = ((classes == table.ys[rows]) & asked_once).sum(-1)
-    return np.column_stack([*right, sizes]).astype(np.float64)
+    return np.vstack((right, sizes)).T.astype(np.float64)
 
 
 def _inputs(run: Run, xs: Floats) -> Floats:
@@ -111,8 +115,10 @@ def solver_answers(
         models = [estimator]
     right = np.empty((len(groups), len(models) + 1))
     for index, (rows, context) in enumerate(zip(groups, contexts, strict=True)):
-        scaling, classes = Scaling.of(table.xs[context]), table.ys[context]
-        known, asked = scaling.apply(table.xs[context]), scaling.apply(table.xs[rows])
+        scaling = Scaling.of(table.xs[context])
+        classes = table.ys[context]
+        known = scaling.apply(table.xs[context])
+        asked = scaling.apply(table.xs[rows])
         rarest = np.bincount(classes).min()
         if estimator is None and rarest > 2:
             grid = {"C": 10.0 ** np.arange(-2, 3)}
@@ -147,8 +153,10 @@ def reference_answers(run: Run, table: Table, points: int, seed: int) -> Counts:
     xs = torch.from_numpy(_inputs(run, scaled)).float()
     classes = torch.from_numpy(table.ys[split])
     labels = torch.tensor(run.task.labels, dtype=torch.float32)
-    random, count = np.random.default_rng(seed), len(split)
-    correct, loops = np.zeros(2), trained_loops(run.config)
+    random = np.random.default_rng(seed)
+    count = len(split)
+    correct = np.zeros(2)
+    loops = trained_loops(run.config)
     for start in range(0, count, _PROMPT_CHUNK):
         chunk = []
         for query in range(start, min(start + _PROMPT_CHUNK, count)):
@@ -179,9 +187,11 @@ def split_contexts(rows: int, size: int, contexts: int, seed: int) -> tuple[list
     order = np.random.default_rng(_GROUPS).permutation(rows)
     groups = np.array_split(order, count)
     random = np.random.default_rng((_CONTEXTS, seed))
-    context_rows, start = np.empty((count, size), np.int64), 0
+    context_rows = np.empty((count, size), np.int64)
+    start = 0
     for index, group in enumerate(groups):
         indices = random.choice(rows - len(group), size, replace=False)
+        # `order` without the group's own stretch, which begins at `start`.
         context_rows[index] = order[indices + len(group) * (indices >= start)]
         start += len(group)
     return groups, context_rows

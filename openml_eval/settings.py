@@ -134,8 +134,8 @@ def asked(words: Sequence[str]) -> tuple[RunSettings, dict[str, Config]]:
     for key in (word.partition("=")[0] for word in rest):
         if key == "task":
             raise ConfigError(key, "is tables here")
-        if (own := key.removeprefix("task.")) != key and own in names:
-            raise ConfigError(key, f"is set by {own}=")
+        if (name := key.removeprefix("task.")) != key and name in names:
+            raise ConfigError(key, f"is set by {name}=")
         if key == "seed" and any(word.startswith("seeds=") for word in own_words):
             raise ConfigError("seed", "cannot stand beside seeds=")
     settings = settings_from_words(RunSettings, own_words)

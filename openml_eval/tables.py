@@ -76,8 +76,11 @@ class Table:
     @property
     def remarks(self) -> list[str]:
         """Sentences that its results must be read with: the catalogue's and the source's notes."""
+        notes = list(self.source.notes)
         known = TABLES.get(self.source.openml_id or 0)
-        return [*(known.remarks(*self.xs.shape) if known else []), *self.source.notes]
+        if known is None:
+            return notes
+        return known.remarks(*self.xs.shape) + notes
 
     @classmethod
     def from_frame(
@@ -90,9 +93,9 @@ class Table:
         class again. Class 0 is the first category of a categorical column, the smaller value of any
         other.
 
-        Raises RunError for columns of one name, for a target that is missing, incomplete or has not
-        two classes, for no non-constant numeric column, for values that are missing or not finite,
-        and for fewer than LEAST_ROWS rows.
+        Raises RunError for columns of one name, and for a target that is missing, incomplete or has
+        not two classes. It also does for no non-constant numeric column, for values that are
+        missing or not finite, and for fewer than LEAST_ROWS rows.
         """
         frame = frame.set_axis(frame.columns.map(str), axis=1)
         names = frame.columns
@@ -106,7 +109,7 @@ class Table:
             raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
         features, xs, notes = _features(name, frame.drop(columns=target), ys)
-        source = replace(source, target=target, notes=(*source.notes, *notes))
+        source = replace(source, target=target, notes=source.notes + tuple(notes))
         return cls(name, features, xs, ys, classes, source)
 
 
@@ -137,10 +140,10 @@ def _features(
     from pandas import to_numeric
     from pandas.api.types import infer_dtype, is_numeric_dtype
 
-    features = dict[str, NDArray[np.float64]]()
-    left_out = dict[str, list[str]]()
-    holes = list[str]()
-    marks = list[str]()
+    features: dict[str, NDArray[np.float64]] = {}
+    left_out: dict[str, list[str]] = {}
+    holes: list[str] = []
+    marks: list[str] = []
     for column, values in frame.items():
         if values.dtype.kind == "O" and infer_dtype(values) in _NUMBERS:
             values = to_numeric(values)
@@ -176,7 +179,7 @@ def _features(
     if not features:
         listing = "".join(f"; {note}" for note in notes)
         raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
-    return tuple(features), np.column_stack([*features.values()]), notes + marks
+    return tuple(features), np.column_stack(list(features.values())), notes + marks
 
 
 def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64]) -> str:
@@ -211,8 +214,10 @@ def write_table(folder: Path, table: Table) -> Path:
     An interruption leaves the old table, the new one, or (between the two files) one that
     `read_table` refuses.
     """
-    numbers, path = folder / f"{table.name}.npz", folder / f"{table.name}.json"
+    numbers = folder / f"{table.name}.npz"
+    path = folder / f"{table.name}.json"
     write_with(numbers, lambda file: np.savez(file, allow_pickle=False, xs=table.xs, ys=table.ys))
+    sha256 = hashlib.sha256(numbers.read_bytes()).hexdigest()
     content = {
         "schema_version": 1,
         "name": table.name,
@@ -221,7 +226,7 @@ def write_table(folder: Path, table: Table) -> Path:
         "classes": table.classes,
         "counts": table.counts,
         "source": asdict(table.source),
-        "sha256": hashlib.sha256(numbers.read_bytes()).hexdigest(),
+        "sha256": sha256,
     }
     write_json(path, content)
     return path
@@ -232,15 +237,19 @@ def read_table(folder: Path, key: int | str) -> Table:
     command that fetches it, if there is none, and for files that are altered or incomplete."""
     check_tables(folder, [key])
     path = _find(folder, key)
-    content, numbers = read_json(path), path.with_suffix(".npz")
+    content = read_json(path)
+    numbers = path.with_suffix(".npz")
     sha256 = hashlib.sha256(numbers.read_bytes()).hexdigest() if numbers.is_file() else ""
     if not isinstance(content, dict) or content.get("sha256") != sha256:
         command = _fetch_command(folder, key)
         raise RunError(f"{numbers} is missing or altered (its sha256); {command} makes it again")
     with np.load(numbers, allow_pickle=False) as arrays:
-        xs, ys = arrays["xs"], arrays["ys"]
-    source = Source(**{**content["source"], "notes": tuple(content["source"]["notes"])})
-    features, classes = tuple(content["features"]), tuple(content["classes"])
+        xs = arrays["xs"]
+        ys = arrays["ys"]
+    source = Source(**content["source"])
+    source = replace(source, notes=tuple(source.notes))
+    features = tuple(content["features"])
+    classes = tuple(content["classes"])
     return Table(content["name"], features, xs, ys, classes, source, sha256)
 
 
@@ -248,14 +257,17 @@ def check_tables(folder: Path, keys: Sequence[int | str]) -> None:
     """Raises RunError, with the command that fetches them, if tables are missing."""
     missing = [key for key in keys if not _find(folder, key).exists()]
     if missing:
-        names, them = list_names(missing, len(missing)), "it" if len(missing) == 1 else "them"
+        names = list_names(missing, len(missing))
+        them = "it" if len(missing) == 1 else "them"
         command = _fetch_command(folder, *missing)
         raise RunError(f"{folder} holds no table {names}; {command} puts {them} there")
 
 
 def _find(folder: Path, key: int | str) -> Path:
     """The path of a table's JSON, by OpenML id or name, or where it would be."""
-    for path in folder.glob("[!.]*.json") if isinstance(key, int) else ():
+    if isinstance(key, str):
+        return folder / f"{key}.json"
+    for path in folder.glob("[!.]*.json"):
         content = read_json(path)
         if isinstance(content, dict) and content.get("source", {}).get("openml_id") == key:
             return path
@@ -263,7 +275,9 @@ def _find(folder: Path, key: int | str) -> Path:
 
 
 def _fetch_command(folder: Path, *keys: int | str) -> str:
-    words = [str(key if isinstance(key, int) else IDS.get(key, f"{key}.csv")) for key in keys]
+    words = []
+    for key in keys:
+        words.append(str(key if isinstance(key, int) else IDS.get(key, f"{key}.csv")))
     tables = f"tables=[{','.join(words)}]" if len(words) > 1 else f"tables={words[0]}"
     command = ["python", "-m", "openml_eval", "action=fetch", tables, f"data_dir={folder}"]
     return f"`{shlex.join(command)}`"

@@ -27,7 +27,8 @@ def recorded_shares(model: Model) -> Iterator[list[Tensor]]:
     which goes to their own x. Uses are in the order of computation: layer by layer and loop by
     loop, with a prelude's before the first and a coda's after each. Without softmax attention the
     list stays empty. The model computes by plain PyTorch."""
-    recorder, previous = _Recorder(), (model.run_segment, model.operations)
+    recorder = _Recorder()
+    previous = model.run_segment, model.operations
     use_backend(model, "eager")
     model.operations = recorder
     try:
@@ -53,10 +54,10 @@ class _Recorder(Operations):
         length = query.shape[-2]
         # With the tokens' unit vectors in place of values, attention returns its weights.
         units = torch.eye(length, dtype=query.dtype, device=query.device)
+        units = units.expand(*query.shape[:2], length, length)
         weights = F.scaled_dot_product_attention(
-            query, key, units.expand(*query.shape[:2], length, length),
-            attn_mask=mask, is_causal=mask is None,
-        )  # fmt: skip
+            query, key, units, attn_mask=mask, is_causal=mask is None
+        )
         pairs = weights.diagonal(-1, -2, -1)[..., 2::2]  # at y_i to x_i, from the second pair on
         self.shares.append(pairs.detach().float().mean(-1).transpose(0, 1))
         return super().attend(heads, mask)

@@ -7,6 +7,7 @@ arrays = fit.errors()
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor
+from torch.nn import Parameter
 from torch.optim import Adam
 
-from looplab.conf.plugins import Slip, blamed
+from looplab.conf.plugins import Slip
 from looplab.evaluation.kept import Arrays
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
@@ -51,16 +53,21 @@ class Fit:
     "probes" and, with `settings.control`, "control", those trained with w = 1.
 
     `learning` holds the errors of the former in training over the target's variance: sums over the
-    steps of each part, [parts, layers]. The protocol is that of the paper or of its code, the
-    `reference`: there a probe of every length sees the whole prompt, XᵀY is divided by the number
-    of pairs n, least squares is predicted for up to d pairs, errors, means over outputs, are
-    divided by d again, and neither are states whitened nor targets scaled.
+    steps of each part, [parts, layers].
+
+    The protocol is that of the paper or of its code, the `reference`. There a probe of every length
+    sees the whole prompt, and least squares is predicted for up to d pairs. XᵀY is divided by the
+    number of pairs n; errors, means over outputs, are divided by d again. Neither are states
+    whitened nor targets scaled.
     """
 
     def __init__(self, run: Run, settings: ProbingSettings, layers: int, folder: Path) -> None:
         self.task = run.task.for_evaluation()
-        self.settings, self.layers, self.folder = settings, layers, folder
-        self.points, self.width = run.config.task.points, run.config.model.n_embd
+        self.settings = settings
+        self.layers = layers
+        self.folder = folder
+        self.points = run.config.task.points
+        self.width = run.config.model.n_embd
         self.reference = settings.protocol == "reference"
         names = settings.targets or default_targets(self.task)
         self.targets = {name: find_target(name) for name in names}
@@ -71,36 +78,32 @@ class Fit:
             prompts, _ = self.draw("linear")
             self.whiten = whitening(lambda: self.states(prompts), layers)
         self.sizes = {name: self._size(name) for name in self.targets}
-        self.probes = {
-            kind: {
-                name: Probes(
-                    *(layers, settings.seeds, self.tokens_seen(name), self.width),
-                    target.outputs(self.task),
-                    generator=self._generator(index, stream),
-                ).to(self.device)
-                for index, (name, target) in enumerate(self.targets.items())
-            }
-            for kind, stream in _WEIGHTS.items()
-            if kind == "probes" or settings.control
-        }
+        self.probes = {"probes": self._initial_probes("probes")}
+        if settings.control:
+            self.probes["control"] = self._initial_probes("control")
+        parameters: list[Parameter] = []
+        for by_target in self.probes.values():
+            for probes in by_target.values():
+                parameters += probes.parameters()
         rate = settings.learning_rate or RATES[settings.protocol]
-        modules = [probes for by_target in self.probes.values() for probes in by_target.values()]
-        parameters = [parameter for probes in modules for parameter in probes.parameters()]
         self.optimizer = Adam(parameters, lr=rate, fused=True)
-        for parameter in parameters:  # as Adam does at its first step: `_resume` fills them
-            state = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
-            state["step"] = torch.zeros((), device=self.device, dtype=torch.float32)
-            self.optimizer.state[parameter] = state
-        parts = min(_PARTS, settings.steps)
-        self.learning = {
-            name: torch.zeros(parts, layers, device=self.device, dtype=torch.float32)
-            for name in self.targets
-        }
+        # The state that Adam makes at its first step: `_resume` fills it before.
+        for parameter in parameters:
+            self.optimizer.state[parameter] = {
+                "step": torch.zeros((), device=self.device, dtype=torch.float32),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        sections = min(_PARTS, settings.steps)
+        no_errors = torch.zeros(sections, layers, device=self.device, dtype=torch.float32)
+        self.learning = {name: no_errors.clone() for name in self.targets}
 
     def lengths(self, name: str) -> range:
         """The context lengths i, from 1, of a target's probes."""
         lengths = range(1, self.points + 1 - self.targets[name].asks_query)
-        return lengths[: self.task.dims] if self.reference and name == "least_squares" else lengths
+        if self.reference and name == "least_squares":
+            return lengths[: self.task.dims]
+        return lengths
 
     def tokens_seen(self, name: str) -> Tensor:
         """Which tokens the probe of each length sees, bool [lengths, 2 points]: i pairs are the
@@ -113,21 +116,23 @@ class Fit:
         """A target's values [B, lengths, outputs], as the protocol scales them. Raises Slip for
         values of a user's target of another shape."""
         target = self.targets[name]
-        pairs = len(self.lengths(name)) + target.asks_query  # later pairs do not bear on it
+        lengths = len(self.lengths(name))
+        pairs = lengths + target.asks_query  # later pairs do not bear on it
         prefixes = Prompts(prompts.xs[:, :pairs], prompts.ys[:, :pairs])
-        scale = 1 / self.points if self.reference and name == "gradient" else 1.0
-        with blamed(type(target), "compute"):
-            values = target.compute(prefixes, parameters, self.task)
-        shape = len(prompts), len(self.lengths(name)), target.outputs(self.task)
-        if (got := getattr(values, "shape", type(values))) != shape:
+        values = target.compute(prefixes, parameters, self.task)
+        shape = (len(prompts), lengths, target.outputs(self.task))
+        got = getattr(values, "shape", type(values))
+        if got != shape:
             problem = f"must return a tensor [B, lengths, outputs] = {list(shape)}, and not {got}"
             raise Slip(type(target), problem, "compute")
-        return (values * scale).float().to(self.device)
+        if self.reference and name == "gradient":
+            values = values * (1 / self.points)
+        return values.float().to(self.device)
 
     def draw(self, what: str, step: int = 0) -> tuple[Prompts, Any]:
-        """Prompts and the parameters of their functions: those that the "probes" or the "control"
-        learn from at a step, a batch of those that "linear" probes are solved from, or the "test"'s
-        (the same for all runs of a task)."""
+        """Prompts and the parameters of their functions. The "probes" and the "control" learn from
+        a batch at each step; "linear" probes are solved from some batches; the "test"'s prompts are
+        the same for all runs of a task."""
         generator = self._generator(step, _PROMPTS[what])
         batch = self.settings.batch_size if what in _WEIGHTS else self.settings.prompts
         if what == "control":
@@ -150,13 +155,16 @@ class Fit:
     def train(self) -> None:
         """All remaining steps, with a save from time to time."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        steps, first_step, save_time = self.settings.steps, self._resume(), time.monotonic()
+        steps = self.settings.steps
+        first_step = self._resume()
+        save_time = time.monotonic()
         with Progress(steps, "probes", "step", first_step) as progress:
             for step in range(first_step, steps):
-                for kind in self.probes:
-                    losses = self._learn(kind, *self.draw(kind, step))
-                    for name, sums in self.learning.items() if kind == "probes" else ():
-                        sums[step * len(sums) // steps] += losses[name]
+                losses = self._learn("probes", *self.draw("probes", step))
+                for name, sums in self.learning.items():
+                    sums[step * len(sums) // steps] += losses[name]
+                if "control" in self.probes:
+                    self._learn("control", *self.draw("control", step))
                 self.optimizer.step()
                 self.optimizer.zero_grad(set_to_none=False)
                 progress.update()
@@ -172,24 +180,25 @@ class Fit:
         prompts, parameters = self.draw("test")
         values = {name: self.values(name, prompts, parameters) for name in self.targets}
         divisor = self.task.dims if self.reference else 1.0
-        arrays: Arrays = {
-            f"{name}/variance": (wanted.var(0).mean(-1) / divisor).cpu().numpy()
-            for name, wanted in values.items()
-        }
+        arrays: Arrays = {}
+        for name, wanted in values.items():
+            variance = wanted.var(0).mean(-1) / divisor
+            arrays[f"{name}/variance"] = variance.cpu().numpy()
         linear_probes = self.linear_probes()
         for layer, rows, states in self.states(prompts):
-            predictions = {
-                (name, kind): self.probes[kind][name].predict(layer, states) * self.sizes[name]
-                for kind in self.probes
-                for name in values
-            }
-            for names, probes in linear_probes.items():
+            predictions = {}
+            for kind, by_target in self.probes.items():
+                for name, probes in by_target.items():
+                    scaled = probes.predict(layer, states)
+                    predictions[f"{name}/{kind}"] = name, scaled * self.sizes[name]
+            for names, linear in linear_probes.items():
                 outputs = [values[name].shape[2] for name in names]
-                parts = probes.predict(layer, states).split(outputs, dim=-1)
-                predictions |= {(n, "linear"): part for n, part in zip(names, parts, strict=True)}
-            for (name, kind), predicted in predictions.items():
+                by_name = linear.predict(layer, states).split(outputs, dim=-1)
+                for name, predicted in zip(names, by_name, strict=True):
+                    predictions[f"{name}/linear"] = name, predicted
+            for key, (name, predicted) in predictions.items():
                 wanted = values[name][rows].transpose(0, 1)  # [lengths, rows, outputs]
-                errors, key = (predicted - wanted).square().mean(-1) / divisor, f"{name}/{kind}"
+                errors = (predicted - wanted).square().mean(-1) / divisor
                 if key not in arrays:
                     shape = (self.layers, *errors.shape[:-1], len(prompts))
                     arrays[key] = np.empty(shape, dtype=np.float32)
@@ -199,41 +208,53 @@ class Fit:
     def linear_probes(self) -> dict[tuple[str, ...], LinearProbes]:
         """The linear probes of all targets, solved from prompts of their own: one for the outputs
         of all targets that see the same tokens, by their names."""
-        groups: dict[tuple[range, bool], tuple[str, ...]] = {}
+        groups = defaultdict(list)
         for name, target in self.targets.items():
-            seen = (self.lengths(name), target.asks_query)
-            groups[seen] = (*groups.get(seen, ()), name)
-        found = {}
+            groups[self.lengths(name), target.asks_query].append(name)
+        linear_probes = {}
         for names in groups.values():
             outputs = sum(self.targets[name].outputs(self.task) for name in names)
             weights = readings(self.tokens_seen(names[0])).to(self.device)
-            found[names] = LinearProbes(self.layers, weights, self.width, outputs)
+            probes = LinearProbes(self.layers, weights, self.width, outputs)
+            linear_probes[tuple(names)] = probes
         for batch in range(_LINEAR_BATCHES):
             prompts, parameters = self.draw("linear", batch)
-            values = {
-                names: torch.cat([self.values(name, prompts, parameters) for name in names], -1)
-                for names in found
-            }
+            values = {name: self.values(name, prompts, parameters) for name in self.targets}
             for layer, rows, states in self.states(prompts):
-                for names, probes in found.items():
-                    probes.add(layer, states, values[names][rows])
-        for probes in found.values():
+                for group, probes in linear_probes.items():
+                    wanted = torch.cat([values[name][rows] for name in group], -1)
+                    probes.add(layer, states, wanted)
+        for probes in linear_probes.values():
             probes.solve(_PENALTY)
-        return found
+        return linear_probes
 
     def _learn(self, kind: str, prompts: Prompts, parameters: Any) -> dict[str, Tensor]:
         """The gradients of one kind of probes on these prompts; returns their mean losses, by
         target and layer."""
-        values = {
-            name: self.values(name, prompts, parameters) / self.sizes[name][:, 0]
-            for name in self.targets
-        }
+        values = {}
+        for name in self.targets:
+            values[name] = self.values(name, prompts, parameters) / self.sizes[name][:, 0]
         losses = {name: torch.zeros_like(sums[0]) for name, sums in self.learning.items()}
         for layer, rows, states in self.states(prompts):
             for name, probes in self.probes[kind].items():
                 shares = probes.accumulate(layer, states, values[name][rows], len(prompts))
                 losses[name][layer] += shares.mean()
         return losses
+
+    def _initial_probes(self, kind: str) -> dict[str, Probes]:
+        """Untrained probes of all targets."""
+        probes = {}
+        for index, (name, target) in enumerate(self.targets.items()):
+            module = Probes(
+                self.layers,
+                self.settings.seeds,
+                self.tokens_seen(name),
+                self.width,
+                target.outputs(self.task),
+                generator=self._generator(index, _WEIGHTS[kind]),
+            )
+            probes[name] = module.to(self.device)
+        return probes
 
     def _size(self, name: str) -> Tensor:
         """The divisors of a target in training, [lengths, 1, 1]: its standard deviation at each
@@ -247,13 +268,15 @@ class Fit:
 
     def _tensors(self) -> dict[str, Tensor]:
         """All that training changes, by name."""
-        found = {f"learning/{name}": sums for name, sums in self.learning.items()}
+        tensors = {f"learning/{name}": sums for name, sums in self.learning.items()}
         for kind, by_target in self.probes.items():
             for target, probes in by_target.items():
-                for part, parameter in probes.named_parameters():
-                    state = {"value": parameter, **self.optimizer.state[parameter]}
-                    found |= {f"{kind}/{target}/{part}/{key}": state[key] for key in state}
-        return found
+                for name, parameter in probes.named_parameters():
+                    prefix = f"{kind}/{target}/{name}"
+                    tensors[f"{prefix}/value"] = parameter
+                    for key, state in self.optimizer.state[parameter].items():
+                        tensors[f"{prefix}/{key}"] = state
+        return tensors
 
     @torch.no_grad()
     def _resume(self) -> int:
@@ -291,9 +314,11 @@ def whitening(
     Adam learns them faster, as the variance of states differs between directions by orders of
     magnitude.
     """
-    count, sums = 0, dict[int, Tensor]()
+    count = 0
+    sums: dict[int, Tensor] = {}
     for layer, _, batch in states():
-        count += len(batch) if layer == 0 else 0
+        if layer == 0:
+            count += len(batch)
         total = batch.sum(0, dtype=torch.float64)
         sums[layer] = sums[layer] + total if layer in sums else total
     means = torch.stack([sums[layer] for layer in range(layers)]) / count
@@ -301,11 +326,14 @@ def whitening(
     for layer, _, batch in states():
         rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
         grams[layer] += rows.T @ rows
+    # Over all prompts and tokens; the mean was taken token by token.
     values, vectors = torch.linalg.eigh(grams / (count * means.shape[1]))
     variance = values.mean(1, keepdim=True)
+    # The mean square of a layer's states, to which rounding is in proportion.
     square = variance + means.square().mean((1, 2))[:, None]
     floor = torch.maximum(_LEAST * variance, _ROUNDING * square)
     scales = values.clamp_min(floor).clamp_min(torch.finfo(torch.float32).tiny).rsqrt()
     # Symmetric: computed again, or on another machine, it is the same map but for rounding.
-    maps, centres = (vectors * scales[:, None] @ vectors.mT).float(), means.float()
+    maps = (vectors * scales[:, None] @ vectors.mT).float()
+    centres = means.float()
     return lambda layer, states: (states - centres[layer]) @ maps[layer]

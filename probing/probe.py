@@ -8,8 +8,10 @@ print(table(result))
 """
 
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +67,15 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
             problem = "have errors that are not finite; a lower rate helps"
             raise RunError(f"probes of {run.path} {problem}")
         targets = {name: summary(fit, name, arrays) for name in fit.targets}
-        for entry in published(run.config, fit.layers) if fit.reference else ():
-            if entry["target"] in targets:
-                targets[entry["target"]]["published"] = entry
+        if fit.reference:
+            for entry in published(run.config, fit.layers):
+                if entry["target"] in targets:
+                    targets[entry["target"]]["published"] = entry
         return {"targets": targets}, arrays
 
-    with writable(run) as place:
-        folder = place.path / "probing" / f"probes-{key_of(request)}"
-        result = kept_and_shown(place, KIND, request, compute, panels, settings)
+    with writable(run) as own_run:
+        folder = own_run.path / "probing" / f"probes-{key_of(request)}"
+        result = kept_and_shown(own_run, KIND, request, compute, panels, settings)
         shutil.rmtree(folder, ignore_errors=True)  # they are large, and only this result needs them
     return result
 
@@ -81,7 +84,9 @@ def stored(run: Run, settings: ProbingSettings) -> Probing | None:
     """The result of `probe` where it is stored, else None. Raises as it for settings and runs."""
     _, request = _asked(run, settings)
     result: Probing | None = found(run.path / FOLDERS[KIND] / "kept", KIND, request)
-    return result and {**result, "remarks": remarks(run)}
+    if result is not None:
+        result["remarks"] = remarks(run)
+    return result
 
 
 def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[str, object]]:
@@ -96,13 +101,13 @@ def _asked(run: Run, settings: ProbingSettings) -> tuple[ProbingSettings, dict[s
             problem = f"it is one of {target.of.name} tasks, which {run.task.name} is not"
             raise ConfigError("targets", f"cannot hold {name}: {problem}")
     # Of dense linear functions all weights can be 1.
-    has_control = isinstance(run.task, Linear)
-    has_control &= not isinstance(run.task, SparseLinear | ConditionedLinear | Curves)
-    control = settings.control and has_control
-    if settings.control and not control:
+    is_dense = isinstance(run.task, Linear)
+    is_dense &= not isinstance(run.task, SparseLinear | ConditionedLinear | Curves)
+    if settings.control and not is_dense:
         print(f"no control (w = 1): {run.task.name} is not of dense linear functions", flush=True)
+        settings = replace(settings, control=False)
     rate = settings.learning_rate or RATES[settings.protocol]
-    settings = replace(settings, targets=names, learning_rate=rate, control=control)
+    settings = replace(settings, targets=names, learning_rate=rate)
     return settings, request_of(run, settings, probe, *kinds)
 
 
@@ -122,34 +127,43 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
         """Mean and 90 % interval over prompts of errors [..., P]."""
         return bootstrap(np.moveaxis(errors, -1, 0), fit.settings.resamples, fit.settings.seed)
 
-    errors, variance = arrays[f"{name}/probes"], arrays[f"{name}/variance"]
+    errors = arrays[f"{name}/probes"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
     by_seed = errors.mean((2, 3), dtype=np.float64)
-    one_seed = by_seed.shape[1] == 1
+    seed_spread = [None] * len(errors)
+    if by_seed.shape[1] > 1:
+        seed_spread = by_seed.std(1, ddof=1).tolist()
+    variance = arrays[f"{name}/variance"]
     varies = variance > 1e-9 * variance.max()
     unexplained = by_length.mean(2) / np.where(varies, variance, np.nan)
-    sums, steps = fit.learning[name], fit.settings.steps
-    # Of the training's parts: step s belongs to part s · parts // steps.
-    ends = [-(-steps * part // len(sums)) for part in range(1, len(sums) + 1)]
+    length_intervals = interval(by_length)._asdict()
+    linear = arrays[f"{name}/linear"].mean(1, dtype=np.float64)
+
+    sums = fit.learning[name]
+    # Step s of the training belongs to part s · parts // steps: `ends` rounds up.
+    ends = [-(-fit.settings.steps * part // len(sums)) for part in range(1, len(sums) + 1)]
     counts = torch.tensor(ends).diff(prepend=torch.tensor([0]))[:, None]
+    learning = (sums.cpu() / counts).tolist()
     result: dict[str, Any] = {
         "label": fit.targets[name].label,
         "lengths": list(fit.lengths(name)),
         "variance": variance.tolist(),
         "error": interval(by_length.mean(1)).to_json(),
-        "seed_spread": [None] * len(errors) if one_seed else by_seed.std(1, ddof=1).tolist(),
-        "by_length": {part: v.tolist() for part, v in interval(by_length)._asdict().items()},
+        "seed_spread": seed_spread,
+        "by_length": {key: values.tolist() for key, values in length_intervals.items()},
         "unexplained": [plain(row) for row in unexplained],
-        "learning": {"until_step": ends, "error": (sums.cpu() / counts).tolist()},
-        "linear": interval(arrays[f"{name}/linear"].mean(1, dtype=np.float64)).to_json(),
+        "learning": {"until_step": ends, "error": learning},
+        "linear": interval(linear).to_json(),
     }
     if "control" in fit.probes:
         control = arrays[f"{name}/control"].mean((1, 2), dtype=np.float64)  # [layers, P]
-        band, least = interval(control), int(control.mean(1).argmin())
-        result["control"] = band.to_json()
-        at_least = {part: float(values[least]) for part, values in band._asdict().items()}
-        result["control_least"] = {"layer": least, **at_least}
-        result["minus_control"] = interval(by_length.mean(1) - control[least]).to_json()
+        control_interval = interval(control)
+        best = int(control.mean(1).argmin())
+        result["control"] = control_interval.to_json()
+        result["control_least"] = {"layer": best}
+        for key, values in control_interval._asdict().items():
+            result["control_least"][key] = float(values[best])
+        result["minus_control"] = interval(by_length.mean(1) - control[best]).to_json()
     return result
 
 
@@ -158,57 +172,71 @@ def published(config: Config, layers: int) -> list[dict[str, Any]]:
     one for each `target`: in `mean` the errors of its probes at `layers` layers (or the read-in and
     loops) as the reference protocol has them, None beyond the last one printed. `steps` are those
     of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
-    return [
-        {**each, "mean": padded([v / config.task.dims for v in each["mean"][:layers]], layers)}
-        for each in matching(_PUBLISHED, config)
-    ]
+    entries = matching(_PUBLISHED, config)
+    for entry in entries:
+        # The notebooks print sums over the d outputs.
+        means = [value / config.task.dims for value in entry["mean"][:layers]]
+        entry["mean"] = padded(means, layers)
+    return entries
 
 
 def table(result: Probing, form: TableFormat = "text") -> str:
     """For each target: the mean error by layer with its interval, the spread over probe seeds, the
     linear probe's, the published and the control's error; 1 − R² at a few lengths; and whether the
     probes were still learning. The remarks on the run come first."""
-    parts: list[Part] = [*result.get("remarks", [])]
+    parts: list[Part] = list(result.get("remarks", []))
     for name in result["targets"]:
-        parts += [*([""] if parts else []), *_target_table(result, name)]
+        if parts:
+            parts.append("")
+        parts += _target_table(result, name)
     return document(parts, form)
 
 
 def _target_table(result: Probing, name: str) -> list[Part]:
-    axis, target = unit(result["family"]), result["targets"][name]
-    lengths, error, entry = target["lengths"], target["error"], target.get("published")
-    shown = sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1})
+    axis = unit(result["family"])
+    target = result["targets"][name]
+    lengths = target["lengths"]
+    error = target["error"]
+    entry = target.get("published")
     ends = zip(_texts(error["low"]), _texts(error["high"]), strict=True)
-    columns: dict[str, Sequence[str]] = {
-        axis: [str(layer) for layer in range(len(error["mean"]))],
-        "error": _texts(error["mean"]),
-        "90 %": [f"{low} to {high}" for low, high in ends],
-        "over seeds": _texts(target["seed_spread"]),
-        "linear": _texts(target["linear"]["mean"]),
-        **({"published": _texts(entry["mean"])} if entry else {}),
-    }
-    for index in shown:
-        columns[f"1-R², i={lengths[index]}"] = _texts(row[index] for row in target["unexplained"])
-    what = f"{_error_label(result, name)}: mean over lengths {lengths[0]} to {lengths[-1]}"
-    lines: list[Part] = [what, Table(list(columns), list(zip(*columns.values(), strict=True)))]
+    columns: dict[str, Sequence[str]] = {}
+    columns[axis] = [str(layer) for layer in range(len(error["mean"]))]
+    columns["error"] = _texts(error["mean"])
+    columns["90 %"] = [f"{low} to {high}" for low, high in ends]
+    columns["over seeds"] = _texts(target["seed_spread"])
+    columns["linear"] = _texts(target["linear"]["mean"])
+    if entry:
+        columns["published"] = _texts(entry["mean"])
+    for index in sorted({0, len(lengths) // 4, len(lengths) // 2, len(lengths) - 1}):
+        unexplained = [row[index] for row in target["unexplained"]]
+        columns[f"1-R², i={lengths[index]}"] = _texts(unexplained)
+    label = _error_label(result, name)
+    rows = list(zip(*columns.values(), strict=True))
+    lines: list[Part] = [f"{label}: mean over lengths {lengths[0]} to {lengths[-1]}"]
+    lines.append(Table(list(columns), rows))
     if "control" in target:
-        least, gap = target["control_least"], target["minus_control"]
+        control = target["control_least"]
+        gap = target["minus_control"]
         best = int(numbers(gap["mean"]).argmin())
-        mean, low, high = _texts(gap[part][best] for part in Interval._fields)
-        at_best, lowest, highest = _texts(least[part] for part in Interval._fields)
+        mean, low, high = _texts(gap[key][best] for key in Interval._fields)
+        least, least_low, least_high = _texts(control[key] for key in Interval._fields)
         lines.append(
-            f"control (trained with w = 1): {at_best} at its best, {axis} {least['layer']} "
-            f"({lowest} to {highest}); the probes' best, {axis} {best}, less that: {mean} "
+            f"control (trained with w = 1): {least} at its best, {axis} {control['layer']} "
+            f"({least_low} to {least_high}); the probes' best, {axis} {best}, less that: {mean} "
             f"({low} to {high})"
         )
     # How far the error fell in the last quarter of the training, if its parts make quarters.
     errors = [sum(row) / len(row) for row in target["learning"]["error"]]
     quarter, remainder = divmod(len(errors), 4)
     if not remainder:
-        fall = max(0, 1 - sum(errors[-quarter:]) / sum(errors[-2 * quarter : -quarter]))
+        before = sum(errors[-2 * quarter : -quarter])
+        fall = max(0, 1 - sum(errors[-quarter:]) / before)
         advice = "; more steps would tell more" if fall > _SETTLED else ""
-        part = f"in the last quarter of {target['learning']['until_step'][-1]:,} steps"
-        lines.append(f"{part} the error in training fell by {fall:.1%}{advice}")
+        steps = target["learning"]["until_step"][-1]
+        lines.append(
+            f"in the last quarter of {steps:,} steps the error in training fell by "
+            f"{fall:.1%}{advice}"
+        )
     if entry:
         lines.append(
             f"published: {entry['label']}, after {entry['training_steps']:,} steps; probes after "
@@ -224,72 +252,89 @@ def _texts(values: Iterable[float | None]) -> list[str]:
 
 def panels(result: Probing) -> list[Panel]:
     """`<target>_by_layer`, with the linear probes, and `<target>_by_length`, for each target."""
-    found = []
+    shown = []
     for name, target in result["targets"].items():
         errors = by_layer(name, {"probe": [result]})
         linear = Curve.of("linear probe", "linear_probe", target["linear"], name="linear")
-        found += [replace(errors, curves=[*errors.curves, linear]), _by_length(result, name)]
-    return found
+        shown.append(replace(errors, curves=[*errors.curves, linear]))
+        shown.append(_by_length(result, name))
+    return shown
 
 
 def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
     """The errors of a target's probes by layer or loop, mean over lengths (the paper's Figure 8): a
     curve for each label, of its runs, with the published one and the control's least error, a line.
     The band of a label with several runs covers each one's own interval."""
-    every = [result for results in labels.values() for result in results]
-    target = every[0]["targets"][name]
-    length = max(len(result["targets"][name]["error"]["mean"]) for result in every)
+    all_results = list(chain.from_iterable(labels.values()))
+    length = max(len(result["targets"][name]["error"]["mean"]) for result in all_results)
     curves = []
     for label, results in labels.items():
+        first = results[0]
         targets = [result["targets"][name] for result in results]
-        b = None if results[0]["family"] == "standard" else results[0]["b"]
         errors = _over_runs([target["error"] for target in targets], length)
-        curves.append(Curve.of(label, results[0]["style"], errors, b=b))
+        b = None if first["family"] == "standard" else first["b"]
+        curves.append(Curve.of(label, first["style"], errors, b=b))
         if "published" in targets[0]:
             entry = targets[0]["published"]
-            own, mean = f"published: {entry['label']}", padded(entry["mean"], length)
-            curves.append(Curve(label=own, kind="published", mean=mean, name=file_name(own)))
-        least = [
-            {part: [target["control_least"][part]] * length for part in Interval._fields}
-            for target in targets
-            if "control" in target
-        ]
+            mean = padded(entry["mean"], length)
+            published_label = f"published: {entry['label']}"
+            file = file_name(published_label)
+            curves.append(Curve(label=published_label, kind="published", mean=mean, name=file))
+        least = []
+        for target in targets:
+            if "control" in target:
+                control = target["control_least"]
+                least.append({key: [control[key]] * length for key in Interval._fields})
         if least:
-            control = "control" if len(labels) == 1 else f"control, {label}"
-            curves.append(Curve.of(control, "control", _over_runs(least, length)))
-    units = dict.fromkeys(unit(result["family"]) for result in every)
+            control_label = "control" if len(labels) == 1 else f"control, {label}"
+            curves.append(Curve.of(control_label, "control", _over_runs(least, length)))
+    units = dict.fromkeys(unit(result["family"]) for result in all_results)
+    target = all_results[0]["targets"][name]
     return Panel(
-        f"{name}_by_layer", f"probes of {target['label']}",
-        f"{' or '.join(units)} (0: the read-in)", _error_label(every[0], name), range(length),
-        curves, limits=(0, None), levels={"knowing nothing": float(np.mean(target["variance"]))},
-    )  # fmt: skip
+        f"{name}_by_layer",
+        f"probes of {target['label']}",
+        f"{' or '.join(units)} (0: the read-in)",
+        _error_label(all_results[0], name),
+        range(length),
+        curves,
+        limits=(0, None),
+        levels={"knowing nothing": float(np.mean(target["variance"]))},
+    )
 
 
 def _over_runs(bands: Sequence[Mapping[str, Any]], length: int) -> Interval:
     """The mean of several runs' means, between the ends of all their intervals."""
-    means, lows, highs = (
-        np.array([numbers(padded(band[part], length)) for band in bands])
-        for part in Interval._fields
-    )
-    return Interval(means.mean(0), lows.min(0), highs.max(0))
+    rows = defaultdict(list)
+    for band in bands:
+        for key in Interval._fields:
+            rows[key].append(numbers(padded(band[key], length)))
+    means = np.mean(rows["mean"], 0)
+    return Interval(means, np.min(rows["low"], 0), np.max(rows["high"], 0))
 
 
 def _by_length(result: Probing, name: str) -> Panel:
     """1 − R² of some layers. (Errors would not do: the variance of XᵀY grows with the length.)"""
-    target, axis = result["targets"][name], unit(result["family"])
-    unexplained, last = numbers(target["unexplained"]), len(target["unexplained"]) - 1
+    target = result["targets"][name]
+    axis = unit(result["family"])
+    unexplained = numbers(target["unexplained"])  # [layers, lengths]
     # nan where the target does not vary
     variance = np.where(np.isfinite(unexplained), target["variance"], np.nan)
-    ratios = Interval(*(numbers(target["by_length"][part]) / variance for part in Interval._fields))
+    ratios = [numbers(target["by_length"][key]) / variance for key in Interval._fields]
+    layers = len(unexplained)
     curves = []
-    for layer in sorted({0, 1, (last + 1) // 4, (last + 1) // 2, last}):
-        of_layer = Interval(*(part[layer] for part in ratios))
-        curves.append(Curve.of(f"{axis} {layer}", result["style"], of_layer, number=layer))
+    for layer in sorted({0, 1, layers // 4, layers // 2, layers - 1}):
+        interval = Interval(*(values[layer] for values in ratios))
+        curves.append(Curve.of(f"{axis} {layer}", result["style"], interval, number=layer))
     return Panel(
-        f"{name}_by_length", f"what probes of {target['label']} leave unexplained, by {axis}",
-        "context length i (pairs)", f"1 − R² of {target['label']}", target["lengths"], curves,
-        limits=(0, None), levels={"knowing nothing": 1.0},
-    )  # fmt: skip
+        f"{name}_by_length",
+        f"what probes of {target['label']} leave unexplained, by {axis}",
+        "context length i (pairs)",
+        f"1 − R² of {target['label']}",
+        target["lengths"],
+        curves,
+        limits=(0, None),
+        levels={"knowing nothing": 1.0},
+    )
 
 
 def _error_label(result: Probing, name: str) -> str:

@@ -52,8 +52,10 @@ class Probes(nn.Module):
             return nn.Parameter(torch.empty(shape, dtype=torch.float32))
 
         self.scores = parameter(tokens)
-        self.weight_in, self.bias_in = parameter(width, hidden), parameter(1, hidden)
-        self.weight_out, self.bias_out = parameter(hidden, outputs), parameter(1, outputs)
+        self.weight_in = parameter(width, hidden)
+        self.bias_in = parameter(1, hidden)
+        self.weight_out = parameter(hidden, outputs)
+        self.bias_out = parameter(1, outputs)
         inputs = (None, width, width, hidden, hidden)
         with torch.no_grad():
             for seed in range(seeds):
@@ -87,7 +89,8 @@ class Probes(nn.Module):
         score_gradients, *mlp_gradients = self._of_layer(layer, gradients=True)
         scale = 1 / ((prompts or len(states)) * targets.shape[2])
         alphas = self._alphas(scores)
-        dalphas, losses = torch.zeros_like(alphas), alphas.new_zeros(self.scores.shape[1:3])
+        dalphas = torch.zeros_like(alphas)
+        losses = alphas.new_zeros(self.scores.shape[1:3])
         # With tokens as rows, their weighted sum and its gradient are one product for all prompts.
         chunk_size = _CACHED if states.device.type == "cpu" else len(states)
         for chunk, wanted in zip(states.split(chunk_size), targets.split(chunk_size), strict=True):
@@ -158,7 +161,8 @@ def readings(tokens_seen: Tensor) -> Tensor:
     mask = tokens_seen.double()
     positions = torch.arange(tokens_seen.shape[1], device=tokens_seen.device)
     last = (positions * tokens_seen).argmax(1)
-    return torch.stack((mask / mask.sum(1, keepdim=True), (positions == last[:, None]).double()))
+    is_last = positions == last[:, None]
+    return torch.stack((mask / mask.sum(1, keepdim=True), is_last.double()))
 
 
 class LinearProbes:
@@ -171,17 +175,22 @@ class LinearProbes:
     """
 
     def __init__(self, layers: int, weights: Tensor, width: int, outputs: int) -> None:
-        shape, self.weights = (layers, *weights.shape[:2]), weights.double()
+        self.weights = weights.double()
+        readings, lengths, _ = weights.shape
+        zeros = self.weights.new_zeros
         self._counts = [0] * layers
-        self._sums = self.weights.new_zeros(*shape, 1, width)
-        self._products = self.weights.new_zeros(*shape, width, width)
-        self._target_sums = self.weights.new_zeros(layers, shape[2], 1, outputs)
-        self._target_products = self.weights.new_zeros(*shape, width, outputs)
-        self.maps, self.intercepts, self.selection = (list[Tensor]() for _ in range(3))
+        self._sums = zeros(layers, readings, lengths, 1, width)
+        self._products = zeros(layers, readings, lengths, width, width)
+        self._target_sums = zeros(layers, lengths, 1, outputs)
+        self._target_products = zeros(layers, readings, lengths, width, outputs)
+        self.maps: list[Tensor] = []
+        self.intercepts: list[Tensor] = []
+        self.selection: list[Tensor] = []
 
     def add(self, layer: int, states: Tensor, targets: Tensor) -> None:
         """Add a layer's states [B, S, D] with their targets [B, lengths, outputs] to the sums."""
-        features, values = self._read(states), targets.double().transpose(0, 1)
+        features = self._read(states)
+        values = targets.double().transpose(0, 1)
         self._counts[layer] += len(states)
         self._sums[layer] += features.sum(-2, keepdim=True)
         self._products[layer] += features.mT @ features
@@ -189,18 +198,21 @@ class LinearProbes:
         self._target_products[layer] += features.mT @ values
 
     def solve(self, penalty: float) -> None:
-        """Find the maps with the least mean squared error + penalty · v · ‖map‖², v being the mean
-        variance of the probe's inputs, so that a penalty means the same at every layer whatever the
-        size of its states. The intercept is not penalised. If several maps are optimal (possible at
+        """Find the maps with the least mean squared error + penalty · v · ‖map‖². v is the mean
+        variance of the probe's inputs: a penalty means the same at every layer, whatever the size
+        of its states. The intercept is not penalised. If several maps are optimal (possible at
         penalty 0), the smallest. The selected reading has the least error on the added states."""
         for layer, count in enumerate(self._counts):
-            mean, target_mean = self._sums[layer] / count, self._target_sums[layer] / count
+            mean = self._sums[layer] / count
+            target_mean = self._target_sums[layer] / count
             covariance = self._products[layer] / count - mean.mT @ mean
             cross = self._target_products[layer] / count - mean.mT @ target_mean
+            # Of centred inputs and targets: the intercept, added last, is not penalised.
             penalised = covariance.clone()
             variances = penalised.diagonal(dim1=-2, dim2=-1)  # a view: the penalty goes into it
             variances += penalty * variances.mean(-1, keepdim=True)
             solution = torch.linalg.pinv(penalised, hermitian=True) @ cross
+            # The squared error that a map b saves: 2 b·c − bᵀ C b.
             explained = (solution * (2 * cross - covariance @ solution)).sum(-2, keepdim=True)
             best = explained.argmax(0, keepdim=True)
             self.maps.append(solution)

@@ -39,16 +39,21 @@ def request_of(
 ) -> dict[str, object]:
     """All that a result of `measure` depends on; `targets` are the classes of those asked for.
     Raises ConfigError for more loops than the run's model has weights for."""
-    most, loops = run.model.loop.most_loops, settings.loops
+    most = run.model.loop.most_loops
+    loops = settings.loops
     if loops is not None and most is not None and loops > most:
         raise ConfigError("loops", f"is {loops}, but this model has weights for {most} and no more")
-    return {
+    values = asdict(settings)
+    request = {
         "step": run.step,
         "weights": weights_digest(run.model),
-        "settings": {k: v for k, v in asdict(settings).items() if k not in _NO_EFFECT},
-        **({"data": data} if (data := run.task.data.identity()) else {}),
+        "settings": {key: values[key] for key in values if key not in _NO_EFFECT},
         "sources": measured_by(measure, type(run.task), *targets),
     }
+    data = run.task.data.identity()
+    if data:
+        request["data"] = data
+    return request
 
 
 def kept_and_shown(
@@ -69,15 +74,15 @@ def kept_and_shown(
 
     def compute_alone() -> tuple[Result, Arrays | None]:
         with RunFolder(run.path).lock(kind):
-            found, arrays = compute()
-        return {
+            measured, arrays = compute()
+        facts = {
             "task": run.config.task.name,
             "family": run.config.model.family,
             "style": kind_of(run.config.model),
             "dims": run.task.dims,
             "b": trained_loops(run.config),
-            **found,
-        }, arrays
+        }
+        return facts | measured, arrays
 
     folder = run.path / FOLDERS[kind]
     result: Result = kept(folder / "kept", kind, request, compute_alone)
@@ -92,7 +97,8 @@ def kept_and_shown(
             write_arrays(files[-1], arrays_of(folder / "kept", result))
         return files
 
-    shown(run.path / f"{kind}.json", kind, {**result, "figures": settings.figures.plain()}, make)
+    drawn = result | {"figures": settings.figures.plain()}
+    shown(run.path / f"{kind}.json", kind, drawn, make)
     return result
 
 

@@ -83,7 +83,7 @@ def register_target(name: str) -> Callable[[_AnyTarget], _AnyTarget]:
         TARGETS[name] = cls()
 
     is_ours = name in TARGETS and not is_users(TARGETS[name])
-    return registering("targets", name, is_ours, add)
+    return registering("targets", name, is_ours, add, guards=["compute"])
 
 
 def find_target(name: str) -> Target:

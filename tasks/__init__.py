@@ -14,6 +14,14 @@ for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
-    "SHIFTS", "Prompts", "RandomSource", "Shift", "Shifted", "Task", "make_task", "register_shift",
-    "register_task", "task_class",
-]  # fmt: skip
+    "SHIFTS",
+    "Prompts",
+    "RandomSource",
+    "Shift",
+    "Shifted",
+    "Task",
+    "make_task",
+    "register_shift",
+    "register_task",
+    "task_class",
+]

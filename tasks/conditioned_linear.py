@@ -103,6 +103,7 @@ def _turned(diagonal: Tensor, axes: Tensor | None) -> Tensor:
     dimensions all are zero."""
     if axes is None:
         return diagonal
-    dims, hidden = axes.shape[2], diagonal.shape[2] - axes.shape[2]
+    dims = axes.shape[2]
+    hidden = diagonal.shape[2] - axes.shape[2]
     visible = axes @ diagonal[:, :dims, :dims] @ axes.mT
     return torch.nn.functional.pad(visible, (0, hidden, 0, hidden))

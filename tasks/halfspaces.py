@@ -49,13 +49,15 @@ class Halfspaces(Classification):
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         mask = parameters[0] * self._last(torch.full_like(parameters[0][:, :1], dims))
-        z, s = random.normal(points, self.dims), random.normal(points, 1)
+        z = random.normal(points, self.dims)
+        s = random.normal(points, 1)
         u = self.shared_factor * random.normal(1, self.dims)
         xs = (z + u * s) / (1 + u.square()).sqrt() * mask[:, None]
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
     def _feature_mask(self, random: RandomSource, dims: int) -> Tensor:
-        uniform, keys = random.uniform(1), random.uniform(self.dims)
+        uniform = random.uniform(1)
+        keys = random.uniform(self.dims)
         visible = self._last(torch.full_like(uniform, dims))
         if not self.vary_features:
             return visible

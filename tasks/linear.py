@@ -134,10 +134,14 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     [B, n] of their type, on their device and without waiting for it: targets of training.
     Evaluation has its own code in NumPy (tasks/posteriors.py); tests compare the two.
     """
-    size, dims = candidates.shape[1], xs.shape[2]
+    size = candidates.shape[1]
+    dims = xs.shape[2]
     unknown = ys.shape[1] if noise_std else size + 1
-    xs, ys, known = xs[:, :unknown], ys[:, :unknown], ys[:, unknown:]
-    inputs, outputs = xs.double()[:, :, candidates], ys.double()  # [B, n, C, s]
+    known = ys[:, unknown:]
+    ys = ys[:, :unknown]
+    xs = xs[:, :unknown]
+    inputs = xs.double()[:, :, candidates]  # [B, n, C, s]
+    outputs = ys.double()
     rounding = size / dims * xs.double().square().sum(-1) * _ROUNDING**2
     variance = (noise_std**2 + rounding).clamp(min=_ROUNDING**2)[:, :, None]
     batch, points, count, _ = inputs.shape
@@ -146,6 +150,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     weights = inputs.new_zeros(batch, count, size)
     evidence = inputs.new_zeros(batch, count)
     means = []
+    # Kalman: w ~ N(weights, covariance) for each support, and y_i is predicted before it is seen.
     for i in range(points):
         x = inputs[:, i]
         prediction = (x * weights).sum(-1)
@@ -153,6 +158,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
         cross_covariance = (covariance @ x[..., None]).squeeze(-1)
         innovation_variance = (x * cross_covariance).sum(-1).clamp(min=0) + variance[:, i]
         innovation = outputs[:, i, None] - prediction
+        # log N(innovation; 0, innovation_variance), but for a constant that all supports share.
         evidence = (
             evidence - (innovation.square() / innovation_variance + innovation_variance.log()) / 2
         )

@@ -60,7 +60,8 @@ class Mixture(Task):
     def parts(self) -> list[Task]:
         """The tasks of the classes, with those of the settings above that they have."""
         tasks: list[Task] = []
-        for cls in (_CLASSES[name] for name in self.mixed):
+        for class_name in self.mixed:
+            cls = _CLASSES[class_name]
             names = {field.name for field in fields(cls)}.intersection(_SETTINGS)
             tasks.append(cls(self.dims, **{name: getattr(self, name) for name in names}))
         return tasks
@@ -70,13 +71,10 @@ class Mixture(Task):
         return Mixed(place, tuple(part.parameters(random, dims) for part in self.parts))
 
     def outputs(self, xs: Tensor, parameters: Mixed) -> Tensor:
-        values = torch.stack(
-            [
-                part.outputs(xs, own) / math.sqrt(part.divisor)
-                for part, own in zip(self.parts, parameters.parameters, strict=True)
-            ],
-            dim=1,
-        )  # [B, classes, n]
+        scaled = []
+        for task, of_task in zip(self.parts, parameters.parameters, strict=True):
+            scaled.append(task.outputs(xs, of_task) / math.sqrt(task.divisor))
+        values = torch.stack(scaled, dim=1)  # [B, classes, n]
         if self.combined:
             return values.sum(1) / math.sqrt(len(self.mixed))
         return values[torch.arange(len(values), device=values.device), parameters.place]

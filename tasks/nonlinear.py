@@ -42,8 +42,11 @@ class DecisionTree(Task):
 
     depth: int = 4
     baselines = (
-        *("nearest_neighbours", "averaging"),
-        *("greedy_tree_2", "greedy_tree_4", "greedy_tree_4_signs"),
+        "nearest_neighbours",
+        "averaging",
+        "greedy_tree_2",
+        "greedy_tree_4",
+        "greedy_tree_4_signs",
     )
 
     @property

@@ -24,7 +24,8 @@ class FreshNumbers:
     """New numbers from `generator`, on its device, at every call."""
 
     def __init__(self, generator: Generator, batch: int) -> None:
-        self.generator, self.batch = generator, batch
+        self.generator = generator
+        self.batch = batch
 
     def normal(self, *shape: int) -> Tensor:
         return self._draw(torch.randn, shape)
@@ -33,8 +34,9 @@ class FreshNumbers:
         return self._draw(torch.rand, shape)
 
     def _draw(self, sample: Callable[..., Tensor], shape: tuple[int, ...]) -> Tensor:
-        place, size = self.generator.device, (self.batch, *shape)
-        return sample(size, generator=self.generator, device=place, dtype=torch.float32)
+        device = self.generator.device
+        size = (self.batch, *shape)
+        return sample(size, generator=self.generator, device=device, dtype=torch.float32)
 
 
 class NumberedPrompts:

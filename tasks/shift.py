@@ -87,7 +87,8 @@ class Covariance(Shift):
     eigenvalues: Callable[[int], Tensor]
 
     def examples(self, normal: Tensor, random: FreshNumbers) -> Tensor:
-        dims, source = normal.shape[2], random.generator
+        dims = normal.shape[2]
+        source = random.generator
         values = self.eigenvalues(dims).to(source.device)
         square = torch.randn(
             dims, dims, generator=source, device=source.device, dtype=torch.float32
@@ -202,7 +203,6 @@ def _half(dims: int) -> Tensor:
     return (torch.arange(dims) < max(dims // 2, 1)).double()
 
 
-_SCALES = (0.333, 0.5, 2, 3)
 SHIFTS: dict[str, Shift] = {
     "skewed_covariance": Covariance("skewed covariance", _falling),
     "half_subspace": Covariance("d/2-dimensional subspace", _half),
@@ -211,8 +211,14 @@ SHIFTS: dict[str, Shift] = {
     "repeated_query": RepeatedQuery("query among the examples"),
     "random_orthants": RandomOrthants("examples in one orthant"),
     "opposite_orthants": OppositeOrthants("query in the opposite orthant"),
-    **{f"scaled_x_{scale}": ScaledInputs(f"x · {scale}", scale) for scale in _SCALES},
-    **{f"scaled_w_{scale}": ScaledFunction(f"w · {scale}", scale) for scale in _SCALES},
+    "scaled_x_0.333": ScaledInputs("x · 0.333", 0.333),
+    "scaled_x_0.5": ScaledInputs("x · 0.5", 0.5),
+    "scaled_x_2": ScaledInputs("x · 2", 2),
+    "scaled_x_3": ScaledInputs("x · 3", 3),
+    "scaled_w_0.333": ScaledFunction("w · 0.333", 0.333),
+    "scaled_w_0.5": ScaledFunction("w · 0.5", 0.5),
+    "scaled_w_2": ScaledFunction("w · 2", 2),
+    "scaled_w_3": ScaledFunction("w · 3", 3),
 }
 
 _OWN = frozenset(SHIFTS)
@@ -241,4 +247,5 @@ def register_shift(name: str, shift: Shift) -> None:
     """
     if not isinstance(shift, Shift):
         raise TypeError(f"a shift must be a Shift, got {shift!r}")
-    registering("evaluation.shifts", name, name in _OWN, partial(setitem, SHIFTS, name))(shift)
+    add = partial(setitem, SHIFTS, name)
+    registering("evaluation.shifts", name, name in _OWN, add, guards=["sample"])(shift)

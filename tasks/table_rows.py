@@ -61,9 +61,11 @@ def tables_digest(folder: str, names: tuple[str, ...], needed: str) -> str:
     """A digest that is the same for the same files of these tables, of which one is needed and
     others may be absent, as an evaluation on the held-out one has it; RunError as for
     `load_rows`."""
-    paths = [Path(folder) / f"{name}.npz" for name in names if name != needed]
-    paths = [_path(folder, needed), *(path for path in paths if path.is_file())]
-    digests = [(path.name, _file_digest(path, path.stat().st_mtime_ns)) for path in paths]
+    others = [Path(folder) / f"{name}.npz" for name in names if name != needed]
+    digests = []
+    for path in [_path(folder, needed), *others]:
+        if path.is_file():
+            digests.append((path.name, _file_digest(path, path.stat().st_mtime_ns)))
     return sha256(repr(digests).encode()).hexdigest()[:16]
 
 
@@ -108,7 +110,8 @@ def _cached_rows(
     device: torch.device,
     part: Part | None,
 ) -> Rows:
-    tables, labels = [], []
+    tables = []
+    labels = []
     for name in names:
         xs, classes = _arrays(_path(folder, name))
         index = np.arange(len(xs)) if part is None else part(len(xs))
@@ -146,7 +149,8 @@ def _standardised_columns(xs: NDArray[np.float64], rows: NDArray[np.int64]) -> T
 def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            xs, ys = file["xs"], file["ys"]
+            xs = file["xs"]
+            ys = file["ys"]
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = one_line(error)
         raise RunError(

@@ -20,12 +20,23 @@ from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, ta
 from .task import Classification, Prompts, RowsOnly, Task, register_task
 
 TEN = (
-    *("abalone", "bank8FM", "space_ga", "delta_ailerons", "kin8nm"),
-    *("puma8NH", "delta_elevators", "wind", "pollen", "compas-two-years"),
+    "abalone",
+    "bank8FM",
+    "space_ga",
+    "delta_ailerons",
+    "kin8nm",
+    "puma8NH",
+    "delta_elevators",
+    "wind",
+    "pollen",
+    "compas-two-years",
 )
 # Upper bounds of `kind`: the table's own class, a column, else a halfspace.
-_TABLE_CLASS, _COLUMN = 1 / 3, 2 / 3
-_TEST_SHARE, _SPLIT_SEED = 0.05, 2021  # the reference's split of each table
+_TABLE_CLASS = 1 / 3
+_COLUMN = 2 / 3
+# The reference's split of each table.
+_TEST_SHARE = 0.05
+_SPLIT_SEED = 2021
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,8 @@ class Tables(_TableTask):
     def parameters(self, random: RandomSource, dims: int) -> _Choice | Tensor:
         device = random.uniform(1).device
         rows = self._rows(device)
-        tables, width = len(rows.count), rows.xs.shape[1]
+        tables = len(rows.count)
+        width = rows.xs.shape[1]
         table = (random.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
         if self.protocol == "reference":
             return table[:1].expand(len(table))
@@ -140,15 +152,13 @@ class Tables(_TableTask):
         empty = torch.arange(width, 0, -1, device=device) > rows.features[table][:, None]
         order = (random.uniform(width) + empty).argsort(1)
         visible = torch.arange(width, device=device) < dims
-        return _Choice(
-            table,
-            order,
-            sign=torch.where(random.uniform(width) < 0.5, -1.0, 1.0).float(),
-            kind=_kind(random.uniform(1)[:, 0], rows.features[table], dims),
-            weights=random.normal(width) * visible,
-            swapped=random.uniform(1)[:, 0] < 0.5,
-            place=random.uniform(self.dims)[:, :dims].argsort(1),
-        )
+        # Drawn in this order: it is that of the seed's numbers.
+        sign = torch.where(random.uniform(width) < 0.5, -1.0, 1.0).float()
+        kind = _kind(random.uniform(1)[:, 0], rows.features[table], dims)
+        weights = random.normal(width) * visible
+        swapped = random.uniform(1)[:, 0] < 0.5
+        column_order = random.uniform(self.dims)[:, :dims].argsort(1)
+        return _Choice(table, order, sign, kind, weights, swapped, column_order)
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         if self.protocol == "reference":
@@ -181,7 +191,8 @@ class Tables(_TableTask):
     def _reference_prompts(self, table: Tensor, random: RandomSource, points: int) -> Prompts:
         """Prompts of one table, without repeated rows in the batch."""
         rows = self._rows(table.device)
-        batch, total = len(table), len(rows.xs)
+        batch = len(table)
+        total = len(rows.xs)
         if batch * points > rows.fewest:
             raise ConfigError(
                 "training.batch_size",

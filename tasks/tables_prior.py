@@ -31,8 +31,8 @@ class _Table:
     `present` [B, d] and `relevant` [B, d] are 1 or 0; `loadings` [B, d, factors]; `kinds` [B, d]
     and `rule` [B] count in the settings of these names; `shapes` and `offsets` [B, d] are uniform,
     `codes` [B, d, _MOST_VALUES] normal; `from_shown` [B] says whether classes follow the columns as
-    they are shown; `weights` has the random numbers of the rules; `quantile`, `noise`, `flips` and
-    `missing` [B] are the prompt's own sizes.
+    they are shown; `weights` has the random numbers of the rules; `cut`, `noise`, `mislabelled`
+    and `missing` [B] are the prompt's own sizes.
     """
 
     present: Tensor
@@ -89,7 +89,8 @@ class _Prior(RowsOnly):
             raise ConfigError(name, f"must be at most {most}, got {getattr(self, name)}")
 
     def parameters(self, random: RandomSource, dims: int) -> _Table:
-        d, factors = self.dims, self.factors
+        d = self.dims
+        factors = self.factors
 
         def one() -> Tensor:
             return random.uniform(1)[:, 0]
@@ -102,6 +103,7 @@ class _Prior(RowsOnly):
         relevant = (keys.argsort(1).argsort(1) < count[:, None]).float()
         shared = (one() * (self.factors + 1)).long()
         used = (torch.arange(self.factors, device=features.device) < shared[:, None]).float()
+        # What any rule needs is drawn for every table: a seed's numbers do not depend on its rule.
         weights = {
             "linear": random.normal(d),
             "hidden": random.normal(_HIDDEN, d),
@@ -119,6 +121,7 @@ class _Prior(RowsOnly):
         return _Table(
             present=present,
             relevant=relevant,
+            # One strength for each table, uniform from 0 to 2.
             loadings=random.normal(d, factors) * used[:, None, :] * (2 * one())[:, None, None],
             kinds=(random.uniform(d) * len(self.kinds)).long(),
             shapes=random.uniform(d),
@@ -135,9 +138,11 @@ class _Prior(RowsOnly):
 
     def _rows(self, table: _Table, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:
         """Inputs without missing cells [B, n, d], and noisy scores [B, n]."""
-        d, factors = self.dims, table.loadings.shape[2]
+        d = self.dims
+        factors = table.loadings.shape[2]
         s = random.normal(points, factors)
         variance = 1 + table.loadings.square().sum(2)[:, None]
+        # Each column has variance 1, of its own and its factors' parts together.
         z = (random.normal(points, d) + s @ table.loadings.mT) / variance.sqrt()
         shown = self._shown(z, table)
         seen = standardised(shown).clamp(-self.clip, self.clip)
@@ -254,6 +259,7 @@ def _number_of_value(z: Tensor, table: _Table) -> Tensor:
     likelier, by the column's offset."""
     count = 2 + (table.shapes * (_MOST_VALUES - 1)).long()[:, None]
     shift = (2 * table.offsets - 1)[:, None]
+    # Φ(z + shift): uniform where the offset does not shift it.
     uniform = 0.5 * (1 + torch.erf((z + shift) / math.sqrt(2)))
     return torch.minimum((uniform * count).long(), count - 1)
 
@@ -290,6 +296,7 @@ def _tree(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
     bits = cut > table.weights["cut_at"][:, None]
     levels = torch.arange(_LEVELS, device=xs.device)
     bits = bits & (levels < table.weights["levels"][:, None])[:, None]
+    # The outcomes of the cuts are the binary digits of the leaf's number.
     leaf = (bits.long() << levels).sum(2)
     return table.weights["leaves"].gather(1, leaf)
 

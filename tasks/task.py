@@ -19,7 +19,7 @@ from torch import Generator, Tensor
 from looplab.conf.checks.config import check_setting
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest
-from looplab.conf.plugins import Slip, add_task, blamed, check_class, registering
+from looplab.conf.plugins import Slip, add_task, check_class, registering
 from looplab.conf.schema import TaskConfig
 
 from .data import Data
@@ -131,11 +131,6 @@ class Task(ABC):
         for field in fields(self):
             value = getattr(self, field.name)
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
-        with blamed(type(self), "divisor"):
-            divisor: object = self.divisor
-        if not (isinstance(divisor, int | float) and 0 < divisor < math.inf):
-            problem = f"must be a plain number above 0, got {divisor!r}"
-            raise Slip(type(self), problem, "divisor")
 
     @property
     @abstractmethod
@@ -243,21 +238,10 @@ class Task(ABC):
         return self.prompts(parameters, random, points, dims), parameters
 
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
-        """Prompts of `points` pairs of given functions, in the first `dims` dimensions. Raises
-        Slip for outputs of another shape or type."""
+        """Prompts of `points` pairs of given functions, in the first `dims` dimensions."""
         xs = random.normal(points, self.dims)
         xs[:, :, dims:].zero_()
-        ys = self._checked(xs, "outputs", self.outputs(xs, parameters))
-        return Prompts(xs, self._checked(xs, "noise", self.noise(ys, random, dims)))
-
-    def _checked(self, xs: Tensor, method: str, ys: Tensor) -> Tensor:
-        """Return what a method of a subclass returned for xs [B, n, d], if that can be their
-        outputs."""
-        if isinstance(ys, Tensor) and ys.shape == xs.shape[:2] and ys.dtype == xs.dtype:
-            return ys
-        got = f"{list(ys.shape)}, {ys.dtype}" if isinstance(ys, Tensor) else type(ys).__name__
-        wanted = f"a tensor [B, n] = {list(xs.shape[:2])}, {xs.dtype}"
-        raise Slip(type(self), f"must return {wanted}, and not {got}", method)
+        return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
 
 def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
@@ -297,7 +281,7 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
         if not is_ours:
             add_task(name, _defaults(cls))
 
-    return registering("task", name, is_ours, add)
+    return registering("task", name, is_ours, add, guards=["__init__"])
 
 
 def _defaults(cls: type[Task]) -> dict[str, Any]:
@@ -305,15 +289,19 @@ def _defaults(cls: type[Task]) -> dict[str, Any]:
     has the name of something else, and for those of which @dataclass has not made fields yet."""
     if "__dataclass_fields__" not in vars(cls) and vars(cls).get("__annotations__"):
         raise Slip(cls, "needs @dataclass(frozen=True) below @register_task")
-    shared, found = {field.name for field in fields(Task)}, dict[str, Any]()
-    for field in (field for field in fields(cls) if field.name not in shared):
-        if field.name in {*Task.__annotations__, *(each.name for each in fields(TaskConfig))}:
+    shared = {field.name for field in fields(Task)}
+    reserved = {field.name for field in fields(TaskConfig)} | Task.__annotations__.keys()
+    defaults: dict[str, Any] = {}
+    for field in fields(cls):
+        if field.name in shared:
+            continue
+        if field.name in reserved:
             raise Slip(cls, "must have another name: every task has one of this", field.name)
         if field.default is MISSING:
             raise Slip(cls, "needs a default: it is a setting", field.name)
         is_tuple = isinstance(field.default, tuple)
-        found[field.name] = [*field.default] if is_tuple else field.default
-    return found
+        defaults[field.name] = list(field.default) if is_tuple else field.default
+    return defaults
 
 
 def task_class(name: str) -> type[Task]:

@@ -4,8 +4,10 @@ try_task(task, points=41, dims={5, 20})
 for line in divisor_remark(task): print(line)
 """
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -21,36 +23,61 @@ _PROMPTS = 4096  # that a variance is estimated from
 
 
 def try_task(task: Task, points: int, dims: Iterable[int]) -> None:
-    """Draw prompts of a user's task with these visible dimensions. Raises Slip for parameters that
-    are not one for each prompt, outputs that are not finite or differ each time, and changed
-    inputs."""
+    """Draw prompts of a user's task with these visible dimensions.
+
+    Raises Slip for a divisor that is no number above 0, and for parameters that are not one for
+    each prompt. It also does for outputs of another shape or type, that are not finite or differ
+    each time, and for changed inputs."""
     cls = type(task)
-    for visible in dims if is_users(cls) else ():
-        with blamed(cls, "parameters"), suppress(NotImplementedError):  # of a task of data
-            drawn = task.parameters(FreshNumbers(Generator().manual_seed(0), _FEW), visible)
-            if isinstance(drawn, Tensor) and drawn.shape[:1] != (_FEW,):
-                got = f"a tensor [B, …] = [{_FEW}, …], and not {list(drawn.shape)}"
-                raise Slip(cls, f"must return one for each prompt, {got}", "parameters")
+    if not is_users(cls):
+        return
+    with blamed(cls, "divisor"):
+        divisor: object = task.divisor
+    if not (isinstance(divisor, int | float) and 0 < divisor < math.inf):
+        raise Slip(cls, f"must be a plain number above 0, got {divisor!r}", "divisor")
+    for visible in dims:
+        _try_functions(task, points, visible)
         with blamed(cls, "outputs"):
-            (prompts, parameters), (again, _) = (
-                task.draw(Generator().manual_seed(0), _FEW, points, visible) for _ in range(2)
-            )
-        xs, values = prompts.xs.clone(), prompts.ys
-        version = xs._version
-        with blamed(cls, "outputs"), suppress(NotImplementedError):
-            values = task.outputs(xs, parameters)
-        for name, is_wrong, problem in (
-            ("outputs", xs._version != version, "changes xs in place"),
-            ("outputs", not values.isfinite().all(), "gives values that are not finite"),
-            ("noise", not prompts.ys.isfinite().all(), "gives values that are not finite"),
-            (
-                "parameters",
-                not torch.equal(prompts.ys, again.ys),
-                "gives other prompts for the same seed: all that is drawn must come from `random`",
-            ),
-        ):
-            if is_wrong:
-                raise Slip(cls, problem, name)
+            prompts = task.sample(Generator().manual_seed(0), _FEW, points, visible)
+            again = task.sample(Generator().manual_seed(0), _FEW, points, visible)
+        if not torch.equal(prompts.ys, again.ys):
+            problem = "gives other prompts for the same seed: all that is drawn must come from"
+            raise Slip(cls, f"{problem} `random`", "parameters")
+
+
+def _try_functions(task: Task, points: int, visible: int) -> None:
+    """Draw functions, their values and their noise, but for a task of data, which has none."""
+    cls = type(task)
+    random = FreshNumbers(Generator().manual_seed(0), _FEW)
+    parameters = None
+    with blamed(cls, "parameters"), suppress(NotImplementedError):
+        parameters = task.parameters(random, visible)
+    if isinstance(parameters, Tensor) and parameters.shape[:1] != (_FEW,):
+        got = f"a tensor [B, …] = [{_FEW}, …], and not {list(parameters.shape)}"
+        raise Slip(cls, f"must return one for each prompt, {got}", "parameters")
+    xs = random.normal(points, task.dims)
+    xs[:, :, visible:].zero_()
+    version = xs._version
+    # What stands for the values of a task of data, which has neither `outputs` nor `noise`.
+    values = observed = xs[:, :, 0]
+    with blamed(cls, "outputs"), suppress(NotImplementedError):
+        values = task.outputs(xs, parameters)
+    _check_values(cls, "outputs", values, xs)
+    if xs._version != version:
+        raise Slip(cls, "changes xs in place", "outputs")
+    with blamed(cls, "noise"), suppress(NotImplementedError):
+        observed = task.noise(values, random, visible)
+    _check_values(cls, "noise", observed, xs)
+
+
+def _check_values(cls: type, method: str, ys: Any, xs: Tensor) -> None:
+    """Raises Slip for what cannot be the outputs of xs [B, n, d]."""
+    got = f"{list(ys.shape)}, {ys.dtype}" if isinstance(ys, Tensor) else type(ys).__name__
+    wanted = f"{list(xs.shape[:2])}, {xs.dtype}"
+    if got != wanted:
+        raise Slip(cls, f"must return a tensor [B, n] = {wanted}, and not {got}", method)
+    if not ys.isfinite().all():
+        raise Slip(cls, "gives values that are not finite", method)
 
 
 def divisor_remark(task: Task) -> list[str]:
@@ -64,7 +91,8 @@ def divisor_remark(task: Task) -> list[str]:
     except (ConfigError, NotImplementedError):  # a task of data, without a function of x
         return []
     squares = (ys - ys.mean()).square().mean(1)
-    variance, error = float(squares.mean()), float(squares.std()) / _PROMPTS**0.5
+    variance = float(squares.mean())
+    error = float(squares.std()) / _PROMPTS**0.5
     if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
         return []
     return [

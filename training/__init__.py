@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from .signals import Interrupted
 
 __all__ = [
-    "Callback", "EarlyStopping", "Interrupted", "Run", "RunError", "import_checkpoint", "train",
-]  # fmt: skip
+    "Callback",
+    "EarlyStopping",
+    "Interrupted",
+    "Run",
+    "RunError",
+    "import_checkpoint",
+    "train",
+]
 
 _MODULES = {
     "Callback": ".callbacks",

@@ -8,15 +8,18 @@ import torch
 from torch import Generator, Tensor, device
 
 from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
-from looplab.conf.plugins import Slip, blamed, is_users
+from looplab.conf.plugins import Slip, is_users
 from looplab.conf.schema import Config, GrowthConfig
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.models import Model, ModelSpec
 from looplab.models.loops.trial import try_loop
-from looplab.tasks import Task, make_task, task_class
+from looplab.tasks import Task, make_task
 from looplab.tasks.trial import try_task
 
-_WEIGHTS, _DATA, _LOOPS = 0, 1, 2  # separate random streams of one seed
+# Separate random streams of one seed.
+_WEIGHTS = 0
+_DATA = 1
+_LOOPS = 2
 
 
 def build_task(config: Config) -> Task:
@@ -24,10 +27,9 @@ def build_task(config: Config) -> Task:
     invalid setting."""
     task = config.task
     try:
-        with blamed(task_class(task.name)):
-            made = make_task(
-                task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
-            )
+        made = make_task(
+            task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
+        )
         try_task(made, task.points, {config.curriculum.dims.start or task.dims, task.dims})
         return made
     except Slip:
@@ -88,7 +90,8 @@ def model_from(
 def build_curriculum(config: Config, task: Task) -> Curriculum:
     """The curriculum; a tied or standard model always makes all its loops, with the last in the
     loss and gradients through all."""
-    curriculum, looped = config.curriculum, config.model.family == "looped"
+    curriculum = config.curriculum
+    looped = config.model.family == "looped"
     return Curriculum(
         dims=_schedule(curriculum.dims, task.dims),
         points=_schedule(curriculum.points, config.task.points),

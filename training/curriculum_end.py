@@ -28,22 +28,22 @@ def behind(config: Config, task: Task, step: int) -> str:
 def shortened(runs: Sequence[tuple[Config, Task]]) -> list[str]:
     """A line on trainings whose steps end before their curriculum does: of several how many these
     are, and what the one lacks that wants most steps. None for those that make no step."""
-    found = list[tuple[int, str]]()
+    unfinished: list[tuple[int, str]] = []
     for config, task in runs:
         steps = config.training.steps
         if steps and (left := behind(config, task, steps)):
             growths = _schedules(config, task).values()
-            last_change = max(max(each.changes(sys.maxsize), default=0) for each in growths)
-            found.append((last_change + 1, left))
-    if not found:
+            last_change = max(max(growth.changes(sys.maxsize), default=0) for growth in growths)
+            unfinished.append((last_change + 1, left))
+    if not unfinished:
         return []
-    enough, left = max(found)
-    share = f"{len(found)} of {len(runs)} runs: " if len(runs) > 1 else ""
+    enough, left = max(unfinished)
+    share = f"{len(unfinished)} of {len(runs)} runs: " if len(runs) > 1 else ""
     remedy = "curriculum.proportional=true if the run was shortened"
     return [f"{share}{left} at the end; {remedy}, else training.steps={enough}"]
 
 
 def _schedules(config: Config, task: Task) -> dict[str, Schedule]:
     """What grows with the step, by name; loops that are sampled do not."""
-    parts = vars(build_curriculum(config, task))
-    return {name: each for name, each in parts.items() if isinstance(each, Schedule)}
+    settings = vars(build_curriculum(config, task)).items()
+    return {name: growth for name, growth in settings if isinstance(growth, Schedule)}

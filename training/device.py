@@ -58,7 +58,8 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
         target = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         why = "a GPU is there" if target.type == "cuda" else "no GPU that PyTorch can use"
     else:
-        target, why = _resolve(device), "as asked"
+        target = _resolve(device)
+        why = "as asked"
     if precision == "auto":
         precision = "tf32" if target.type == "cuda" else "fp32"
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"

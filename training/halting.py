@@ -34,7 +34,8 @@ class Halting:
     loops_used: Tensor
 
     def __init__(self, model: Model, loops: LoopsConfig) -> None:
-        self._model, self._loops = model, loops
+        self._model = model
+        self._loops = loops
 
     def __enter__(self) -> Self:
         self._handle = self._model.read_out.register_forward_hook(self._keep)
@@ -49,29 +50,29 @@ class Halting:
     def error(self, predictions: Tensor, ys: Tensor) -> Tensor:
         """The squared error [] of predictions [window, B, n] for ys [B, n]: of the mean prediction
         (act), or its expectation (ponder). The window's last loop halts all that is left."""
-        place = torch.arange(1, len(predictions) + 1, device=ys.device)[:, None, None]
+        loop = torch.arange(1, len(predictions) + 1, device=ys.device)[:, None, None]
         if self._loops.halt == "act":
-            return self._error_of_mean(predictions, ys, place)
+            return self._error_of_mean(predictions, ys, loop)
         log_shares = F.pad(F.logsigmoid(-self.logits[:-1]).cumsum(0), (0, 0, 0, 0, 1, 0))
         log_shares = log_shares + F.pad(F.logsigmoid(self.logits[:-1]), (0, 0, 0, 0, 0, 1))
         shares = log_shares.exp()
-        log_prior = (place * math.log(1 - self._loops.halt_prior)).log_softmax(0)
+        log_prior = (loop * math.log(1 - self._loops.halt_prior)).log_softmax(0)
         distance = (shares * (log_shares - log_prior)).sum(0).mean()
         self.cost = self._loops.halt_cost * distance
-        self.loops_used = (shares * place).sum(0).mean()
+        self.loops_used = (shares * loop).sum(0).mean()
         return (shares * (predictions - ys).square()).sum(0).mean()
 
-    def _error_of_mean(self, predictions: Tensor, ys: Tensor, place: Tensor) -> Tensor:
+    def _error_of_mean(self, predictions: Tensor, ys: Tensor, loop: Tensor) -> Tensor:
         shares = self.logits.sigmoid()
         halted = shares.cumsum(0)
         # The first loop by which all but epsilon has halted, or the window's last.
-        is_last = (halted >= 1 - _EPSILON) | (place == len(place))
+        is_last = (halted >= 1 - _EPSILON) | (loop == len(loop))
         is_last &= is_last.cumsum(0) == 1
-        found = (halted_means(predictions, self.logits) * is_last).sum(0)
-        self.loops_used = (is_last * place).sum(0).float().mean()
+        means = (halted_means(predictions, self.logits) * is_last).sum(0)
+        self.loops_used = (is_last * loop).sum(0).float().mean()
         rest = (is_last * (1 - halted + shares)).sum(0).mean()  # the cost's only gradient
         self.cost = self._loops.halt_cost * (self.loops_used + rest)
-        return (found - ys).square().mean()
+        return (means - ys).square().mean()
 
 
 def halted_means(predictions: Tensor, logits: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 from looplab.conf.mistakes import ConfigError
 from looplab.models import Model
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
+from looplab.models.queries import ALL_TOKENS
 from looplab.models.segment import Span
 
 # The names in metrics.jsonl: of the norms of a ResidualNorms, of those of gradients, and of the
@@ -29,7 +30,7 @@ _PARTS = {  # of a model, by the beginnings of their parameters' names
     "attention": ("loop.blocks.0.attention.", "loop.blocks.0.qkv.", "loop.blocks.0.projection."),
     "head": ("read_out.",),
 }
-GRADIENT_NORMS = (*(f"{part}_grad_norm" for part in _PARTS), "mlp_grad_norm_clipped")
+GRADIENT_NORMS = ("mlp_grad_norm", "attention_grad_norm", "head_grad_norm", "mlp_grad_norm_clipped")
 GAIN = "jacobian_gain"
 _STEP = 1e-2  # of the state's size: the change of the forward difference
 
@@ -81,19 +82,22 @@ class ResidualNorms(SegmentHook):
             span = replace(span, first=1, count=span.count - 1, keep=keep)
         state, rest = self._segment(loop, state, e, span, context)
         if span.first == 0 and span.count == 1:
-            self._first = _mean_norm(
-                state.raw if span.keep else state.raw[:, loop.kept_tokens(context.layout)]
-            )
+            tokens = ALL_TOKENS if span.keep else loop.kept_tokens(context.layout)
+            self._first = _mean_norm(state.raw[:, tokens])
         if span.keep:
             self.norms = torch.stack((self._first, _mean_norm(state.raw)))
-        return state, torch.cat((*streams, rest)) if streams else rest
+        streams.append(rest)
+        return state, torch.cat(streams) if len(streams) > 1 else rest
 
 
 def parts_of(model: Model) -> list[list[torch.nn.Parameter]]:
     """The parameters of the first block's MLP, of its attention, and of the head: those whose
     gradients have the `GRADIENT_NORMS`, of which the last is the first one's once more, clipped."""
-    named = list(model.named_parameters())
-    return [[p for name, p in named if name.startswith(part)] for part in _PARTS.values()]
+    parts = []
+    for beginnings in _PARTS.values():
+        named = model.named_parameters()
+        parts.append([parameter for name, parameter in named if name.startswith(beginnings)])
+    return parts
 
 
 def gradient_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor:
@@ -127,7 +131,8 @@ class JacobianGain(SegmentHook):
         keeps streams computes only the tokens that are read."""
         if not span.keep:
             return self._segment(loop, state, e, span, context)
-        tokens, end = loop.kept_tokens(context.layout), span.first + span.count
+        tokens = loop.kept_tokens(context.layout)
+        end = span.first + span.count
         before = replace(span, count=span.count - span.keep, keep=0)
         state, _ = self._segment(loop, state, e, before, context)
         streams = []
@@ -139,7 +144,8 @@ class JacobianGain(SegmentHook):
         last = replace(span, first=end - 1, count=1, keep=1)
         self.gain = self._gain(loop, state, e, replace(last, keep=0), context)
         state, stream = self._segment(loop, state, e, last, context)
-        return state, torch.cat((*streams, stream))
+        streams.append(stream)
+        return state, torch.cat(streams)
 
     def _gain(
         self, loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext

@@ -118,14 +118,16 @@ class _Queue:
     def __init__(
         self, jobs: Sequence[Job], at_once: int, logs: Path, devices: Sequence[str], bar: tqdm[Any]
     ) -> None:
-        self.jobs, self.at_once, self._bar = jobs, at_once, bar
+        self.jobs = jobs
+        self.at_once = at_once
+        self._bar = bar
         self.outcomes = [Outcome()] * len(jobs)
         self._in_processes = at_once > 1 or bool(devices)
         names = [re.sub(r"[^\w=.-]", "_", job.name)[:100] for job in jobs]
         self._logs = [logs / f"{name}.txt" for name in names]
         self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
-        self._devices = [*devices] * -(-at_once // max(len(devices), 1))
+        self._devices = list(devices) * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
         # By job: its line below the bar, and when a line on it may be printed where there is none.
@@ -138,7 +140,7 @@ class _Queue:
             while self._waiting or self._locks or self._running:
                 index = self._next() if len(self._running) < self.at_once else None
                 if index is None:
-                    for receiver in wait([*self._running], _LOOK):
+                    for receiver in wait(list(self._running), _LOOK):
                         assert isinstance(receiver, Connection)
                         self._collect(receiver)
                     self._show()
@@ -154,7 +156,8 @@ class _Queue:
 
     def _show(self) -> None:
         """Show how far each running job is: below the bar, or in a line every half minute."""
-        now, width = time.monotonic(), shutil.get_terminal_size().columns
+        now = time.monotonic()
+        width = shutil.get_terminal_size().columns
         self._bar.refresh()
         for _, index, _ in self._running.values():
             if not (far := self.jobs[index].progress()):
@@ -178,7 +181,8 @@ class _Queue:
         return None
 
     def _start(self, index: int) -> None:
-        log, device = self._logs[index], self._devices.pop(0) if self._devices else ""
+        log = self._logs[index]
+        device = self._devices.pop(0) if self._devices else ""
         log.parent.mkdir(parents=True, exist_ok=True)
         threads = max(1, cores() // self.at_once)
         receiver, sender = _SPAWN.Pipe(duplex=False)
@@ -234,9 +238,10 @@ class _Queue:
         Ctrl-C says."""
         try:
             with deferred_signals():
-                for process, *_ in self._running.values():
+                processes = [process for process, _, _ in self._running.values()]
+                for process in processes:
                     process.terminate()
-                for process, *_ in self._running.values():
+                for process in processes:
                     process.join()
                 self._running.clear()
         except KeyboardInterrupt:  # it came before this

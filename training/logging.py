@@ -56,13 +56,13 @@ class Clock:
 def print_description(path: Path, trainer: Trainer, why: str, step: int) -> None:
     """Print what is trained in the folder `path` from `step` on, and `why` on this device."""
     print(f"{path}: {trainer.model.describe()}; {why}", flush=True)
-    config, task = trainer.config, trainer.task
-    lines = [
-        *shortened([(config, task)]),
-        task.data.describe(config.task.points),
-        "" if step else edited_since(config, path),
-        *divisor_remark(task),
-    ]
+    config = trainer.config
+    task = trainer.task
+    lines = list(shortened([(config, task)]))
+    lines.append(task.data.describe(config.task.points))
+    if not step:
+        lines.append(edited_since(config, path))
+    lines += divisor_remark(task)
     if config.model.residual_scaling != "none":
         lines.append(f"residual branches x {trainer.model.residual_scale():.4g}")
     for line in filter(None, lines):
@@ -115,8 +115,10 @@ class Trackers:
         if self._wandb is not None:
             import wandb
 
-            images = {f"figures/{path.stem}": wandb.Image(str(path)) for path in pictures}
-            self._wandb.log({**values, **images}, step=step)
+            content = dict(values)
+            for path in pictures:
+                content[f"figures/{path.stem}"] = wandb.Image(str(path))
+            self._wandb.log(content, step=step)
         if self._board is not None:
             for name, value in values.items():
                 is_number = isinstance(value, int | float) and math.isfinite(value)
@@ -152,8 +154,10 @@ class RunLog(Trackers):
         last_time, last_step = self.last
         self.last = time.monotonic(), step
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
-        means = {"loss": totals.loss, "grad_norm": totals.grad_norm, **totals.others}
-        values = {"step": step, **means, **asdict(stage), "steps_per_second": rate}
+        values: dict[str, Any] = {"step": step, "loss": totals.loss, "grad_norm": totals.grad_norm}
+        values |= totals.others
+        values |= asdict(stage)
+        values["steps_per_second"] = rate
         values["cpu_seconds"] = cpu_seconds
         self.metrics.add(values)
         self.log(step, values)
@@ -164,7 +168,8 @@ class Screen:
     """Shows the progress of a training, if `shown`: a bar on a terminal, else plain lines."""
 
     def __init__(self, steps: int, step: int, curriculum: Curriculum, shown: bool) -> None:
-        self.steps, self.work = steps, Work(curriculum, steps)
+        self.steps = steps
+        self.work = Work(curriculum, steps)
         self.terminal = on_terminal()
         self.bar = tqdm(
             total=steps,
@@ -185,17 +190,19 @@ class Screen:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Show the loss of a record of the log, the error where it was measured, and the sizes."""
-        step, names = record["step"], ("loss", "error", "bits_per_byte")
+        step = record["step"]
+        names = ("loss", "error", "bits_per_byte")
         numbers = [f"{x.replace('_', ' ')} {record[x]:.4g}" for x in names if x in record]
         numbers += [f"{name} {record[name]}" for name in ("loops", "dims", "points")]
         done = self.work(step) - self.work(self.start[1])
         passed = time.monotonic() - self.start[0]
         left = tqdm.format_interval(int(passed * (1 - self.work(step)) / max(done, 1e-9)))
         if self.terminal:
-            known = [f"{left} left", *numbers]
+            known = [f"{left} left"]
+            known += numbers
             while len(", ".join(known)) > shutil.get_terminal_size().columns - _BESIDE:
                 known.pop()
             self.bar.set_postfix_str(", ".join(known))
             return
-        rate = f"{record['steps_per_second']:.1f} steps/s"
-        print("  ".join([f"step {step}/{self.steps}", *numbers, rate, f"{left} left"]), flush=True)
+        numbers.append(f"{record['steps_per_second']:.1f} steps/s")
+        print(f"step {step}/{self.steps}", *numbers, f"{left} left", sep="  ", flush=True)

@@ -103,7 +103,8 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
 
 def _make_steps(session: Session) -> None:
     """The loop: make the steps that are left. The host waits for the device only to log or save."""
-    trainer, training = session.trainer, session.config.training
+    trainer = session.trainer
+    training = session.config.training
     screen = Screen(training.steps, session.step, trainer.curriculum, session.writes)
     session.clock.start()
     with deferred_signals() as signals, screen:
@@ -136,22 +137,26 @@ class Session:
         again: bool,
         callbacks: Sequence[Callback],
     ) -> None:
+        # Composed or read, it has been checked; what `replace` made of it has not.
         check_config(config)
         if status_of(run_folder(config).path)["state"] != "finished":
             check_reach(config)
-        self.callbacks, self.stopped = callbacks, False
-        for each in callbacks:
-            if config.evaluation.every is None and type(each).stops is not Callback.stops:
-                problem = f"must be given: {type(each).__name__} reads the errors that it logs"
+        self.callbacks = callbacks
+        self.stopped = False
+        for callback in callbacks:
+            if config.evaluation.every is None and type(callback).stops is not Callback.stops:
+                problem = f"must be given: {type(callback).__name__} reads the errors that it logs"
                 raise ConfigError("evaluation.every", problem)
-        self.processes, self.writes = processes, processes is None or processes.rank == 0
+        self.processes = processes
+        self.writes = processes is None or processes.rank == 0
         if self.writes and (edited := edited_since_loaded(config)):
             remedy = "Config.of loads a plugin again, importlib.reload a module of a notebook"
             print(f"used as it was loaded, but edited since: {', '.join(edited)}; {remedy}")
         if not self.writes:
             config = replace(config, wandb="disabled", tensorboard=False)
         task = build_task(config)
-        self.config, self.folder = config, run_folder(config)
+        self.config = config
+        self.folder = run_folder(config)
         if not again:  # else the files that the run was made with are not today's
             task = replace(task, **task.data.settings_in(self.folder.path))
         check_targets(config.training.targets, task)
@@ -173,7 +178,8 @@ class Session:
     @cached_property
     def prompts(self) -> Prompts:
         """The evaluation's prompts, for the errors of the log."""
-        settings, points = self.config.evaluation, self.config.task.points
+        settings = self.config.evaluation
+        points = self.config.task.points
         return evaluation_prompts(self.trainer.task, settings.prompts, points, settings.seed)
 
     def restore(self) -> None:
@@ -232,7 +238,8 @@ class Session:
         prompts if it is due (nothing where another process writes); keep a snapshot if one is asked
         for, and `save` a checkpoint, also where a callback ends the training. `pause`: it ends
         here, for now. Raises Diverged where a loss or gradient was not finite."""
-        totals, done = self.trainer.fetch(), self.step == self.config.training.steps
+        totals = self.trainer.fetch()
+        done = self.step == self.config.training.steps
         if totals.bad_step is not None:
             raise self._diverged(totals.bad_step)
         record = self._log(self.log, totals) if self.log is not None else {}
@@ -252,7 +259,8 @@ class Session:
 
     def _log(self, log: RunLog, totals: Totals) -> dict[str, Any]:
         """Write and return a record, with the error if it is due, and show it to the callbacks."""
-        stage, errors = self.trainer.curriculum(self.step - 1), dict[str, float]()
+        stage = self.trainer.curriculum(self.step - 1)
+        errors: dict[str, float] = {}
         if self._validates_now():
             drawn = self.config.loops.sampling != "none"  # else errors would follow the draws
             at = replace(stage, loops=self.config.loops.b) if drawn else stage
@@ -260,9 +268,9 @@ class Session:
         totals.others.update(errors)
         record = log.write(self.step, totals, stage, self.clock.read()["cpu_seconds"])
         for callback in self.callbacks:
-            callback.on_log(self.step, {**record})
+            callback.on_log(self.step, dict(record))
             if errors:
-                callback.on_evaluate(self.step, {**errors})
+                callback.on_evaluate(self.step, dict(errors))
         return record
 
     def _stops(self) -> bool:
@@ -271,13 +279,12 @@ class Session:
         if not self.callbacks:
             return False
         records, _ = Metrics(self.folder.metrics).read()
-        errors = [
-            record[name]
-            for record in records
-            for name in ("error", "bits_per_byte")
-            if name in record and record["step"] <= self.step
-        ]
-        stops = self.writes and any(each.stops(errors) for each in self.callbacks)
+        errors = []
+        for record in records:
+            for name in ("error", "bits_per_byte"):
+                if name in record and record["step"] <= self.step:
+                    errors.append(record[name])
+        stops = self.writes and any(callback.stops(errors) for callback in self.callbacks)
         return bool(self.signal([int(stops)]))
 
     def run(self) -> Run:
@@ -302,7 +309,8 @@ class Session:
         if not self.writes:
             return EndedElsewhere("the first process says why")
         trainer = self.trainer
-        stage, number = trainer.curriculum(step), step + 1  # as metrics and checkpoints count
+        stage = trainer.curriculum(step)
+        number = step + 1  # as metrics and checkpoints count
         batch: dict[str, Tensor] = {}
         norms = []
         trainer.prepare(step)

@@ -31,7 +31,8 @@ class Processes:
     at the same point of the training."""
 
     def __init__(self, launch: Launch, on_gpus: bool) -> None:
-        self.rank, self.size = launch.rank, launch.size
+        self.rank = launch.rank
+        self.size = launch.size
         self._of_gradients = dist.new_group(backend="nccl") if on_gpus else None  # None: by gloo
 
     def own(self, shards: int) -> range:
@@ -84,7 +85,7 @@ class Processes:
         """The state of the process of this rank, in every process."""
         content = torch.empty(0, dtype=torch.uint8)
         if self.rank == rank:
-            tensors = {name: each.detach().cpu().contiguous() for name, each in state.items()}
+            tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
             content = torch.frombuffer(
                 bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8
             )

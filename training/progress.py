@@ -66,6 +66,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
     half minute where stderr is no terminal."""
 
     def __init__(self, total: int, what: str, unit: str, done: int = 0) -> None:
+        interval = 0.1 if on_terminal() else BETWEEN_LINES
         super().__init__(
             total=total,
             initial=done,
@@ -74,7 +75,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
             delay=_DELAY,
             leave=False,
             dynamic_ncols=True,
-            mininterval=0.1 if on_terminal() else BETWEEN_LINES,
+            mininterval=interval,
             miniters=1,
             disable=sys.stderr is None,
             file=bar_file(),

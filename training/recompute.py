@@ -33,15 +33,23 @@ class Recompute(SegmentHook):
             # The backward pass runs outside of the model's forward.
             return nullcontext(), self.model.backend_context(e.device)
 
-        streams, tokens = [], loop.kept_tokens(context.layout)
+        streams = []
+        tokens = loop.kept_tokens(context.layout)
         last = span.first + span.count - 1
         for t in range(span.first, last + 1):
             keep = int(span.keep > 0 and t == last)
             step = Span(t, 1, keep, grad=True)
             state, kept = checkpoint(
-                self._segment, loop, state, e, step, context,
-                use_reentrant=False, preserve_rng_state=False, context_fn=contexts,
-            )  # fmt: skip
+                self._segment,
+                loop,
+                state,
+                e,
+                step,
+                context,
+                use_reentrant=False,
+                preserve_rng_state=False,
+                context_fn=contexts,
+            )
             if t > last - span.keep:
                 streams.append(kept[0] if keep else state.stream[:, tokens])
         return state, torch.stack(streams) if streams else e.new_empty(0, *e[:, tokens].shape)

@@ -27,17 +27,22 @@ from .step import Trainer
 def set_aside(folder: RunFolder, config: Config, task: Task) -> None:
     """Rename the folder if it exists, unless it holds an unfinished training by today's code, on
     today's data, with the snapshots up to its step: that one goes on, to the same end."""
-    made_with, steps = folder.made_with(), saved_steps(folder.checkpoints)
-    goes_on = (
-        bool(steps)
-        and steps[-1] < config.training.steps
-        and not _missing_snapshots(folder.path, config, steps[-1])
-        and not why_not_resumed(folder.path, config, task)
-        and made_with is not None
-        and not other_code(made_with, config)
-    )
-    if not goes_on and (backup := folder.set_aside()):
+    if _goes_on(folder, config, task):
+        return
+    backup = folder.set_aside()
+    if backup:
         print(f"{folder.path}: trained again; the old run is {backup}", flush=True)
+
+
+def _goes_on(folder: RunFolder, config: Config, task: Task) -> bool:
+    """Says whether the folder holds an unfinished training that can come to the same end."""
+    steps = saved_steps(folder.checkpoints)
+    made_with = folder.made_with()
+    if not steps or steps[-1] >= config.training.steps or made_with is None:
+        return False
+    if _missing_snapshots(folder.path, config, steps[-1]) or other_code(made_with, config):
+        return False
+    return not why_not_resumed(folder.path, config, task)
 
 
 def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -> int:
@@ -91,5 +96,5 @@ def _newest(folder: RunFolder) -> Checkpoint | None:
 def _missing_snapshots(path: Path, config: Config, step: int) -> set[int]:
     """The steps up to this one of which `training.snapshots` asks for a snapshot and none is
     there."""
-    asked = {each for each in config.training.snapshots if each <= step}
+    asked = {snapshot for snapshot in config.training.snapshots if snapshot <= step}
     return asked - snapshots_of(path).keys()

@@ -80,7 +80,10 @@ class Trainer:
         capture: bool = True,
         processes: Processes | None = None,
     ) -> None:
-        self.config, self.task, self.curriculum, self.model = config, task, curriculum, model
+        self.config = config
+        self.task = task
+        self.curriculum = curriculum
+        self.model = model
         self.processes = processes
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
@@ -94,16 +97,20 @@ class Trainer:
         self.shares: list[list[Tensor]] = []
         decay = config.training.ema_decay
         self.average = WeightAverage(model, decay) if decay else None
-        self.log_norms, self.penalty = config.training.log_norms, config.training.jacobian_penalty
+        self.log_norms = config.training.log_norms
+        self.penalty = config.training.jacobian_penalty
         self.parts = parts_of(model) if self.log_norms else []
         # The names of what `losses` returns beside the objective, and of all that is summed up.
-        self.values = (
-            "loss",
-            *(RESIDUAL_NORMS if self.log_norms else ()),
-            *((LOOPS_USED,) if config.loops.halt else ()),
-            *((GAIN,) if self.penalty else ()),
-        )
-        self.summed = (*self.values, "grad_norm", *(GRADIENT_NORMS if self.log_norms else ()))
+        self.values = ["loss"]
+        if self.log_norms:
+            self.values += RESIDUAL_NORMS
+        if config.loops.halt:
+            self.values.append(LOOPS_USED)
+        if self.penalty:
+            self.values.append(GAIN)
+        self.summed = [*self.values, "grad_norm"]
+        if self.log_norms:
+            self.summed += GRADIENT_NORMS
         self.totals = torch.zeros(_SUMS + len(self.summed), dtype=torch.float64, device=self.device)
         # What the host sets before a step, in memory that a graph reads. The number counts from 1,
         # as in metrics.
@@ -165,11 +172,13 @@ class Trainer:
         values = torch.zeros(len(self.values), device=self.device, dtype=torch.float32)
         for shard in self.processes.own(shards) if self.processes else range(shards):
             objective, own_values = self.losses(stage, self.batch(stage, shard))
+            # Gradients add up over shards, as if these were one batch.
             (objective / shards).backward()
             values += own_values / shards
         if self.processes:
-            gradients = [each.grad for each in self.parameters if each.grad is not None]
-            self.processes.add_up([*gradients, values])
+            sums = [weight.grad for weight in self.parameters if weight.grad is not None]
+            sums.append(values)
+            self.processes.add_up(sums)
         self.apply(values)
 
     def losses(self, stage: Stage, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -191,7 +200,9 @@ class Trainer:
             objective = halting.error(predictions, batch.targets)
         else:
             objective = loss(self.task.loss, predictions, batch.targets)
-        values = [objective, *(norms.norms if norms else ())]
+        values = [objective]
+        if norms:
+            values += norms.norms
         if halting:
             objective = objective + halting.cost
             values.append(halting.loops_used)
@@ -207,27 +218,27 @@ class Trainer:
 
     def batch(self, stage: Stage, shard: int) -> Batch:
         """The next batch of one shard, after `prepare`."""
-        prompts, noise = self.draw(stage, shard), None
+        prompts = self.draw(stage, shard)
+        noise = None
         goals = targets(self.config.training.targets, self.task, prompts, stage.dims)
         if self.penalty:
             tokens = stage.points if self.task.is_text else 2 * stage.points - 1
-            noise = torch.randn(
-                (len(prompts.xs), tokens, self.config.model.n_embd),
-                generator=self.generators[shard],
-                device=self.device,
-                dtype=torch.float32,
-            )
+            shape = (len(prompts.xs), tokens, self.config.model.n_embd)
+            source = self.generators[shard]
+            noise = torch.randn(shape, generator=source, device=self.device, dtype=torch.float32)
         return Batch(prompts.xs, prompts.ys, goals, noise)
 
     def apply(self, values: Tensor) -> None:
         """Clip the parameters' gradients and update the weights; `values` are those of the losses
         of these gradients. Nothing is updated where loss or gradient is not finite."""
         norm = gradient_norm(self.parameters)
-        norms = [norm, *map(gradient_norm, self.parts)]
-        if clip := self.config.training.clip:
-            clip_grads_with_norm_(self.parameters, clip, norm)
+        norms = [norm]
+        norms += map(gradient_norm, self.parts)
+        if self.config.training.clip:
+            clip_grads_with_norm_(self.parameters, self.config.training.clip, norm)
         if self.log_norms:
             norms.append(gradient_norm(self.parts[0]))
+        # On the device: to look here would make the host wait for it.
         bad = ~(torch.isfinite(values[0]) & torch.isfinite(norm))
         self.optimizer.step(bad)
         if self.processes:

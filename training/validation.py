@@ -31,7 +31,9 @@ def evaluation_prompts(task: Task, prompts: int, points: int, seed: int) -> Prom
 def validate(trainer: Trainer, prompts: Prompts, stage: Stage) -> dict[str, float]:
     """The error of the model with the weights for evaluation, after the loops of this stage, by its
     name; training goes on as if it had not been measured."""
-    model, task, errors = trainer.model, trainer.task, []
+    model = trainer.model
+    task = trainer.task
+    errors = []
     weights = [weight.detach().clone() for weight in trainer.parameters]
     if trainer.average:
         trainer.average.copy_to_model()

@@ -19,7 +19,8 @@ def why_not_one_file(path: Path) -> str:
     empty for any other path."""
     names = [path.name]
     if path.is_dir():
-        names = sorted(str(file.relative_to(path)) for file in [*path.glob("*"), *path.glob("*/*")])
+        files = list(path.glob("*")) + list(path.glob("*/*"))
+        names = sorted(str(file.relative_to(path)) for file in files)
     for pattern, wanted in _WANTED.items():
         if any(re.search(pattern, name) for name in names):
             return f"is no file of a whole model: {path}; {wanted}"

@@ -41,7 +41,8 @@ def check_setting(key: str, value: Any) -> None:
 def check_config(config: Config) -> None:
     """Raises ConfigError for the first value out of its range, and for the first combination that
     cannot run."""
-    task, loops = config.task, config.loops
+    task = config.task
+    loops = config.loops
     typed_settings(task.name, task.settings)
     check_settings("task.", task)
     for key, value in task.settings.items():
@@ -60,10 +61,14 @@ def check_config(config: Config) -> None:
     check_settings("training.", config.training)
     check_settings("", config)
     check_evaluation(config)
-    for key, problem in chain(
-        _task_mistakes(task), prompt_mistakes(config.model, task), _text_mistakes(config),
-        loop_mistakes(config), _training_mistakes(config),
-    ):  # fmt: skip
+    mistakes = chain(
+        _task_mistakes(task),
+        prompt_mistakes(config.model, task),
+        _text_mistakes(config),
+        loop_mistakes(config),
+        _training_mistakes(config),
+    )
+    for key, problem in mistakes:
         raise ConfigError(key, problem)
 
 
@@ -118,7 +123,8 @@ def check_evaluation(config: Config) -> None:
 
 
 def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
-    training, model = config.training, config.model
+    training = config.training
+    model = config.model
     if training.muon_norm == "kept" and model.block == "flt":
         problem = "matrices of model.block=flt begin as zero, and would stay it"
         yield "training.muon_norm", f"cannot be kept: {problem} (relu2 is like it, without zeros)"

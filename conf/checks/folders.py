@@ -34,5 +34,5 @@ def is_hidden(path: Path, folder: Path) -> bool:
     """Says whether a path in a folder is none of the user's: what begins with a dot, as editors'
     copies do, and what macOS adds to archives."""
     return any(
-        part.startswith(".") or part == "__MACOSX" for part in path.relative_to(folder).parts
+        name.startswith(".") or name == "__MACOSX" for name in path.relative_to(folder).parts
     )

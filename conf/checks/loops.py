@@ -17,7 +17,9 @@ def most_loops(sampling: str, b: int, least: int = 1) -> int:
 
 def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     """Key and problem of each combination that cannot run; b and T are at least 1."""
-    model, loops, start = config.model, config.loops, config.curriculum.loops.start
+    model = config.model
+    loops = config.loops
+    start = config.curriculum.loops.start
     reaches_all = model.family != "looped" or _reach_all(loops)
     every = "gradients reach back through every loop of this model"
     if reaches_all and config.precision == "mixed":
@@ -46,7 +48,8 @@ def loop_mistakes(config: Config) -> Iterator[tuple[str, str]]:
 
 def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
     """The mistake of a `grad_loops` that is shorter than the window."""
-    key, reach = "loops.grad_loops", loops.grad_loops
+    key = "loops.grad_loops"
+    reach = loops.grad_loops
     half = (loops.b + 1) // 2
     if isinstance(reach, int):
         window = min(loops.T, most_loops(loops.sampling, loops.b, loops.least))
@@ -60,6 +63,7 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
 def _reach_all(loops: LoopsConfig) -> bool:
     """Says whether gradients reach back through every loop of every step: of the most loops that
     can be drawn, of the last loops of a schedule."""
-    reach, most = loops.grad_loops, most_loops(loops.sampling, loops.b, loops.least)
+    reach = loops.grad_loops
+    most = most_loops(loops.sampling, loops.b, loops.least)
     through = {"window": min(loops.T, most), "half": (most + 1) // 2, "all": most}
     return (reach if isinstance(reach, int) else through[reach]) >= most

@@ -12,9 +12,19 @@ from ..setting import check_settings
 
 # Settings of blocks and of other loops, which a loop of linear attention does not have.
 _OF_BLOCKS = (
-    "n_layer", "n_head", "tokens", "block", "n_hidden", "rope_base", "attention", "norm", "prelude",
-    "coda", "residual_scaling", "block_norm",
-)  # fmt: skip
+    "n_layer",
+    "n_head",
+    "tokens",
+    "block",
+    "n_hidden",
+    "rope_base",
+    "attention",
+    "norm",
+    "prelude",
+    "coda",
+    "residual_scaling",
+    "block_norm",
+)
 _SPECIAL = ("norm", "prelude", "coda", "lanes")  # not of a loop with a connectivity
 _OWN = (("grouped", "n_kv"), ("latent", "rank"), ("sliding", "pattern"))  # settings by attention
 

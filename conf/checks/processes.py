@@ -42,7 +42,8 @@ def is_follower() -> bool:
 
 def check_launch(config: Config, launch: Launch) -> None:
     """Raises ConfigError where these processes cannot share the training of a configuration."""
-    training, size = config.training, launch.size
+    training = config.training
+    size = launch.size
     if training.shards % size:
         problem = f"must be a multiple of the {size} processes, got {training.shards}"
         raise ConfigError("training.shards", problem)

@@ -38,7 +38,8 @@ def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
     """Raises ConfigError where the parts, both by default, are beyond a machine of so many bytes
     (0: this one) by far. It names the setting whose default would need the least."""
     memory = memory or float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    values, defaults = _values(config), _values(Config(task=TaskConfig(config.task.name)))
+    values = _values(config)
+    defaults = _values(Config(task=TaskConfig(config.task.name)))
     limits = Need(memory * _MARGIN, _HOUR, _YEAR)
     for part in parts or ("training", "evaluation"):
         need = _needs(values)[part]
@@ -46,19 +47,19 @@ def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
         if max(excess) <= 1:
             continue
         kind = excess.index(max(excess))
-        needed = {
-            key: _needs({**values, key: default})[part][kind]
-            for key, default in defaults.items()
-            if isinstance(values[key], int) and values[key] != default
-        }
+        needed = {}
+        for key, default in defaults.items():
+            if isinstance(values[key], int) and values[key] != default:
+                needed[key] = _needs(values | {key: default})[part][kind]
         # Where several would need the least alike, as two that are as far, the largest of them.
         cause = min(needed, key=lambda key: (needed[key], -values[key]))
+        gigabytes = f"{_short(need.memory / 1e9)} GB"
         least = (
-            f"{_short(need.memory / 1e9)} GB of memory, and this machine has {memory / 1e9:.0f}",
+            f"{gigabytes} of memory, and this machine has {memory / 1e9:.0f}",
             f"{_short(need.step / _HOUR)} hours for a single step",
             f"{_short(need.total / _YEAR)} years",
-        )
-        problem = f"is {values[cause]}, which takes at least {least[kind]}"
+        )[kind]
+        problem = f"is {values[cause]}, which takes at least {least}"
         raise ConfigError(cause.replace(".settings.", "."), problem)
 
 
@@ -68,19 +69,25 @@ def _short(number: float) -> str:
 
 def _values(config: Config) -> dict[str, Any]:
     """All settings by key, with those of the task that the configuration leaves out."""
-    own = own_settings(config.task.name) or {}
-    values = {f"task.settings.{key}": value for key, value in own.items()}
+    defaults = own_settings(config.task.name) or {}
+    values = {f"task.settings.{key}": value for key, value in defaults.items()}
     return values | flatten(asdict(config))
 
 
 def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
     """What a training and its evaluation need at least, by all settings."""
-    task, width = values["task.name"], values["model.n_embd"]
-    dims, points = values["task.dims"], values["task.points"]
-    layers, loops = values["model.n_layer"], values["loops.b"]
+    task = values["task.name"]
+    width = values["model.n_embd"]
+    dims = values["task.dims"]
+    points = values["task.points"]
+    layers = values["model.n_layer"]
+    loops = values["loops.b"]
     if values["model.family"] == "standard":
         loops = 1
-    tokens, numbers, inputs = 2 * points - 1, float(points * (dims + 1)), dims  # of a prompt
+    # Of a prompt.
+    tokens = 2 * points - 1
+    numbers = float(points * (dims + 1))
+    inputs = dims
     if task == "language":
         tokens = numbers = points
         is_bytes = values["task.settings.tokens"] == "bytes"
@@ -99,27 +106,28 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
         flops = prompts * tokens * (passes * of_pass + 2 * inputs * width)
         return flops / _RATE + passes * _PASS
 
-    shards, window = values["training.shards"], min(values["loops.T"], loops)
+    shards = values["training.shards"]
+    window = min(values["loops.T"], loops)
     batch = values["training.batch_size"] / shards
+    # Layer passes whose activations wait for the backward pass.
     kept = 1 if values["training.recompute"] else layers * window
     stream = batch * tokens * width * max(lanes, 1)
     step = shards * seconds(batch, layers * (loops + 2 * window))
-    training = Need(
-        4 * (batch * numbers + 3 * weights) + _KEPT * kept * stream,  # gradient, optimiser's state
-        step,
-        step * values["training.steps"],
-    )
-    prompts, resamples = values["evaluation.prompts"], values["evaluation.resamples"]
+    with_state = 3 * weights  # their gradient, and the optimiser's state
+    memory = 4 * (batch * numbers + with_state) + _KEPT * kept * stream
+    training = Need(memory, step, step * values["training.steps"])
+    prompts = values["evaluation.prompts"]
+    resamples = values["evaluation.resamples"]
     batch = min(values["evaluation.batch_size"], prompts)
     if values["model.family"] != "standard":
-        asked = [values["evaluation.loops"], values["evaluation.max_loops"]]
-        if asked[0] == "auto":
-            asked.append(values["evaluation.halt_by"])
-        loops = max([loops, *(count for count in asked if isinstance(count, int))])
+        keys = ["evaluation.loops", "evaluation.max_loops"]
+        if values["evaluation.loops"] == "auto":
+            keys.append("evaluation.halt_by")
+        for key in keys:
+            if isinstance(values[key], int):
+                loops = max(loops, values[key])
     step = seconds(batch, layers * loops)
-    evaluation = Need(
-        4 * (prompts * (2 * numbers + 3 * loops) + weights) + 8 * resamples * prompts,
-        step,
-        step * prompts / batch,
-    )
+    of_prompt = 2 * numbers + 3 * loops
+    memory = 4 * (prompts * of_prompt + weights) + 8 * resamples * prompts
+    evaluation = Need(memory, step, step * prompts / batch)
     return {"training": training, "evaluation": evaluation}

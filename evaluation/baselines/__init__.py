@@ -101,19 +101,21 @@ def register_baseline(name: str, label: str = "") -> Callable[[Solver], Solver]:
     """
 
     def add(solve: Solver) -> None:
-        _SOLVERS[name] = {label or name.replace("_", " "): solve}
+        _SOLVERS[name] = {label or name.replace("_", " "): _Guarded(solve)}
 
     return registering("evaluation.baselines", name, name in _OWN, add)
 
 
-def answers(solve: Solver, xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """A solver's predictions [B, n]. Raises Slip for those of another shape."""
-    with blamed(solve):
-        predictions = np.asarray(solve(xs, ys, queries), dtype=np.float64)
-    if predictions.shape == ys.shape:
-        return predictions
-    problem = f"[B, n] = {list(ys.shape)}, and not {list(predictions.shape)}"
-    raise Slip(solve, f"must return predictions {problem}")
+class _Guarded(partial):  # type: ignore[type-arg]
+    """A user's solver, whose errors and predictions of another shape are Slips."""
+
+    def __call__(self, xs: Floats, ys: Floats, queries: Floats) -> Floats:
+        with blamed(self.func):
+            predictions = np.asarray(super().__call__(xs, ys, queries), dtype=np.float64)
+        if predictions.shape == ys.shape:
+            return predictions
+        problem = f"[B, n] = {list(ys.shape)}, and not {list(predictions.shape)}"
+        raise Slip(self.func, f"must return predictions {problem}")
 
 
 def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
@@ -125,7 +127,7 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
     half, given = ys.shape[1] // 2, [each.copy() for each in (xs, ys, xs)]
     later = np.concatenate((ys[:, :half], (0 if task.classes else 1) - ys[:, half:]), axis=1)
     first, again, changed = (
-        answers(solve, *each)
+        solve(*each)
         for each in (given, (xs.copy(), ys.copy(), xs.copy()), (xs.copy(), later, xs.copy()))
     )
     problem = ""
@@ -154,4 +156,7 @@ def optimal(task: Task) -> str | None:
 
 def _bayes(task: Task) -> Solver | None:
     """What a task says of its Bayes-optimal predictor; nothing where its class only inherits it."""
-    return task.bayes() if "bayes" in vars(type(task)) else None
+    if "bayes" not in vars(type(task)):
+        return None
+    with blamed(type(task), "bayes"):
+        return task.bayes()

@@ -72,7 +72,8 @@ class Attention(nn.Module, ABC):
     ) -> Tensor:
         """The residual branch at these tokens for the normed stream x [B, S, n_embd]; queries from
         `memory` [B, S, n_embd], where given. Tokens have `positions` [S], or 0 .. S - 1."""
-        spec, length = self.spec, x.shape[1]
+        spec = self.spec
+        length = x.shape[1]
         qk, value = self.read(x, memory)
         if self.qk_bias is not None:
             qk = qk + self.qk_bias

@@ -69,6 +69,7 @@ def _initialise_linear(
     layer: nn.Linear, is_output: bool, spec: BlockSpec, generator: Generator
 ) -> None:
     if spec.kind in ("flt", "relu2"):
+        # A uniform number within ±√(3 v) has variance v.
         bound = 0.0 if is_output and spec.kind == "flt" else math.sqrt(3 / layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         return

@@ -36,7 +36,8 @@ class ConnectedLoop(Loop):
         return LoopState(first, first)
 
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
-        h, connectivity = state.stream, self.connectivity
+        h = state.stream
+        connectivity = self.connectivity
         if t == 0 or connectivity == "LT":
             x = self._body(h, context)
         elif connectivity == "LT_i":

@@ -47,9 +47,11 @@ class LinearAttentionLoop(Loop):
         weight: 1 over the most pairs seen, or 0 where it is not seen; [B, S, d + 2 n]."""
         e = e.to(torch.promote_types(e.dtype, torch.float32))
         batch, tokens, _ = e.shape
-        pairs, positions = (tokens + 1) // 2, torch.arange(tokens, device=e.device)
+        pairs = (tokens + 1) // 2
+        positions = torch.arange(tokens, device=e.device)
         if layout is not None and layout.positions is not None:
-            pairs, positions = layout.read.start // 2, layout.positions
+            pairs = layout.read.start // 2
+            positions = layout.positions
         seen = positions // 2
         labels = e.new_zeros(batch, pairs)
         known = e[:, 1 : 2 * pairs : 2, 0]  # of a prompt in training all but the last
@@ -68,9 +70,12 @@ class LinearAttentionLoop(Loop):
         inputs, labels, weights = self._parts(e)
         keys = inputs[:, : 2 * labels.shape[2] : 2]  # x₁ … xₙ
         rows = context.tokens
-        stream, weights, queries = state.stream[:, rows], weights[:, rows], inputs[:, rows]
+        stream = state.stream[:, rows]
+        weights = weights[:, rows]
+        queries = inputs[:, rows]
         values = weights * (stream[..., :-1] + (keys @ self.input_values)[:, None])
         transformed = keys @ self.attention
+        # A token's row of P Z M (ZᵀQZ): labels at the pairs, and last the prediction.
         change = values @ (transformed @ keys.mT)
         prediction = (values * (queries @ transformed.mT)).sum(-1, keepdim=True)
         stream = stream + torch.cat([-change, prediction], dim=2)
@@ -80,7 +85,8 @@ class LinearAttentionLoop(Loop):
         predictions = streams[..., -1:]
         if layout is not None:
             return predictions
-        earlier, last = predictions[..., :-1, :], predictions[..., -1:, :]
+        earlier = predictions[..., :-1, :]
+        last = predictions[..., -1:, :]
         return torch.cat([earlier.detach(), last], dim=-2)
 
     def _parts(self, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -135,9 +135,13 @@ def run_blocks(
     last = len(blocks) - 1
     for index, block in enumerate(blocks):
         x = block(
-            x, memory=memory, positions=positions, mask=mask, scale=scale,
+            x,
+            memory=memory,
+            positions=positions,
+            mask=mask,
+            scale=scale,
             tokens=tokens if index == last else ALL_TOKENS,
-        )  # fmt: skip
+        )
     return x
 
 

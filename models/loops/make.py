@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar, get_type_hints
 
-from looplab.conf.plugins import blamed, check_class, registering
+from looplab.conf.plugins import check_class, registering
 from looplab.conf.schema import ModelConfig
 from looplab.conf.setting import names_of
 
@@ -45,7 +45,7 @@ def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
         _REGISTRY[name] = cls
 
     names = names_of(get_type_hints(ModelConfig)["injection"])
-    return registering("model.injection", name, name in names, add)
+    return registering("model.injection", name, name in names, add, guards=["__init__"])
 
 
 def loop_class(injection: str) -> type[Loop] | None:
@@ -62,9 +62,9 @@ def make_loop(spec: ModelSpec) -> Loop:
         return SharedLoop(block, "none")
     if spec.injection == "linear_attention":
         return LinearAttentionLoop(block)
-    if (registered := loop_class(spec.injection)) is not None:
-        with blamed(registered, "__init__"):
-            return registered(block)
+    registered = loop_class(spec.injection)
+    if registered is not None:
+        return registered(block)
     if spec.connectivity is not None:
         return ConnectedLoop(block, spec.connectivity)
     if spec.lanes:

@@ -34,8 +34,10 @@ class RecurrentLoop(Loop):
         coda: int = 0,
     ) -> None:
         super().__init__(spec)
-        self.injection, self.normed = injection, norm == "in_loop"
-        self.prelude, self.coda = _stack(spec, prelude), _stack(spec, coda)
+        self.injection = injection
+        self.normed = norm == "in_loop"
+        self.prelude = _stack(spec, prelude)
+        self.coda = _stack(spec, coda)
         self.norm_coda: nn.Module = nn.Identity()
         if self.normed:
             self.norm_in = make_norm(spec.kind, spec.n_embd)
@@ -64,6 +66,7 @@ class RecurrentLoop(Loop):
         return run_blocks(self.prelude, first, StepContext(layout=layout))
 
     def start(self, e: Tensor) -> LoopState:
+        # A normed concat starts from e, as without injection; one that is not normed from zero.
         as_injected = self.normed or self.injection != "concat"
         first = _FIRST.get(self.injection, torch.clone)(e) if as_injected else torch.zeros_like(e)
         return LoopState(first, first)

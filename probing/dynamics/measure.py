@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Generator
 
@@ -20,7 +21,7 @@ from looplab.evaluation.load import load_run, writable
 from looplab.evaluation.results import unit
 from looplab.models import Model
 from looplab.show.panel import Curve, Panel
-from looplab.show.tables import Table, document
+from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import trained_loops
 from looplab.training.device import place_exactly, torch_defaults
 from looplab.training.progress import Progress
@@ -69,18 +70,21 @@ def dynamics(settings: DynamicsSettings) -> Result:
         return _measured(run, model, settings, loops), None
 
     request = request_of(run, settings, dynamics)
-    with writable(run) as place:
-        return kept_and_shown(place, "dynamics", request, compute, panels, settings)
+    with writable(run) as own_run:
+        return kept_and_shown(own_run, "dynamics", request, compute, panels, settings)
 
 
 def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) -> Result:
-    points, seed = run.config.task.points, settings.seed
+    seed = settings.seed
+    points = run.config.task.points
     prompts = evaluation_prompts(run.task, settings.prompts, points, seed)
     window = min(loops, _WINDOW * trained_loops(run.config))
     # The increments of each prompt, or the vectors of the power iteration, are stored.
     stored = max(window, MOST) * 8 * 2 * points * run.config.model.n_embd
     size = max(1, min(_BATCH, _BATCH_BYTES // stored))
-    movements, norms, radii = Movements(window), list[Estimate](), list[Estimate]()
+    movements = Movements(window)
+    norms: list[Estimate] = []
+    radii: list[Estimate] = []
     generator = Generator().manual_seed(seed)
     with Progress(len(prompts), "dynamics", "prompt") as progress:
         for first in range(0, len(prompts), size):
@@ -93,9 +97,9 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
                 norms.append(spectral_norm(trajectory.one_loop, last, generator))
                 radii.append(spectral_radius(trajectory.one_loop, last, generator))
             progress.update(len(batch))
-    result = {"loops": loops, "prompts": settings.prompts, **summary(movements, seed)}
+    result: Result = {"loops": loops, "prompts": settings.prompts} | summary(movements, seed)
     if norms:
-        result["contraction"] = {"loop": loops, **contraction(norms, radii, seed)}
+        result["contraction"] = {"loop": loops} | contraction(norms, radii, seed)
     return result
 
 
@@ -110,13 +114,14 @@ def summary(movements: Movements, seed: int) -> Result:
     """
     arrays = movements.arrays()
     bands = {name: _interval(values, seed) for name, values in arrays.items() if values.ndim == 2}
-    loops = list(range(1, arrays["absolute"].shape[1] + 1))
+    indices = list(range(arrays["raw"].shape[1]))
+    loops = indices[1:]
+    result: Result = {}
+    result["norm"] = {"loop": indices, "raw": bands["raw"], "stream": bands["stream"]}
+    changes = {"absolute": bands["absolute"], "relative": bands["relative"]}
+    result["change"] = {"loop": loops} | changes
     near = loops[: arrays["cosines"].shape[1]]
-    result = {
-        "norm": {"loop": [0, *loops], "raw": bands["raw"], "stream": bands["stream"]},
-        "change": {"loop": loops, "absolute": bands["absolute"], "relative": bands["relative"]},
-        "cosines": {"loop": near, **_cosines(arrays["cosines"], seed)},
-    }
+    result["cosines"] = {"loop": near} | _cosines(arrays["cosines"], seed)
     if "residual" in arrays:
         relative = arrays["relative_residual"]
         # Some prompts may converge and others not.
@@ -127,7 +132,7 @@ def summary(movements: Movements, seed: int) -> Result:
             "absolute": bands["residual"],
             "relative": bands["relative_residual"],
             "over_prompts": {"median": median, "percentile_5": low, "percentile_95": high},
-            "at_rest": {"below": _CONVERGED, **at_rest},
+            "at_rest": {"below": _CONVERGED} | dict(at_rest),
         }
     return result
 
@@ -137,27 +142,29 @@ def contraction(norms: list[Estimate], radii: list[Estimate], seed: int) -> Resu
     end of its iteration, and `below_one`, the share of prompts whose spectral radius is."""
     result: Result = {}
     for name, batches in (("spectral_norm", norms), ("spectral_radius", radii)):
-        values = np.concatenate([batch.values.cpu().numpy() for batch in batches])
-        result[name] = {
-            **_interval(values[:, None], seed),
-            "by_prompt": values.tolist(),
-            "remaining_change": max(float(batch.change.max()) for batch in batches),
-            "iterations": max(batch.iterations for batch in batches),
-        }
+        values = torch.cat([batch.values for batch in batches]).cpu().numpy()
+        factor: Result = dict(_interval(values[:, None], seed))
+        factor["by_prompt"] = values.tolist()
+        factor["remaining_change"] = max(float(batch.change.max()) for batch in batches)
+        factor["iterations"] = max(batch.iterations for batch in batches)
+        result[name] = factor
     radius = np.array(result["spectral_radius"]["by_prompt"])
-    return {**result, "below_one": _interval(radius[:, None] < 1, seed)}
+    result["below_one"] = _interval(radius[:, None] < 1, seed)
+    return result
 
 
 def _cosines(values: NDArray[Any], seed: int) -> Result:
     """The matrix with its intervals, row by row, and the mean over different increments."""
-    rows = [_interval(values[:, index], seed) for index in range(values.shape[1])]
+    result: Result = {"mean": [], "low": [], "high": [], "pairs": None}
+    for index in range(values.shape[1]):
+        for key, row in _interval(values[:, index], seed).items():
+            result[key].append(row)
     off_diagonal = values[:, ~np.eye(values.shape[1], dtype=bool)]
     # Pairs of which one increment is zero (late loops, once converged) have no cosine.
     pairs = off_diagonal[:, ~np.isnan(off_diagonal).any(0)]
-    return {
-        **{name: [dict(row)[name] for row in rows] for name in ("mean", "low", "high")},
-        "pairs": _interval(pairs.mean(1, keepdims=True), seed) if pairs.size else None,
-    }
+    if pairs.size:
+        result["pairs"] = _interval(pairs.mean(1, keepdims=True), seed)
+    return result
 
 
 def _interval(values: NDArray[Any], seed: int) -> Band:
@@ -167,22 +174,22 @@ def _interval(values: NDArray[Any], seed: int) -> Band:
 
 def panels(result: Result) -> list[Panel]:
     """Norm, change, fixed-point residual and cosines by loop or layer."""
-    axis, style = unit(result["family"]), result["style"]
+    axis = unit(result["family"])
+    style = result["style"]
     b = None if result["family"] == "standard" else result["b"]
 
-    def panel(name: str, title: str, y_label: str, labels: dict[str, str], *more: Curve) -> Panel:
-        curves = [
-            Curve.of(label, style, result[name][key], name=key, b=b)
-            for key, label in labels.items()
-        ]
-        return Panel(name, title, axis, y_label, result[name]["loop"], [*curves, *more], log="y")
+    def panel(name: str, title: str, y_label: str, labels: dict[str, str]) -> Panel:
+        curves = []
+        for key, label in labels.items():
+            curves.append(Curve.of(label, style, result[name][key], name=key, b=b))
+        return Panel(name, title, axis, y_label, result[name]["loop"], curves, log="y")
 
     norms = {"raw": "norm before the LayerNorm", "stream": "norm of the state"}
     if result["family"] == "standard":
         # A standard model's norm is at the read-out, so its two states are the same.
         del norms["raw"]
     changes = {"absolute": "change", "relative": "change / norm"}
-    found = [
+    shown = [
         panel("norm", f"Norm by {axis}", "norm of a token's state", norms),
         panel("change", f"Change over a {axis}", "‖Yₜ − Yₜ₋₁‖, and the same over ‖Yₜ‖", changes),
     ]
@@ -190,29 +197,43 @@ def panels(result: Result) -> list[Panel]:
         gaps = {"absolute": "fixed-point residual", "relative": "residual / norm"}
         title = "Fixed-point residual (median prompt: 5 to 95 % of prompts)"
         # If some prompts converge and others do not, the others dominate the mean.
-        over = result["residual"]["over_prompts"]
+        quantiles = result["residual"]["over_prompts"]
+        residual = panel("residual", title, "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖", gaps)
         median = Curve(
-            label="residual / norm, median prompt", kind="median", name="median", b=b,
-            mean=over["median"], low=over["percentile_5"], high=over["percentile_95"],
-        )  # fmt: skip
-        found.append(panel("residual", title, "‖M(Yₜ) − Yₜ‖, and the same over ‖Yₜ‖", gaps, median))
+            label="residual / norm, median prompt",
+            kind="median",
+            name="median",
+            b=b,
+            mean=quantiles["median"],
+            low=quantiles["percentile_5"],
+            high=quantiles["percentile_95"],
+        )
+        shown.append(replace(residual, curves=[*residual.curves, median]))
     cosines = result["cosines"]
-    still = any(value is None for row in cosines["mean"] for value in row)
-    grey = ", grey where converged" if still else ""
+    title = "Cosines of increments, mean over tokens and prompts"
+    if any(None in row for row in cosines["mean"]):
+        title += ", grey where converged"
+    increment = f"increment of {axis}"
     of_b = Curve(label="", kind=style, mean=[], b=b)  # without values: it marks b
-    return [
-        *found,
+    shown.append(
         Panel(
-            "increment_cosines", f"Cosines of increments, mean over tokens and prompts{grey}",
-            f"increment of {axis}", f"increment of {axis}", cosines["loop"], [of_b],
+            "increment_cosines",
+            title,
+            increment,
+            increment,
+            cosines["loop"],
+            [of_b],
             matrix=cosines["mean"],
-        ),
-    ]  # fmt: skip
+        )
+    )
+    return shown
 
 
 def report(result: Result, form: TableFormat = "text") -> str:
     """A table of the curves at a few loops; and the Jacobian at the last one."""
-    axis, b, last = unit(result["family"]), result["b"], result["loops"]
+    axis = unit(result["family"])
+    b = result["b"]
+    last = result["loops"]
     # The read-in, the first loops, around b and beyond it.
     loops = {0, 1, 2, b // 2, b, 2 * b, 3 * b, last} if last >= 10 else range(last + 1)
     shown = sorted(loop for loop in loops if loop <= last)
@@ -221,18 +242,23 @@ def report(result: Result, form: TableFormat = "text") -> str:
         for curve in panel.curves:
             if not curve.mean:
                 continue
-            to = "" if panel.x[-1] == last else f", to {axis} {panel.x[-1]}"
+            label = curve.label or panel.y_label
+            if panel.x[-1] != last:
+                label += f", to {axis} {panel.x[-1]}"
             texts = ["–" if value is None else f"{value:.3g}" for value in curve.mean]
             by_loop = dict(zip(panel.x, texts, strict=True))
-            label = (curve.label or panel.y_label) + to
-            rows.append([label, *(by_loop.get(loop, "") for loop in shown)])
-    table = Table([axis, *map(str, shown)], rows)
-    return document([*result.get("remarks", []), table, "", *_sentences(result, axis)], form)
+            rows.append([label] + [by_loop.get(loop, "") for loop in shown])
+    parts: list[Part] = list(result.get("remarks", []))
+    parts.append(Table([axis, *map(str, shown)], rows))
+    parts.append("")
+    parts += _sentences(result, axis)
+    return document(parts, form)
 
 
 def _sentences(result: Result, axis: str) -> Iterator[str]:
     """The single values: mean cosine, share of converged prompts, the Jacobian's factors."""
-    pairs, last = result["cosines"]["pairs"], result["cosines"]["loop"][-1]
+    pairs = result["cosines"]["pairs"]
+    last = result["cosines"]["loop"][-1]
     if pairs:
         yield f"cosine of two different increments up to {axis} {last}, mean: {_span(pairs)}"
     if "residual" in result:

@@ -46,28 +46,26 @@ def follow(model: Model, prompts: PromptBatch, loops: int) -> Trajectory:
     last y of pairs is omitted: no prediction depends on it."""
     layout = model.reader.layout(prompts, None)
     kept = slice(-1) if layout is None else ALL_TOKENS
-    steps = (
-        LoopState(state.stream[:, kept], state.raw[:, kept])
-        for state, _ in model.unroll(prompts, loops)
-    )
-    read_in = next(steps).stream
+    unrolled = model.unroll(prompts, loops)
+    read_in = next(unrolled)[0].stream[:, kept]
+    states = (LoopState(state.stream[:, kept], state.raw[:, kept]) for state, _ in unrolled)
     with torch.no_grad():
         e = model.loop.prepare(read_in, layout)
         start = model.loop.start(e).stream
-    has_own_steps = model.loop.most_loops is not None  # parameters for each step
-    map_ = None if has_own_steps else one_loop(model.loop, e, model.residual_scale())
-    return Trajectory(read_in, start, steps, map_)
+    # A loop with a bound has parameters for each step.
+    repeats = model.loop.most_loops is None
+    step = one_loop(model.loop, e, model.residual_scale()) if repeats else None
+    return Trajectory(read_in, start, states, step)
 
 
 def prompts_on(model: Model, prompts: Prompts) -> Prompts:
     """The prompts on the model's device, numbers in its precision; tokens of a text stay whole
     numbers."""
-    weight = model.read_in.weight
-    xs, ys = (
-        part.to(weight.device, weight.dtype if part.is_floating_point() else part.dtype)
-        for part in (prompts.xs, prompts.ys)
-    )
-    return Prompts(xs, ys)
+    on_device = prompts.to(model.read_in.weight.device)
+    if not prompts.xs.is_floating_point():
+        return on_device
+    dtype = model.read_in.weight.dtype
+    return Prompts(on_device.xs.to(dtype), on_device.ys.to(dtype))
 
 
 class Movements:
@@ -84,9 +82,12 @@ class Movements:
     def add(self, trajectory: Trajectory) -> Tensor:
         """Measure a batch up to its last loop; returns the last stream [B, S, n_embd]."""
         start = trajectory.start
-        previous, norms = start, [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
-        raw_norms, moves, directions = norms[:], list[Tensor](), list[Tensor]()
-        increments = list[Tensor]()
+        norms = [torch.linalg.vector_norm(trajectory.read_in, dim=-1)]
+        raw_norms = norms[:]
+        moves: list[Tensor] = []
+        directions: list[Tensor] = []
+        increments: list[Tensor] = []
+        previous = start
         for loop, (stream, raw, _) in enumerate(trajectory.states, start=1):
             increment = stream - previous
             norms.append(torch.linalg.vector_norm(stream, dim=-1))
@@ -97,21 +98,22 @@ class Movements:
                 moved = (moves[-1] > _ROUNDING * norms[-1])[..., None]
                 directions.append(torch.where(moved, increment / moves[-1][..., None], 0.0))
             previous = stream
-        norm, move = torch.stack(norms, dim=1), torch.stack(moves, dim=1)  # [B, loops, S]
-        found = {"raw": torch.stack(raw_norms, dim=1), "stream": norm}
-        found |= {"absolute": move, "relative": move / norm[:, 1:]}
+        norm = torch.stack(norms, dim=1)  # [B, loops + 1, S]
+        move = torch.stack(moves, dim=1)  # [B, loops, S]
+        by_token = {"raw": torch.stack(raw_norms, dim=1), "stream": norm}
+        by_token |= {"absolute": move, "relative": move / norm[:, 1:]}
         if trajectory.one_loop is not None:
             # The distance that the next loop moves a state. Not of Y₀, which may be zero.
             last = torch.linalg.vector_norm(trajectory.one_loop(previous) - previous, dim=-1)
             gaps = torch.cat((move[:, 1:], last[:, None]), dim=1)
-            found |= {"residual": gaps, "relative_residual": gaps / norm[:, 1:]}
-        found = {name: values.mean(-1) for name, values in found.items()}
-        found["cosines"] = cosines(directions)
+            by_token |= {"residual": gaps, "relative_residual": gaps / norm[:, 1:]}
+        batch = {name: values.mean(-1) for name, values in by_token.items()}
+        batch["cosines"] = cosines(directions)
         steps = torch.stack(increments, dim=1)
-        found["start"] = start.square().sum(-1).mean(1)
-        found["with_start"] = torch.einsum("btsd,bsd->bt", steps, start) / start.shape[1]
-        found["products"] = torch.einsum("btsd,busd->btu", steps, steps) / start.shape[1]
-        self._batches.append({name: values.cpu().numpy() for name, values in found.items()})
+        batch["start"] = start.square().sum(-1).mean(1)
+        batch["with_start"] = torch.einsum("btsd,bsd->bt", steps, start) / start.shape[1]
+        batch["products"] = torch.einsum("btsd,busd->btu", steps, steps) / start.shape[1]
+        self._batches.append({name: values.cpu().numpy() for name, values in batch.items()})
         return previous
 
     def arrays(self) -> Arrays:
@@ -121,14 +123,17 @@ class Movements:
         their inner `products`, of those `with_start` Y₀ [P, window] and of ‖Y₀‖², `start` [P]; and
         if all loops are the same `residual` and `relative_residual` [P, T], ‖M(Yₜ) − Yₜ‖ and the
         same over ‖Yₜ‖ from loop 1."""
-        names = self._batches[0]
-        return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
+        arrays = {}
+        for name in self._batches[0]:
+            arrays[name] = np.concatenate([batch[name] for batch in self._batches])
+        return arrays
 
 
 def cosines(directions: Iterable[Tensor]) -> Tensor:
     """The cosines between T increments' directions [B, S, n_embd], averaged over tokens:
     [B, T, T]. A token counts if both increments have a direction (are not zero); nan if no token
     does."""
+    # [B, T, S, n_embd]; as [B, T, S · n_embd] one product sums over tokens and numbers.
     units = torch.stack(list(directions), dim=1)
     valid = units.any(-1).to(units.dtype)
     units = units.flatten(2)
@@ -168,10 +173,14 @@ def products(function: Map, point: Tensor) -> tuple[Map, Map]:
         output = function(point)
         dummy = torch.zeros_like(output, requires_grad=True)
         (vjp_of_dummy,) = torch.autograd.grad(output, point, dummy, create_graph=True)
-    return (
-        lambda v: torch.autograd.grad(vjp_of_dummy, dummy, v, retain_graph=True)[0],
-        lambda u: torch.autograd.grad(output, point, u, retain_graph=True)[0],
-    )
+
+    def jvp(v: Tensor) -> Tensor:
+        return torch.autograd.grad(vjp_of_dummy, dummy, v, retain_graph=True)[0]
+
+    def vjp(u: Tensor) -> Tensor:
+        return torch.autograd.grad(output, point, u, retain_graph=True)[0]
+
+    return jvp, vjp
 
 
 def spectral_norm(function: Map, point: Tensor, generator: Generator) -> Estimate:
@@ -217,8 +226,10 @@ def _largest_eigenvalue(
     while count < MOST and not bool((change <= tolerance).all()):
         image = product(basis[:, count].view_as(start)).flatten(1)
         count += 1
+        # Arnoldi: in exact arithmetic the image is basis @ projected[:, count - 1].
         coefficients, length, basis[:, count] = _decompose(image, basis[:, :count])
-        projected[:, :count, count - 1], projected[:, count, count - 1] = coefficients, length
+        projected[:, :count, count - 1] = coefficients
+        projected[:, count, count - 1] = length
         if count % _EVERY == 0 or count == MOST:
             previous = values
             small = projected[:, :count, :count].cpu()  # GPUs are slower
@@ -231,10 +242,12 @@ def _decompose(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The coefficients [B, m] of each prompt's vector [B, N] in its orthonormal basis [B, m, N],
     and the residual's length [B] and direction [B, N], zero if the residual is rounding."""
     # As rows: a row times a matrix is several times as fast as a matrix times a column.
-    rows, coefficients = vectors[:, None], basis.new_zeros(len(basis), 1, basis.shape[1])
+    rows = vectors[:, None]
+    coefficients = basis.new_zeros(len(basis), 1, basis.shape[1])
     for _ in range(2):  # the second pass removes the rounding of the first
         correction = rows @ basis.mT
-        rows, coefficients = rows - correction @ basis, coefficients + correction
+        rows = rows - correction @ basis
+        coefficients = coefficients + correction
     residual = rows.squeeze(1)
     length = torch.linalg.vector_norm(residual, dim=1)
     valid = length > _ROUNDING * torch.linalg.vector_norm(vectors, dim=1)

@@ -99,7 +99,8 @@ class Corpus:
 
     def identity(self) -> dict[str, str]:
         """The identity of the tokens of both parts: sha256 of the texts, and the tokeniser's."""
-        text, held_out = self._digests["train"], self._digests["held_out"]
+        text = self._digests["train"]
+        held_out = self._digests["held_out"]
         return {"text": text, "held_out": held_out, "tokens": self.tokenizer.identity()}
 
 

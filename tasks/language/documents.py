@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 def read_documents(path: str, column: str = "text", setting: str = "task.text") -> Iterator[str]:
     """The documents of a text, one after another, as `read_pieces`."""
-    pieces = list[str]()
+    pieces: list[str] = []
     for text, ends in read_pieces(path, column, setting):
         pieces.append(text)
         if ends:
@@ -58,7 +58,9 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     Raises ConfigError, which names the `setting` and the file, for one that is empty, damaged,
     binary or not UTF-8, and for a column that it does not have.
     """
-    held, begun, is_empty = "", False, True
+    held = ""
+    begun = False
+    is_empty = True
     for file in text_files(path, setting):
         for text, ends in _pieces(file, column, setting):
             held += text
@@ -67,7 +69,8 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
                 yield Piece(held, ends)
                 is_empty = False
             if begun or ends:
-                held, begun = "", not ends
+                held = ""
+                begun = not ends
     if is_empty:
         raise ConfigError(setting, f"has no text: {path}")
 
@@ -148,7 +151,7 @@ def _in_folder(root: Path, folders: Iterable[Path], setting: str) -> list[Path]:
 def _distinct(paths: Iterable[Path], setting: str) -> Iterator[Path]:
     """The files among some paths, each once, however many links lead to it. Raises ConfigError for
     a link to nothing."""
-    seen = set[Path]()
+    seen: set[Path] = set()
     for path in paths:
         if path.is_symlink() and not path.exists():
             raise ConfigError(setting, f"has a link to nothing: {path}")
@@ -160,9 +163,9 @@ def _distinct(paths: Iterable[Path], setting: str) -> Iterator[Path]:
 def _folders(root: Path) -> Iterator[Path]:
     """A folder and all below it that are not hidden: then those that links lead to, and that have
     not come yet."""
-    seen = set[Path]()
+    seen: set[Path] = set()
     waiting = [root]
-    linked = list[Path]()
+    linked: list[Path] = []
     while waiting or linked:
         folder = (waiting or linked).pop(0)
         if folder.resolve() in seen:
@@ -180,10 +183,10 @@ def _matches(pattern: str) -> list[str]:
     levels = Path(pattern).parts
     if "**" not in levels:
         return glob(pattern)
-    place = levels.index("**")
-    rest = levels[place + 1 :] or ("*",)
-    matches = list[str]()
-    for root in map(Path, glob(str(Path(*levels[:place])))):
+    index = levels.index("**")
+    rest = levels[index + 1 :] or ("*",)
+    matches: list[str] = []
+    for root in map(Path, glob(str(Path(*levels[:index])))):
         for folder in _folders(root) if root.is_dir() else ():
             matches += _matches(str(Path(escape(str(folder)), *rest)))
     return matches
@@ -201,8 +204,8 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
                 yield content.decode("utf-8" if position else "utf-8-sig")
                 position += len(content)
     except UnicodeDecodeError as error:
-        place = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
-        raise ConfigError(setting, f"is not UTF-8: {path}, {place}") from None
+        where = f"byte {position + error.start:,} is {error.object[error.start]:#x}"
+        raise ConfigError(setting, f"is not UTF-8: {path}, {where}") from None
 
 
 def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
@@ -218,7 +221,7 @@ def _pieces(path: Path, column: str, setting: str) -> Iterator[Piece]:
         return
     for block in _blocks(path, setting):
         text = block.replace("\r\n", "\n")
-        lines = list[str]()
+        lines: list[str] = []
         for line in text.splitlines(keepends=True) if SEPARATOR in text else (text,):
             if line.strip() == SEPARATOR:
                 yield Piece("".join(lines), True)

@@ -42,7 +42,8 @@ def packed(
     counts = _kept(path, paths, (points + 1) * tokens["train"].itemsize)
     if not counts:
         for part in PARTS:
-            partial, count = paths[part].with_suffix(".partial"), 0
+            partial = paths[part].with_suffix(".partial")
+            count = 0
             rows = best_fit(tokens[part], tokenizer.start, points + 1)
             with open(partial, "wb") as file:
                 for row in tqdm(rows, "packing", unit="row", delay=1, leave=False, disable=None):
@@ -51,10 +52,11 @@ def packed(
             os.replace(partial, paths[part])
             counts[part] = count
         write(path, json.dumps(counts))  # last: rows without it are not read
-    return {
-        part: np.memmap(paths[part], tokens[part].dtype, "r", shape=(counts[part], points + 1))
-        for part in PARTS
-    }
+    rows_of: dict[Part, Tokens] = {}
+    for part in PARTS:
+        shape = (counts[part], points + 1)
+        rows_of[part] = np.memmap(paths[part], tokens[part].dtype, "r", shape=shape)
+    return rows_of
 
 
 def _kept(path: Path, paths: Mapping[Part, Path], size: int) -> dict[Part, int]:
@@ -76,19 +78,22 @@ def best_fit(tokens: Tokens, start: int, size: int) -> Iterator[NDArray[np.integ
     documents = _documents(tokens, start)
     # By length, then place: the order in which they are chosen.
     buffer = sorted(islice(documents, _BUFFER))
-    row, filled = np.empty(size, tokens.dtype), 0
+    row = np.empty(size, tokens.dtype)
+    filled = 0
     while buffer:
         fitting = bisect_left(buffer, (size - filled + 1, 0))
         if fitting:
             longest, _ = buffer[fitting - 1]
-            length, place = buffer.pop(bisect_left(buffer, (longest, 0)))
+            length, begin = buffer.pop(bisect_left(buffer, (longest, 0)))
         else:
-            length, place = size - filled, buffer.pop(0)[1]
-        row[filled : filled + length] = tokens[place : place + length]
+            length = size - filled
+            begin = buffer.pop(0)[1]
+        row[filled : filled + length] = tokens[begin : begin + length]
         filled += length
         if filled == size:
             yield row
-            row, filled = np.empty(size, tokens.dtype), 0
+            row = np.empty(size, tokens.dtype)
+            filled = 0
         if document := next(documents, None):
             insort(buffer, document)
 
@@ -97,8 +102,8 @@ def _documents(tokens: Tokens, start: int) -> Iterator[tuple[int, int]]:
     """The length of each document, with its start token, and its place."""
     begin = 0
     for first in range(0, len(tokens), _BLOCK):
-        for found in np.flatnonzero(tokens[first : first + _BLOCK] == start).tolist():
-            if first + found:  # the first document begins the text
-                yield first + found - begin, begin
-                begin = first + found
+        for offset in np.flatnonzero(tokens[first : first + _BLOCK] == start).tolist():
+            if first + offset:  # the first document begins the text
+                yield first + offset - begin, begin
+                begin = first + offset
     yield len(tokens) - begin, begin

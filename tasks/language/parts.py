@@ -51,15 +51,18 @@ class Parts:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        digests, lengths = array("Q"), array("q")
-        digest, length = sha256(), 0
+        digests = array("Q")
+        lengths = array("q")
+        digest = sha256()
+        length = 0
         for _, (text, ends) in self._read("reading"):
             digest.update(text.encode("utf-8", "surrogatepass"))
             length += len(text)
             if ends:
                 digests.append(int.from_bytes(digest.digest()[:8], "big"))
                 lengths.append(length)
-                digest, length = sha256(), 0
+                digest = sha256()
+                length = 0
         self.characters = sum(lengths)
         self._lengths = np.array(lengths)
         self._places = _places(np.array(digests), self._lengths, source.held_out)
@@ -71,12 +74,14 @@ class Parts:
         if self.source.held_out_text:
             yield from pieces
             return
-        index, begin = 0, 0
+        index = 0
+        begin = 0
         for _, piece in pieces:
             yield from _divided(piece, begin, self._places[index], self._lengths[index])
             begin += len(piece.text)
             if piece.ends:
-                index, begin = index + 1, 0
+                index = index + 1
+                begin = 0
 
     def _read(self, doing: str, total: int | None = None) -> Iterator[tuple[Part, Piece]]:
         """All pieces with the part that their text is for, and a bar where they take longer than a
@@ -95,17 +100,20 @@ class Parts:
 def chunks(pieces: Iterable[tuple[Part, Piece]], most: int) -> Iterator[Chunk]:
     """The documents of such pieces, cut between two words or lines where they are longer than
     `most` characters."""
-    held, begins = "", True
+    held = ""
+    begins = True
     for part, (text, ends) in pieces:
         held += text
         at = 0
-        while len(held) - at > most and (found := _BETWEEN_WORDS.match(held, at, at + most)):
-            yield Chunk(part, held[at : found.end()], begins)
-            at, begins = found.end(), False
+        while len(held) - at > most and (match := _BETWEEN_WORDS.match(held, at, at + most)):
+            yield Chunk(part, held[at : match.end()], begins)
+            at = match.end()
+            begins = False
         held = held[at:]
         if ends:
             yield Chunk(part, held, begins)
-            held, begins = "", True
+            held = ""
+            begins = True
 
 
 def _divided(piece: Piece, begin: int, place: int, length: int) -> Iterator[tuple[Part, Piece]]:

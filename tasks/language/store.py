@@ -57,11 +57,11 @@ class Record:
 def tokens_folder(key: str) -> Path:
     """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`. Raises ConfigError
     for a user without a home, as containers have them, where the variable is not set."""
-    place = Path(os.environ.get(_CACHE) or "~/.cache/looplab")
+    folder = Path(os.environ.get(_CACHE) or "~/.cache/looplab")
     try:
-        return place.expanduser() / "tokens" / key
+        return folder.expanduser() / "tokens" / key
     except RuntimeError:
-        problem = f"cannot be kept as tokens in {place}: the variable {_CACHE} must name a folder"
+        problem = f"cannot be kept as tokens in {folder}: the variable {_CACHE} must name a folder"
         raise ConfigError("task.text", f"{problem}, as this user has no home") from None
 
 
@@ -107,10 +107,10 @@ def as_they_are(
     record = _record(path)
     if record.is_whole:
         return tokens, record
-    for part, found in tokens.items():
+    for part, stream in tokens.items():
         digest = sha256()
-        for begin in range(0, len(found), _BATCH):
-            some = found[begin : begin + _BATCH]
+        for begin in range(0, len(stream), _BATCH):
+            some = stream[begin : begin + _BATCH]
             if (most := some.max()) >= tokenizer.vocabulary:
                 problem = (
                     f"has {tokenizer.vocabulary:,} tokens, but {source.text} has number {most:,}"
@@ -142,10 +142,10 @@ def tokenised(
                 files[part].truncate(size)
             _tokenise(parts(), tokenizer, dtype, files, record, path)
     # A file may be longer: what follows the recorded tokens is not of the text.
-    return {
-        part: np.memmap(paths[part], dtype, "r", shape=(counts.tokens,))
-        for part, counts in record.parts.items()
-    }, record
+    tokens: dict[Part, Tokens] = {}
+    for part, counts in record.parts.items():
+        tokens[part] = np.memmap(paths[part], dtype, "r", shape=(counts.tokens,))
+    return tokens, record
 
 
 def _tokenise(
@@ -158,10 +158,11 @@ def _tokenise(
 ) -> None:
     """Add the tokens of all batches after those of the record to the files and to the record, which
     is written to `path` after each."""
-    digests, begun = {part: sha256() for part in PARTS}, set[Part]()
+    digests = {part: sha256() for part in PARTS}
+    begun: set[Part] = set()
     lengths = tokenizer.lengths()
-    found = chunks(parts.pieces("tokenising"), tokenizer.longest)
-    for number, batch in enumerate(_batches(found), 1):
+    pieces = chunks(parts.pieces("tokenising"), tokenizer.longest)
+    for number, batch in enumerate(_batches(pieces), 1):
         for part, text, begins in batch:
             digests[part].update(b"\0" * (begins and part in begun))
             digests[part].update(text.encode("utf-8", "replace"))
@@ -186,14 +187,16 @@ def _tokenise(
     write(path, json.dumps(asdict(record)))
 
 
-def _batches(found: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    batch, characters = list[Chunk](), 0
-    for chunk in found:
+def _batches(pieces: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    batch: list[Chunk] = []
+    characters = 0
+    for chunk in pieces:
         batch.append(chunk)
         characters += len(chunk.text)
         if characters >= _BATCH:
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
     yield batch
 
 

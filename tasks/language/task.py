@@ -73,7 +73,7 @@ class Language(Task):
         return _Text(self)
 
     def for_evaluation(self) -> Task:
-        settings = {each.name: getattr(self, each.name) for each in fields(self)}
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
         return HeldOutLanguage(**settings | {"distinct_prompts": 0, "distinct_functions": 0})
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
@@ -176,7 +176,8 @@ class _Text(Data):
         return {"tokens": kept[0]} if kept else {}
 
     def changed(self, folder: Path) -> list[str]:
-        tokens, kept = self.task.tokens, self.settings_in(folder)
+        tokens = self.task.tokens
+        kept = self.settings_in(folder)
         if tokens in ("bytes", "bpe") or not kept or not Path(tokens).is_file():
             return []
         try:

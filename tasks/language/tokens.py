@@ -144,9 +144,9 @@ class BytePairs(Tokenizer):
             show_progress=False,
         )
         tokenizer.train_from_iterator(documents, trainer)
-        if (found := tokenizer.get_vocab_size() + 1) < vocabulary:
+        if (size := tokenizer.get_vocab_size() + 1) < vocabulary:
             raise ConfigError(
-                "task.vocabulary", f"is {vocabulary}, but the text gives no more than {found}"
+                "task.vocabulary", f"is {vocabulary}, but the text gives no more than {size}"
             )
         return cls(tokenizer)
 
@@ -173,8 +173,8 @@ class BytePairs(Tokenizer):
     def encode_all(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         # Without halves of surrogate pairs.
         valid = [text.encode("utf-8", "replace").decode() for text in texts]
-        found = self._tokenizer.encode_batch_fast(valid, add_special_tokens=False)
-        return [np.asarray(each.ids, dtype=np.int64) for each in found]
+        encodings = self._tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        return [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
 
     def _decode(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
@@ -210,9 +210,9 @@ class BytePairs(Tokenizer):
     def _length_within(self, token: int) -> int:
         """The bytes that a token adds to a text: at its beginning many a decoder takes a space
         off."""
-        texts = (self._tokenizer.decode([self._letter, *more]) for more in ((), (token,)))
-        before, after = (len(text.encode()) for text in texts)
-        return after - before
+        letter = self._tokenizer.decode([self._letter])
+        with_token = self._tokenizer.decode([self._letter, token])
+        return len(with_token.encode()) - len(letter.encode())
 
     @cached_property
     def _letter(self) -> int:

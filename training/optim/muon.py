@@ -58,12 +58,14 @@ class Muon:
     """
 
     def __init__(self, groups: list[dict[str, Any]], keeps_norm: bool = False) -> None:
-        self.param_groups, self.keeps_norm = groups, keeps_norm
-        self.matrices = [
-            Matrix(weight, group["lr"], group["weight_decay"], torch.zeros_like(weight.data), rows)
-            for group in groups
-            for weight, rows in zip(group["params"], group["parts"], strict=True)
-        ]
+        self.param_groups = groups
+        self.keeps_norm = keeps_norm
+        self.matrices: list[Matrix] = []
+        for group in groups:
+            for weight, rows in zip(group["params"], group["parts"], strict=True):
+                buffer = torch.zeros_like(weight.data)
+                matrix = Matrix(weight, group["lr"], group["weight_decay"], buffer, rows)
+                self.matrices.append(matrix)
         # On the device, so that a captured step reads its current value.
         self.momentum = torch.zeros_like(groups[0]["lr"])
         self.set_momentum(0)
@@ -89,17 +91,17 @@ class Muon:
 
     def _moved(self, matrix: Matrix, gradient: Tensor) -> Tensor:
         """The weight after a step; the matrix's buffer makes it, too."""
-        weight, rows = matrix.weight, list(matrix.rows)
+        weight = matrix.weight
+        rows = list(matrix.rows)
         matrix.buffer.lerp_(gradient, 1 - self.momentum)
         updates = gradient.lerp(matrix.buffer, self.momentum).split(rows)
         if self.keeps_norm:
             parts = zip(weight.split(rows), updates, strict=True)
             return torch.cat([_on_sphere(part, update, matrix.rate) for part, update in parts])
-        scaled = [
-            orthogonalised(update, _POLYNOMIALS, 1.0)
-            * math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
-            for update in updates
-        ]
+        scaled = []
+        for update in updates:
+            factor = math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
+            scaled.append(orthogonalised(update, _POLYNOMIALS, 1.0) * factor)
         full_step = (1 - matrix.weight_decay) * weight - torch.cat(scaled)
         return weight.lerp(full_step, matrix.rate)
 
@@ -112,8 +114,10 @@ def orthogonalised(
     GPU, in float32 on a CPU, where that is the faster, and the same on all processors."""
     x = matrix.bfloat16() if matrix.is_cuda else matrix
     wide = x.T if len(x) > x.shape[1] else x
+    # The polynomials converge for singular values up to 1, which the Frobenius norm bounds.
     wide = wide / (margin * wide.norm() + _LEAST)
     for a, b, c in polynomials:
+        # a X + (b X Xᵀ + c (X Xᵀ)²) X has the singular vectors of X, the polynomial on its values.
         gram = wide @ wide.T
         wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
     return (wide.T if len(x) > x.shape[1] else wide).to(matrix.dtype)
@@ -121,6 +125,7 @@ def orthogonalised(
 
 def _on_sphere(weight: Tensor, update: Tensor, rate: Tensor) -> Tensor:
     """The weight after a step of `rate` of its norm, with the norm that it had."""
-    norm, direction = weight.norm(), orthogonalised(update, _POLAR_EXPRESS, _MARGIN)
+    norm = weight.norm()
+    direction = orthogonalised(update, _POLAR_EXPRESS, _MARGIN)
     moved = weight - direction * (rate * norm / direction.norm().clamp(min=_LEAST_NORM))
     return moved * (norm / moved.norm().clamp(min=_LEAST_NORM))

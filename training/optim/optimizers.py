@@ -38,7 +38,9 @@ class Optimizer:
     def __init__(
         self, training: TrainingConfig, model: Model, adam: Adam, muon: Muon | None
     ) -> None:
-        self.training, self.adam, self.muon = training, adam, muon
+        self.training = training
+        self.adam = adam
+        self.muon = muon
         self.names = {parameter: name for name, parameter in model.named_parameters()}
         self.param_groups = adam.param_groups + (muon.param_groups if muon else [])
 
@@ -76,7 +78,7 @@ class Optimizer:
         for weight in self.adam.state.keys() - kept:
             del self.adam.state[weight]
         if self.muon:
-            self.muon.matrices = [each for each in self.muon.matrices if each.weight in kept]
+            self.muon.matrices = [matrix for matrix in self.muon.matrices if matrix.weight in kept]
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Load a copy of what `state` returned; KeyError where Muon's part is missing."""
@@ -122,26 +124,22 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     groups: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for (on_muon, without_decay, factor, rate), names in sorted(names_by_group.items()):
         peak = rate * factor
+        # AdamW multiplies the decay by the rate: over the peak, it is the setting itself there.
         decay = training.weight_decay / (peak if training.decay_by_rate else 1.0)
-        group: dict[str, Any] = {
-            "params": [model.get_parameter(name) for name in names],
-            "lr": torch.tensor(peak, device=device, dtype=torch.float32),
-            "peak": peak,
-            "weight_decay": 0.0 if without_decay else decay,
-        }
+        group: dict[str, Any] = {"peak": peak, "weight_decay": 0.0 if without_decay else decay}
+        group["params"] = [model.get_parameter(name) for name in names]
+        group["lr"] = torch.tensor(peak, device=device, dtype=torch.float32)
         if on_muon:
             group["parts"] = [roles[name].parts for name in names]
         else:
             group["eps"] = training.epsilon * factor
         groups[on_muon].append(group)
     muon = Muon(groups[True], training.muon_norm == "kept") if groups[True] else None
-    adam = (Adam if training.optimizer == "adam" else AdamW)(
-        groups[False],
-        betas=(training.beta1, training.beta2),
-        fused=True,
-        capturable=device.type == "cuda",
-    )
-    if device.type == "cuda":  # its steps before a capture are no mistake
+    kind = Adam if training.optimizer == "adam" else AdamW
+    betas = (training.beta1, training.beta2)
+    on_gpu = device.type == "cuda"
+    adam = kind(groups[False], betas=betas, fused=True, capturable=on_gpu)
+    if on_gpu:  # its steps before a capture are no mistake
         warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
     return Optimizer(training, model, adam, muon)
 

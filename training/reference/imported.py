@@ -105,7 +105,8 @@ def import_checkpoint(
         beside = source.path.parent / "config.yaml"
         file_settings = reference_settings(beside, source.reference.code)
     config = _merge_settings(source, file_settings, user_settings, folder)
-    task, shape = build_task(config), source.reference
+    task = build_task(config)
+    shape = source.reference
     if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
     if (task.classes, task.is_text) != (shape.classes, is_text):
@@ -180,7 +181,7 @@ def _merge_settings(
     for key in _own_keys(values["task"]):
         values[key.replace("task", "task.settings", 1)] = values.pop(key)
     values |= {"task.name": values.pop("task"), "model.family": values.pop("model")}
-    return config_from_mapping(nested({"folder": folder, **values}))
+    return config_from_mapping(nested({"folder": folder} | values))
 
 
 def _applicable(file_settings: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,9 +222,13 @@ def _own_keys(task: str) -> list[str]:
 def _required_keys(values: Mapping[str, Any]) -> list[str]:
     """The keys that an import needs; those of a task once it is known, of a looped model unless
     another is asked for."""
-    task = _own_keys(values["task"]) if "task" in values else []
-    loops = _LOOPS.get(values.get("model", "looped"), ())
-    return ["task", *task, "task.points", "model", "model.n_head", *loops, "training.steps"]
+    keys = ["task"]
+    if "task" in values:
+        keys += _own_keys(values["task"])
+    keys += ["task.points", "model", "model.n_head"]
+    keys += _LOOPS.get(values.get("model", "looped"), ())
+    keys.append("training.steps")
+    return keys
 
 
 def _unverified_note(
@@ -231,12 +236,12 @@ def _unverified_note(
 ) -> str:
     """A line on given settings that neither config.yaml nor the tensors confirm; empty where there
     are none."""
-    unsure = [
-        f"{key}={user_settings[key]}"
-        for key in ("model", "model.n_head", "model.injection")
-        if key in user_settings.keys() - facts.keys()
-        and file_settings.get(key) != user_settings[key]
-    ]
+    unsure = []
+    for key in ("model", "model.n_head", "model.injection"):
+        if key not in user_settings or key in facts:
+            continue
+        if file_settings.get(key) != user_settings[key]:
+            unsure.append(f"{key}={user_settings[key]}")
     if not unsure:
         return ""
     return (

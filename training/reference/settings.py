@@ -108,7 +108,8 @@ def _translated(options: Mapping[str, Any], code: str) -> dict[str, Any]:
         settings |= _growth(options, "loops")
     if options.get("model.pred_type") == "classification":
         return settings | _tables(options)
-    end, n_dims = "training.curriculum.dims.end", options.get("model.n_dims")
+    end = "training.curriculum.dims.end"
+    n_dims = options.get("model.n_dims")
     if n_dims is not None and options.get(end, n_dims) != n_dims:
         raise _Refused(end)
     for name in ("dims", "points"):
@@ -203,9 +204,11 @@ def _leiay_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 def _garg_task(options: Mapping[str, Any], task: str) -> dict[str, Any]:
     """The settings of a task in Garg's code."""
-    names, prefix = _KWARGS.get(task, {}), "training.task_kwargs."
+    names = _KWARGS.get(task, {})
+    prefix = "training.task_kwargs."
     for option in options:
-        if option.startswith(prefix) and option.removeprefix(prefix) not in {*names, "scale"}:
+        name = option.removeprefix(prefix)
+        if name != option and name != "scale" and name not in names:
             raise _Refused(option)
     if task == "halfspaces":
         return dict(_PLAIN_HALFSPACES)

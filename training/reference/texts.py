@@ -84,21 +84,23 @@ def looped_lm_weights(
     has never seen and which is our start token. Raises ConfigError for a tokeniser of another size
     or without <s>, RuntimeError or IndexError for weights of other shapes.
     """
-    vocabulary, start = config.task.settings["vocabulary"], tokenizer.start
+    vocabulary = config.task.settings["vocabulary"]
+    start = tokenizer.start
     if tokenizer.vocabulary != vocabulary:
         problem = f"has {start:,} tokens, and this model needs {vocabulary - 1:,}"
         raise ConfigError("task.tokens", f"{problem}: all of its own but the last")
     begin = begin_token(tokenizer, "<s>")
-    size, found = config.model.n_embd // config.model.n_head, dict(weights)
+    size = config.model.n_embd // config.model.n_head
+    renamed = dict(weights)
     values = size * (config.model.n_kv or config.model.n_head)  # rows
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
             turned = tensor[:-values].unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
-            found[name] = torch.cat((turned, tensor[-values:]))
+            renamed[name] = torch.cat((turned, tensor[-values:]))
         elif name in ("read_in.weight", "read_out.weight"):
-            found[name] = tensor.clone()
-            found[name][[begin, start]] = tensor[[start, begin]]
-    return found
+            renamed[name] = tensor.clone()
+            renamed[name][[begin, start]] = tensor[[start, begin]]
+    return renamed
 
 
 def begin_token(tokenizer: Tokenizer, name: str) -> int:
@@ -116,7 +118,7 @@ def huginn_settings(checkpoint: Path) -> dict[str, Any]:
     Raises RunError where it is absent or damaged, or has an option without a counterpart."""
     path = checkpoint.with_name("config.json")
     try:
-        options = {"rope_base": 50_000, **json.loads(path.read_text(encoding="utf-8"))}
+        options = {"rope_base": 50_000} | json.loads(path.read_text(encoding="utf-8"))
         if options["norm_eps"] != 1e-6 or not options["tie_embeddings"]:
             raise ValueError("norm_eps must be 1e-6 and tie_embeddings true")
         settings = {ours: options[theirs] for theirs, ours in _OF_HUGINN.items()}
@@ -151,24 +153,27 @@ def huginn_weights(
     has hardly seen. Raises ConfigError for a tokeniser of another size or without <|begin_text|>,
     RuntimeError for weights of other shapes.
     """
-    n_embd, start = config.model.n_embd, config.task.settings["vocabulary"] - 1
+    n_embd = config.model.n_embd
+    start = config.task.settings["vocabulary"] - 1
     if tokenizer.size != start:
         raise ConfigError("task.tokens", f"must have {start:,} tokens, got {tokenizer.size:,}")
-    begin, pairs = begin_token(tokenizer, "<|begin_text|>"), n_embd // config.model.n_head // 2
-    found = dict(weights)
+    begin = begin_token(tokenizer, "<|begin_text|>")
+    pairs = n_embd // config.model.n_head // 2
+    renamed = dict(weights)
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
             qk = tensor[: 2 * n_embd].unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
-            found[name] = torch.cat((qk, tensor[2 * n_embd :]))
+            renamed[name] = torch.cat((qk, tensor[2 * n_embd :]))
         elif name.endswith("qk_bias"):
-            found[name] = tensor.reshape(-1, pairs, 2).transpose(1, 2).flatten(1)
+            renamed[name] = tensor.reshape(-1, pairs, 2).transpose(1, 2).flatten(1)
         elif name == "loop.inject.weight":
-            found[name] = tensor.roll(n_embd, 1)
+            renamed[name] = tensor.roll(n_embd, 1)
         elif name == "loop.norm.weight":
-            found |= {"loop.norm_coda.weight": tensor, name: tensor / math.sqrt(n_embd)}
+            renamed |= {"loop.norm_coda.weight": tensor, name: tensor / math.sqrt(n_embd)}
         elif name == "read_in.weight":
             rows = tensor.new_zeros(padded_vocabulary(start + 1), n_embd)
             rows[:start] = tensor[:start] * math.sqrt(n_embd)
-            rows[start], rows[begin] = rows[begin].clone(), rows[start - 1].clone()
-            found[name] = rows
-    return found
+            rows[start] = rows[begin]
+            rows[begin] = rows[start - 1]
+            renamed[name] = rows
+    return renamed

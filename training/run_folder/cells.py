@@ -32,6 +32,7 @@ import numpy as np
 
 from looplab.conf.digest import code_digest
 from looplab.conf.imports import file_of, is_installed
+from looplab.conf.plugins import written_in
 
 _PLAIN = (Number, str, bytes, range, slice, Enum, PurePath, np.generic, np.ufunc)
 _OF_TORCH = ("dtype", "device")  # whose package is imported late
@@ -44,8 +45,8 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
     the modules."""
     pending = [thing]
     seen: list[Any] = []
-    sources = set[str]()
-    modules = set[str]()
+    sources: set[str] = set()
+    modules: set[str] = set()
     while pending:
         value = pending.pop()
         if any(value is other for other in seen):
@@ -117,32 +118,38 @@ def _definition(lines: list[str], is_meant: Callable[[ast.AST], bool]) -> str:
         return text
     node = max(nodes, key=attrgetter("end_lineno"))
     decorators = getattr(node, "decorator_list", [])
-    first = min(part.lineno for part in (node, *decorators))
+    first = min((decorator.lineno for decorator in decorators), default=node.lineno)
     return "".join(lines[first - 1 : node.end_lineno])
 
 
 def _functions(cls: type) -> list[FunctionType]:
     """The functions that a class defines."""
-    members = [part for value in vars(cls).values() for part in (value, *_parts(value))]
+    members: list[Any] = []
+    for value in written_in(cls).values():
+        members.append(value)
+        members += _parts(value)  # of a property or a static method
     return [member for member in members if isinstance(member, FunctionType)]
 
 
 def _named_in(value: type | FunctionType) -> list[Any]:
     """The names in a definition, each with its value, and what else it is made of."""
     if isinstance(value, type):
-        members = [item for item in vars(value).items() if not item[0].startswith("__")]
-        return [*members, *_functions(value), *value.__bases__]
-    contents = [cell.cell_contents for cell in value.__closure__ or ()]
+        written = written_in(value).items()
+        things: list[Any] = [item for item in written if not item[0].startswith("__")]
+        things += _functions(value)
+        things += value.__bases__
+        return things
     names = _global_names(value.__code__)
-    loaded = [(name, value.__globals__[name]) for name in names if name in value.__globals__]
-    closure = zip(value.__code__.co_freevars, contents, strict=True)
-    defaults = [value.__defaults__, value.__kwdefaults__]
-    return [*loaded, *closure, *defaults, getattr(value, "__wrapped__", None)]
+    things = [(name, value.__globals__[name]) for name in names if name in value.__globals__]
+    contents = [cell.cell_contents for cell in value.__closure__ or ()]
+    things += zip(value.__code__.co_freevars, contents, strict=True)
+    things += [value.__defaults__, value.__kwdefaults__, getattr(value, "__wrapped__", None)]
+    return things
 
 
 def _global_names(code: CodeType) -> list[str]:
     """The global names that a function reads and does not assign, with those of functions in it."""
-    instructions = [*dis.get_instructions(code)]
+    instructions = list(dis.get_instructions(code))
     assigned = {item.argval for item in instructions if item.opname == "STORE_GLOBAL"}
     names = [item.argval for item in instructions if item.opname == "LOAD_GLOBAL"]
     for constant in code.co_consts:
@@ -187,9 +194,9 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, type | ModuleType):
         return []
     if isinstance(value, dict):
-        return [*value.items()]
+        return list(value.items())
     if isinstance(value, _CONTAINERS):
-        return [*value]
+        return list(value)
     if isinstance(value, partial):
         return [value.func, *value.args, *value.keywords.values()]
     if isinstance(value, property):
@@ -205,5 +212,5 @@ def _parts(value: Any) -> list[Any]:
     if hasattr(value, "state_dict"):  # a network
         return [type(value), value.state_dict()]
     if isinstance(value, SimpleNamespace) or _is_users(type(value)):
-        return [type(value), {**getattr(value, "__dict__", {})}]
+        return [type(value), dict(getattr(value, "__dict__", {}))]
     return []

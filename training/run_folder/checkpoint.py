@@ -88,8 +88,12 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> N
 
 def saved_steps(folder: Path) -> list[int]:
     """The steps with a finished checkpoint, oldest first."""
-    names = (_JSON_NAME.fullmatch(path.name) for path in folder.glob("[0-9]*.json"))
-    return sorted(int(name[1]) for name in names if name and f"{int(name[1]):08d}" == name[1])
+    steps = []
+    for path in folder.glob("[0-9]*.json"):
+        match = _JSON_NAME.fullmatch(path.name)
+        if match and f"{int(match[1]):08d}" == match[1]:
+            steps.append(int(match[1]))
+    return sorted(steps)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -106,7 +110,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         # Format 1 has no checksum of its own.
         if facts["format"] != 1 and facts.pop("checksum") != checksum_of(facts):
             raise ValueError
-        digest, step = facts["sha256"], int(facts["step"])
+        digest = facts["sha256"]
+        step = int(facts["step"])
         if facts["format"] not in (1, _FORMAT) or step != int(path.stem):
             raise ValueError
     except FileNotFoundError as error:
@@ -129,7 +134,8 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     Training may save and remove checkpoints meanwhile: after a change, they are read again.
     """
     while True:
-        steps, problems = saved_steps(folder), list[str]()
+        steps = saved_steps(folder)
+        problems: list[str] = []
         for step in reversed(steps):
             try:
                 return load_checkpoint(_tensors_path(folder, step)), problems
@@ -176,4 +182,4 @@ def snapshots_of(run: str | PathLike[str]) -> dict[int, Path]:
     """
     folders = sorted((Path(run) / "snapshots").glob("[0-9]*"))
     steps = {folder: saved_steps(folder / "checkpoints") for folder in folders}
-    return {found[0]: folder for folder, found in steps.items() if found}
+    return {saved[0]: folder for folder, saved in steps.items() if saved}

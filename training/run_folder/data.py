@@ -28,15 +28,15 @@ def task_in(path: Path, config: Config) -> Task:
     began."""
     task = build_task(config)
     task = replace(task, **task.data.settings_in(path))
-    then = _kept(path).get("paths", {})
-    elsewhere = {
-        name: then[name]
-        for name, given in task.data.paths().items()
-        if name in then
-        and not Path(given).is_absolute()
-        and str(Path(given).absolute()) != then[name]
-        and (Path(then[name]).exists() or not Path(given).exists())
-    }
+    kept_paths = _kept(path).get("paths", {})
+    elsewhere = {}
+    for name, given in task.data.paths().items():
+        then = kept_paths.get(name)
+        if then is None or Path(given).is_absolute() or str(Path(given).absolute()) == then:
+            continue
+        # Seen from another working folder, a relative path names another file, or none.
+        if Path(then).exists() or not Path(given).exists():
+            elsewhere[name] = then
     return replace(task, **elsewhere)
 
 
@@ -71,7 +71,7 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
         now = task.data.identity()
     except (ConfigError, RunError):  # a file is no longer there
         now = {}
-    changed = [part for part in kept | now if kept.get(part) != now.get(part)]
+    changed = [name for name in kept | now if kept.get(name) != now.get(name)]
     # What its folder keeps is read from there: the file of its settings may be another one.
     return changed or build_task(config).data.changed(path)
 
@@ -92,7 +92,8 @@ def copy_kept(path: Path, target: Path, *, exported: bool = False) -> None:
     kept = _kept(path)
     if not kept:
         return
-    prefix, files = EXPORT_PREFIX if exported else "", []
+    prefix = EXPORT_PREFIX if exported else ""
+    files = []
     for name in kept.get("files", ()):
         files.append(prefix + name.removeprefix(prefix))
         write_bytes(target / files[-1], (path / name).read_bytes())

@@ -86,7 +86,7 @@ def write_record(path: Path, kind: str, content: Mapping[str, Any]) -> None:
     """Write a JSON object with its `kind` and a checksum over all of it. `content` has no key of
     these names."""
     assert not {"kind", "checksum"} & content.keys(), "a record's own keys"
-    record = {"kind": kind, **json.loads(json.dumps(content))}
+    record = {"kind": kind} | json.loads(json.dumps(content))
     write_json(path, record | {"checksum": checksum_of(record)})
 
 
@@ -104,7 +104,8 @@ def read_record(path: Path, kind: str) -> Record:
         return Record(None, f"{path} cannot be read ({type(error).__name__})")
     if not isinstance(content, dict):
         return Record(None, f"{path} is no JSON object")
-    checksum, stated_kind = content.pop("checksum", None), content.get("kind")
+    checksum = content.pop("checksum", None)
+    stated_kind = content.get("kind")
     if checksum is None and stated_kind is None:
         return Record(content, sealed=False)
     if checksum != checksum_of(content):

@@ -25,7 +25,7 @@ class Metrics:
         """Its records in order, and the problems of skipped lines, a few words each; a last line
         without its end is dropped."""
         try:
-            *lines, _ = self.path.read_bytes().split(b"\n")
+            lines = self.path.read_bytes().split(b"\n")[:-1]
         except OSError:
             return [], []
         records: list[dict[str, Any]] = []
@@ -61,8 +61,11 @@ def _line(record: Mapping[str, Any]) -> str:
 def smoothed(losses: ArrayLike, decay: float) -> NDArray[np.float64]:
     """The running mean of losses [records, ...], with weights that decay by `decay` per record."""
     curve = np.asarray(losses, dtype=np.float64)
-    means, total, weight = np.empty_like(curve), np.zeros_like(curve[:1].sum(0)), 0.0
+    means = np.empty_like(curve)
+    total = np.zeros_like(curve[:1].sum(0))
+    weight = 0.0
     for index, loss in enumerate(curve):
-        total, weight = decay * total + loss, decay * weight + 1
+        total = decay * total + loss
+        weight = decay * weight + 1
         means[index] = total / weight
     return means

@@ -115,23 +115,22 @@ class Run:
         from pandas import DataFrame
 
         by = curve_name("by", by)
-        part, x = shown_evaluation(self)[by], "k" if by == "by_examples" else "loop"
-        columns = {x: part[x]}
-        for name, band in part.items():
-            is_same = name == "model_at_b" and band == part["model"]
+        curves = shown_evaluation(self)[by]
+        x = "k" if by == "by_examples" else "loop"
+        columns = {x: curves[x]}
+        for name, band in curves.items():
+            is_same = name == "model_at_b" and band == curves["model"]
             if isinstance(band, Mapping) and "mean" in band and not is_same:
                 columns |= {f"{name}_{end}": values for end, values in band.items()}
         return DataFrame(columns)
 
     def _facts(self) -> dict[str, str]:
         """The run in a few words, by what they say."""
-        model, steps = self.config.model, self.config.training.steps
-        facts = {
-            "task": self.config.task.name,
-            "model": model.connectivity or model.family,
-            "step": f"{self.step:,} of {steps:,}",
-            "state": status_of(self.path)["state"],
-        }
+        model = self.config.model
+        steps = self.config.training.steps
+        facts = {"task": self.config.task.name, "model": model.connectivity or model.family}
+        facts["step"] = f"{self.step:,} of {steps:,}"
+        facts["state"] = status_of(self.path)["state"]
         with suppress(RunError, LookupError, TypeError):  # none, or one of another form
             facts["error"] = f"{one_number(shown_evaluation(self)):.4g}"
         return facts
@@ -143,7 +142,8 @@ class Run:
     def _repr_html_(self) -> str:
         from pandas import Series
 
-        return Series({"run": self.path.name, **self._facts()}).to_frame().to_html(header=False)
+        facts = {"run": self.path.name} | self._facts()
+        return Series(facts).to_frame().to_html(header=False)
 
 
 def shown_evaluation(run: Run) -> dict[str, Any]:
@@ -216,12 +216,12 @@ class RunFolder:
         if before is None:
             return ["environment.json cannot be read: what it was made with is not known"]
         now = environment(config, backend)
-        lines = [
-            f"{key} was {before.get(key)}, is {now[key]}"
-            for key in ("python", *_PACKAGES, "machine")
-            if before.get(key) != now[key]
-        ]
-        if files := other_code(before, config):
+        lines = []
+        for key in ("python", *_PACKAGES, "machine"):
+            if before.get(key) != now[key]:
+                lines.append(f"{key} was {before.get(key)}, is {now[key]}")
+        files = other_code(before, config)
+        if files:
             lines.append(
                 f"{some_files(files)} changed: this run's numbers are marked as made by other code "
                 "(again=true trains again)"
@@ -230,14 +230,15 @@ class RunFolder:
 
     def note_code(self, config: Config, backend: str, step: int) -> None:
         """Record the code with which training begins (step 0), or goes on from a later step."""
-        before, now = self.made_with(), environment(config, backend)
+        before = self.made_with()
+        now = environment(config, backend)
         if not step or before is None:
             self._write_environment(now | {"from_step": step} if step else now)
             return
         continuations = before.get("continued", [])
-        parts = [part for part in (before, *continuations) if "sources" in part]
-        if all(part["sources"] != now["sources"] for part in parts):
-            continuations = [*continuations, now | {"from_step": step}]
+        records = [before, *continuations]
+        if all(record.get("sources") != now["sources"] for record in records):
+            continuations.append(now | {"from_step": step})
             self._write_environment(before | {"continued": continuations})
 
     def _write_environment(self, made_with: Mapping[str, Any]) -> None:
@@ -249,7 +250,7 @@ class RunFolder:
 
     def write_status(self, state: str, step: int, **facts: Any) -> None:
         """Replace the status, with the process that wrote it."""
-        content = {"state": state, "step": step, **facts, **writer()}
+        content = {"state": state, "step": step} | facts | writer()
         write_record(self.path / "status.json", "status", content)
 
     def set_aside(self) -> Path | None:
@@ -276,10 +277,12 @@ def check_there(path: Path) -> None:
 
 
 def run_folder(config: Config) -> RunFolder:
-    """The run folder of a configuration, named by its `name`, task, model, seed, and a hash of the
-    settings for training that differ from their defaults (so that new settings rename no old runs),
-    and of what bears on training in the sources of task and loop if they were registered outside
-    the project. A run of plugins that an earlier version named keeps its name."""
+    """The run folder of a configuration, named by its `name`, task, model, seed, and a hash.
+
+    The hash is of the settings for training that differ from their defaults, so that new settings
+    rename no old runs. Of a task and a loop that were registered outside the project it is also of
+    what bears on training in their sources. A run of plugins that an earlier version named keeps
+    its name."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
@@ -300,11 +303,11 @@ def _named_before(config: Config, path: Path) -> Path | None:
     for folder in _alike(path):
         copies = {name: folder / COPIES / name for name in code}
         copies = {name: copy for name, copy in copies.items() if copy.is_file()}
-        is_same = all(
-            code_digest(training_part(code[name])) == code_digest(training_part(copy.read_bytes()))
-            for name, copy in copies.items()
-        )
-        if copies and is_same and _is_named_by_bytes(folder) and _has_settings(folder, config):
+        is_same = bool(copies)
+        for name, copy in copies.items():
+            kept = code_digest(training_part(copy.read_bytes()))
+            is_same &= code_digest(training_part(code[name])) == kept
+        if is_same and _is_named_by_bytes(folder) and _has_settings(folder, config):
             return folder
     return None
 
@@ -338,8 +341,8 @@ def edited_since_loaded(config: Config) -> list[str]:
 
 
 def edited_since(config: Config, path: Path) -> str:
-    """A line on a run of the same settings as the one in the folder `path`, if its task or way to
-    loop is one of the user's, whose file he has edited since; else empty."""
+    """A line on a run of the same settings as the one in the folder `path`, if the user has edited
+    the file of its task or way to loop since; else empty."""
     modules = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
     for other in _alike(path) if modules else ():
         if _has_settings(other, config):
@@ -361,20 +364,20 @@ def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
     a run depend on, with their digests."""
     rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
     sources = sources_of(*rooms, things=_classes(config).values(), for_training=True)
-    return {**versions(), "backend": backend, "sources": sources}
+    return versions() | {"backend": backend, "sources": sources}
 
 
 def versions() -> dict[str, Any]:
     """Versions, machine, commit and command of this process."""
-    return {
-        "command": shlex.join(sys.argv),
-        "git_commit": _git_commit(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in _PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
+    threads = torch.get_num_threads()
+    facts: dict[str, Any] = {"command": shlex.join(sys.argv), "git_commit": _git_commit()}
+    facts["python"] = platform.python_version()
+    for name in _PACKAGES:
+        facts[name] = version(name)
+    facts["machine"] = f"{platform.system()} {platform.machine()}, {threads} threads"
+    facts["threads"] = threads
+    facts["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return facts
 
 
 def other_code(record: Mapping[str, Any] | None, config: Config) -> list[str]:

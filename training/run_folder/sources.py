@@ -56,7 +56,7 @@ def measured_by(*things: Any) -> dict[str, str]:
     own = sorted(name.removeprefix(_PROJECT) for name in modules if name.startswith(_PROJECT))
     others = [thing for thing in things if not _module_of(thing).startswith(_PROJECT)]
     paths = [file_of(name) for thing in others for name in outside_modules(thing)]
-    users = [each for path in paths if path for each in imported_files(path).values()]
+    users = [file for path in paths if path for file in imported_files(path).values()]
     files = _files(_CALLED_BY_NAME) | project_files(own, users)
     digests = {name: _digest_of(path) for name, path in files.items()}
     return dict(sorted((digests | _outside(others)).items()))
@@ -81,16 +81,16 @@ def changed_code(
     """The files in which the code that a run's `record` names, or any part of the run, differs from
     today's; of the user's files those that the record names count. `cells`: the digest of a
     notebook's, which are not compared without one."""
-    changed = set[str]()
-    for part in (record, *record.get("continued", [])):
-        before: dict[str, str] = part.get("sources", {})
+    changed: set[str] = set()
+    for session in (record, *record.get("continued", [])):
+        before: dict[str, str] = session.get("sources", {})
         if not before:
             continue
-        rooms = (*TRAINED, KERNELS) if part.get("backend") == "triton" else TRAINED
+        rooms = (*TRAINED, KERNELS) if session.get("backend") == "triton" else TRAINED
         kinds = {name: kind_of(digest) for name, digest in before.items()}
-        now = {
-            name: _digest_of(path, kinds.get(name, TOKENS)) for name, path in _files(rooms).items()
-        }
+        now = {}
+        for name, path in _files(rooms).items():
+            now[name] = _digest_of(path, kinds.get(name, TOKENS))
         for name, content in user_code.items():
             if name in before:
                 now[name] = digest_of_kind(kinds[name], training_part(content))
@@ -144,15 +144,15 @@ def _is_in_cell(thing: Any) -> bool:
 @cache
 def _files(rooms: tuple[str, ...]) -> dict[str, Path]:
     """The Python files in these folders of the project, or single files, by their paths in it."""
-    kernels = {*(HOME / KERNELS).rglob("*.py")}
-    files = set[Path]()
+    kernels = set((HOME / KERNELS).rglob("*.py"))
+    files: set[Path] = set()
     for room in rooms:
         if room.endswith(".py"):
             files.add(HOME / room)
         elif room == KERNELS:
             files |= kernels
         else:
-            files |= {*(HOME / room).rglob("*.py")} - kernels
+            files |= set((HOME / room).rglob("*.py")) - kernels
     return {path.relative_to(HOME).as_posix(): path for path in sorted(files)}
 
 
@@ -174,13 +174,18 @@ def training_part(content: bytes) -> bytes:
     except SyntaxError:  # being edited since its import
         return content
     measuring = [node for node in nodes if _measures(node)]
-    others = (part for node in nodes if node not in measuring for part in ast.walk(node))
-    names = {part.id for part in others if isinstance(part, ast.Name)}
+    names: set[str] = set()
+    for statement in nodes:
+        if statement not in measuring:
+            parts = ast.walk(statement)
+            names |= {part.id for part in parts if isinstance(part, ast.Name)}
     left_out: set[int] = set()
-    for node in measuring:
-        if getattr(node, "name", "") not in names:
-            lines = [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
-            left_out |= {*range(min(lines), (node.end_lineno or 0) + 1)}
+    for statement in measuring:
+        if getattr(statement, "name", "") not in names:
+            # A decorator stands above the line of its function or class.
+            decorators = getattr(statement, "decorator_list", ())
+            first = min((node.lineno for node in decorators), default=statement.lineno)
+            left_out.update(range(first, (statement.end_lineno or 0) + 1))
     numbered = enumerate(content.splitlines(), start=1)
     kept = [line for number, line in numbered if number not in left_out and line.strip()]
     return b"\n".join(kept) if left_out else content
@@ -188,6 +193,9 @@ def training_part(content: bytes) -> bytes:
 
 def _measures(node: ast.stmt) -> bool:
     """Says whether a statement registers a baseline, a shift or a target."""
-    calls = [*getattr(node, "decorator_list", ()), getattr(node, "value", None)]
-    called = [call.func for call in calls if isinstance(call, ast.Call)]
-    return any(getattr(each, "attr", getattr(each, "id", "")) in _MEASURING for each in called)
+    for call in getattr(node, "decorator_list", [getattr(node, "value", None)]):
+        if isinstance(call, ast.Call):
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            if name in _MEASURING:
+                return True
+    return False

@@ -91,13 +91,13 @@ def is_run(path: Path) -> bool:
 
 def runs_in(folder: Path) -> list[Path]:
     """The run folders in a folder and in the folders below it, in the order of their names."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if is_run(path):
-            found.append(path)
+            folders.append(path)
         elif path.is_dir() and not is_hidden(path, folder):
-            found += [below for below in sorted(path.iterdir()) if is_run(below)]
-    return found
+            folders += [below for below in sorted(path.iterdir()) if is_run(below)]
+    return folders
 
 
 @contextmanager
