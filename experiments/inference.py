@@ -75,8 +75,8 @@ def _speeds(groups: Sequence[tuple[str, Group[Run]]]) -> dict[tuple[str, str, in
     seconds = defaultdict(list)
     # Variants take turns, so that a slow moment of the machine is not that of one.
     for _, (label, group), cache, batch in product(range(_REPEATS), groups, _CACHES, _BATCHES):
+        # What is timed does not depend on which tokens are read.
         text = torch.zeros(batch, group.config.task.points, dtype=torch.int64)
-        # Nothing of what is timed depends on which tokens are read.
         begin = perf_counter()
         _read(group.runs[0].model, text, group.b, Cache(shared=cache == "shared"))
         seconds[label, cache, batch].append((perf_counter() - begin) / text.numel())
