@@ -8,8 +8,8 @@ by lightness or by dash. Curves of numbers, as of loops or layers, are darker fo
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +19,16 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
 Dash = str | tuple[int, tuple[float, ...]]  # as matplotlib's linestyle, in widths of the line
+Look = tuple[str, Dash]  # colour and dash
+
+
+class Style(TypedDict):
+    """The look of a curve by the names that matplotlib takes it under."""
+
+    color: str
+    linestyle: Dash
+
+
 _SOLID: Dash = "-"
 _LONG: Dash = (0, (6, 1.6))
 _LONG_DOT: Dash = (0, (6, 1.6, 1, 1.6))
@@ -27,7 +37,7 @@ _SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
 _SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
 _DOTS: Dash = (0, (1, 1.3))
 _DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
-STYLES: dict[str, tuple[str, Dash]] = {
+STYLES: dict[str, Look] = {
     # Families of models, and ways to loop.
     "looped": ("#0072B2", _SOLID),
     "standard": ("#D55E00", _LONG),
@@ -96,8 +106,16 @@ STYLES: dict[str, tuple[str, Dash]] = {
 }
 # For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
 _PALETTE = (
-    *("#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#CC79A7", "#332288", "#999933"),
-    *("#D55E00", "#000000"),
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#882255",
+    "#56B4E9",
+    "#CC79A7",
+    "#332288",
+    "#999933",
+    "#D55E00",
+    "#000000",
 )
 # For a kind that is not known here, as a plugin's: chosen by its name. Each is dark enough for a
 # white page and further than `_FAR` from every colour above, so that it is no known curve's.
@@ -110,10 +128,9 @@ _MOST_SHADES = 6  # that can be told apart without dashes
 def styles_of(
     kinds: Sequence[str],
     numbers: Sequence[float | None] = (),
-    beside: Sequence[Mapping[str, Any]] = (),
-) -> list[dict[str, Any]]:
-    """The styles of one picture's curves, each its `color` and its `linestyle`; `beside` are those
-    of its other curves.
+    beside: Sequence[Style] = (),
+) -> list[Style]:
+    """The styles of one picture's curves; `beside` are those of its other curves.
 
     A kind's first curve has the kind's own style, unless a curve beside it has that colour; a kind
     that is not known here has a colour that no other curve has, by its name. Further curves of a
@@ -127,56 +144,64 @@ def styles_of(
     counts = Counter(kind for kind, number in zip(kinds, numbers, strict=True) if number is None)
     repeated = [count for count in counts.values() if count > 1]
     crossed = len(repeated) > 1 and max(repeated) == 2
-    taken: list[tuple[str, Dash]] = [(style["color"], style["linestyle"]) for style in beside]
-    own = _own_styles(kinds, [color for color, _ in taken])
+    taken: list[Look] = [(style["color"], style["linestyle"]) for style in beside]
+    firsts = _first_looks(kinds, [color for color, _ in taken])
     seen: set[str] = set()
     for kind, number in zip(kinds, numbers, strict=True):
-        color, dash = own[kind] if number is None else scale[number]
-        if number is None and kind in seen and not crossed:
-            used = [*own.values(), *taken]
-            further = _PALETTE + _OTHERS
-            color = next(
-                (each for each in further if all(_differ(each, other) for other, _ in used)),
-                min(_PALETTE, key=[other for other, _ in taken].count),
-            )
-            dash = min(_DASHES, key=[each for _, each in used].count)
+        if number is not None:
+            color, dash = scale[number]
+        elif kind in seen and not crossed:
+            color, dash = _further_look(list(firsts.values()), taken)
+        else:
+            color, dash = firsts[kind]
+            seen.add(kind)
         if (color, dash) in taken:
-            dash = next((each for each in _DASHES if (color, each) not in taken), dash)
-        seen |= {kind} if number is None else set()
+            dash = next((free for free in _DASHES if (color, free) not in taken), dash)
         taken.append((color, dash))
-    return [{"color": color, "linestyle": dash} for color, dash in taken[len(beside) :]]
+    return [Style(color=color, linestyle=dash) for color, dash in taken[len(beside) :]]
 
 
-def _differ(first: str, second: str) -> bool:
-    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
-
-
-def _own_styles(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, tuple[str, Dash]]:
-    """The own style of each kind of a picture that has the colours `beside` already. Where one of
-    these is its colour, or that of another unknown kind, it takes the next free one of `_OTHERS`.
-    """
-    own: dict[str, tuple[str, Dash]] = {}
-    taken = [*beside]
-    for kind in sorted({*kinds}):  # whichever order they are drawn in
-        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
+def _first_looks(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, Look]:
+    """The look of the first curve of each kind, in a picture that has the colours `beside` already.
+    Where one of these is its colour, or that of another unknown kind, it takes the next free one of
+    `_OTHERS`."""
+    looks: dict[str, Look] = {}
+    taken = list(beside)
+    for kind in sorted(set(kinds)):  # whichever order they are drawn in
+        # Of a name that is not known here, as a plugin's, colour and dash are by its checksum.
+        number = crc32(kind.encode())
         dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
         color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         if color in taken:
             color = min(_OTHERS, key=taken.count)
         if color in _OTHERS:  # those of the table may be the same, as of a tree on signs
             taken.append(color)
-        own[kind] = color, dash
-    return own
+        looks[kind] = color, dash
+    return looks
 
 
-def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
-    """The styles of numbers: the larger, the darker; of many of them, in grey like their
-    neighbours, every second one is dashed."""
+def _further_look(firsts: list[Look], taken: list[Look]) -> Look:
+    """The look of a further curve of its kind: a colour unlike those of all others, as long as the
+    palette has one, and the dash that the fewest have."""
+    used = firsts + taken
+    dash = min(_DASHES, key=[other for _, other in used].count)
+    for color in _PALETTE + _OTHERS:
+        if all(_differ(color, other) for other, _ in used):
+            return color, dash
+    return min(_PALETTE, key=[other for other, _ in taken].count), dash
+
+
+def _differ(first: str, second: str) -> bool:
+    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
+
+
+def _scale(numbers: Collection[float]) -> dict[float, Look]:
+    """The looks of numbers: the larger, the darker; of many of them, in grey like their neighbours,
+    every second one is dashed."""
     shares = np.linspace(1, 0, len(numbers)) if len(numbers) > 1 else [0.5]
-    return {
-        number: (
-            to_hex(colormaps["viridis"](_LIGHTEST * share)),
-            _LONG if len(numbers) > _MOST_SHADES and rank % 2 else _SOLID,
-        )
-        for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
-    }
+    looks: dict[float, Look] = {}
+    for rank, number in enumerate(sorted(numbers)):
+        color = to_hex(colormaps["viridis"](_LIGHTEST * shares[rank]))
+        is_dashed = len(numbers) > _MOST_SHADES and rank % 2
+        looks[number] = color, _LONG if is_dashed else _SOLID
+    return looks
