@@ -39,18 +39,19 @@ def normalised_errors(
     """As `model_errors`, with query k and the k pairs before it in the units of these pairs: a pass
     for each k. Changes of state and prediction, and early exit by them, are in these units too."""
     asked = queries or prompts
-    parts = []
+    by_k = []
     for k in range(asked.xs.shape[1]):
         own, unit = in_own_units(kind, prompts, asked, k, task.divisor)
         arrays = model_errors(model, task, own, settings)
         squared_unit = unit.square().numpy()[:, None]
         for name in arrays.keys() - set(_NO_ERRORS):
             arrays[name] = (arrays[name] * squared_unit).astype(np.float32)
-        parts.append(arrays)
-    found = {name: parts[-1][name] for name in _OF_LAST_QUERY}
-    for name in parts[-1].keys() - found.keys():
-        found[name] = np.stack([part[name][:, -1] for part in parts], axis=1)
-    return found
+        by_k.append(arrays)
+    last = by_k[-1]
+    errors = {name: last[name] for name in _OF_LAST_QUERY}
+    for name in last.keys() - errors.keys():
+        errors[name] = np.stack([arrays[name][:, -1] for arrays in by_k], axis=1)
+    return errors
 
 
 def in_own_units(
@@ -62,8 +63,10 @@ def in_own_units(
     Over the pairs x_j² has mean 1 and y² has `divisor`, as in training. With kind `whiten` x is
     also multiplied by the inverse root of its shrunk second moment.
     """
-    xs = torch.cat((prompts.xs[:, :k], asked.xs[:, k : k + 1]), dim=1).double()
-    ys = torch.cat((prompts.ys[:, :k], asked.ys[:, k : k + 1]), dim=1).double()
+    query = asked.xs[:, k : k + 1]
+    answer = asked.ys[:, k : k + 1]
+    xs = torch.cat((prompts.xs[:, :k], query), dim=1).double()
+    ys = torch.cat((prompts.ys[:, :k], answer), dim=1).double()
     if k == 0:
         return Prompts(xs.float(), ys.float()), ys.new_ones(len(ys))
     xs = xs / _rms(xs[:, :k].flatten(1))[:, None, None]

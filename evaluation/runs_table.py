@@ -33,6 +33,7 @@ from looplab.training.run_folder.status import (
     status_of,
 )
 
+from .plain import Content, Fields
 from .run_sets import groups_in
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ class Row:
     remarks: str  # what the error must be read with; why the run cannot be read
     written: float  # seconds since 1970
     # By dotted key, and the content of evaluation.json; both empty where there is none.
-    settings: Mapping[str, Any]
-    evaluation: Mapping[str, Any]
+    settings: Content
+    evaluation: Content
 
 
 def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "") -> DataFrame:
@@ -145,7 +146,7 @@ def no_runs(folder: object) -> str:
 
 def _row(path: Path) -> Row:
     problem = ""
-    settings = dict[str, Any]()
+    settings = Fields()
     plugins = dict[str, bytes]()
     try:
         mapping = read_mapping(path)
@@ -218,6 +219,6 @@ def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 @cache
-def _defaults() -> Mapping[str, Any]:
+def _defaults() -> Content:
     """The default of each setting by dotted key: what an older version did not write."""
     return flatten(config_to_mapping(Config()))

@@ -13,18 +13,20 @@ prompts. The interval is the outer of the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
-from .bootstrap import Floats, Interval, crossed_means
+from .bootstrap import Floating, Floats, Interval, crossed_means
+from .plain import Content, Fields
 
 LEVEL = 0.9
-RESAMPLES, SEED = 2000, 2024
+RESAMPLES = 2000
+SEED = 2024
 _MOST_SEEDS = 100  # that are thought of
 Z = float(ndtri((1 + LEVEL) / 2))  # standard errors in half the interval of a normal variable
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
@@ -65,13 +67,13 @@ class Estimate(NamedTuple):
     size: str = ""
     note: str = ""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Fields:
         """The estimate of a measure as JSON has it: None where a number is not finite."""
         mean, low, high = map(finite, self[:3])
         return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Estimate:
+    def read(cls, values: Content) -> Estimate:
         """The estimate of what `plain` returned; NotMeasured if it is not finite."""
         mean, low, high, note = (values[key] for key in ("mean", "low", "high", "note"))
         if mean is None:
@@ -82,7 +84,7 @@ class Estimate(NamedTuple):
 
 
 def hierarchical_bootstrap(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     statistic: Statistic,
     *,
     log: bool = False,
@@ -94,19 +96,20 @@ def hierarchical_bootstrap(
 
     `trained` says which groups are of trainings; the others, of solvers, have no seeds to count.
     """
-    mean, low, high = interval_over_seeds(
-        groups, statistic, log=log, resamples=resamples, seed=seed
-    )
-    of_all = [len(group) for group in groups]
-    counts = [n for n, is_trained in zip(of_all, trained or of_all, strict=True) if is_trained]
+    interval = interval_over_seeds(groups, statistic, log=log, resamples=resamples, seed=seed)
+    mean, low, high = map(float, interval)
+    seeds = []
+    for group, is_trained in zip(groups, trained or [True] * len(groups), strict=True):
+        if is_trained:
+            seeds.append(len(group))
     if not math.isfinite(mean):
-        return Estimate(float(mean), math.nan, math.nan, min(counts))
-    return Estimate(float(mean), float(low), float(high), min(counts), note=_note(counts))
+        return Estimate(mean, math.nan, math.nan, min(seeds))
+    return Estimate(mean, low, high, min(seeds), note=_note(seeds))
 
 
 @_quiet
 def interval_over_seeds(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     statistic: Statistic = itemgetter(0),
     *,
     log: bool = False,
@@ -127,10 +130,14 @@ def interval_over_seeds(
     resampled = statistic(crossed_means(floats, resamples, seed))
     low, high = np.percentile(resampled, _ENDS, axis=0)
     if max(map(len, floats)) > 1:
-        scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
-        half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
-        low_by_student = back(scale(value) - half)
-        high_by_student = back(scale(value) + half)
+        scale = np.log if log else np.asarray
+        parts = _parts(floats, statistic, scale, resamples, seed)
+        half = half_width(*_standard_error(parts))
+        low_by_student = scale(value) - half
+        high_by_student = scale(value) + half
+        if log:
+            low_by_student = np.exp(low_by_student)
+            high_by_student = np.exp(high_by_student)
         has_none = ~np.isfinite(half)
         if log and has_none.any():
             # Without one of the seeds a mean may be 0, as of few wrong answers: no logarithm. Then
@@ -199,7 +206,8 @@ def over_seeds(
     if len(numbers) < 2 and errors is None:
         raise NotMeasured(f"one {what} has no spread" if len(numbers) else f"no {what}")
     if log:
-        numbers, spreads = np.log(numbers), spreads / numbers  # to first order
+        spreads = spreads / numbers  # those of the logarithms, to first order
+        numbers = np.log(numbers)
     parts = [(np.square(spreads).mean(), math.inf)]
     if len(numbers) > 1:
         parts.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
@@ -212,9 +220,11 @@ def over_seeds(
 def absolute(found: Estimate) -> Estimate:
     """The size of a quantity of either sign: its interval reaches to 0 where the quantity's covers
     it."""
-    ends = abs(found.low), abs(found.high)
-    low = 0.0 if found.low <= 0 <= found.high else min(ends)
-    return found._replace(mean=abs(found.mean), low=low, high=max(ends))
+    low = min(abs(found.low), abs(found.high))
+    if found.low <= 0 <= found.high:
+        low = 0.0
+    high = max(abs(found.low), abs(found.high))
+    return found._replace(mean=abs(found.mean), low=low, high=high)
 
 
 def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
@@ -265,18 +275,22 @@ def _parts(
     prompts = floats[0].shape[1]
     if prompts > 1:
         scaled = scale(statistic(over_prompts))
-        # A resample of prompts may have no error at all, and so no logarithm.
-        finite_part = np.where(np.isfinite(scaled), scaled, np.nan)
-        is_whole = np.isfinite(scaled).all()
-        variance = np.var(scaled, axis=0) if is_whole else np.nanvar(finite_part, axis=0)
+        variance = np.var(scaled, axis=0)
+        is_finite = np.isfinite(scaled)
+        if not is_finite.all():  # a resample of prompts may have no error at all: no logarithm
+            variance = np.nanvar(np.where(is_finite, scaled, np.nan), axis=0)
         parts.append((variance, prompts - 1.0))
+    whole = [group.mean((0, 1)) for group in floats]
     for index, group in enumerate(floats):
         count = len(group)
-        if count > 1:  # each seed is left out once, and the other groups are whole
-            means = [np.repeat(each.mean((0, 1))[None], count, axis=0) for each in floats]
-            by_seed = group.mean(1)
-            means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
-            parts.append(((count - 1) * np.var(scale(statistic(means)), axis=0), count - 1.0))
+        if count == 1:
+            continue
+        # The jackknife: each seed is left out once, and the other groups are whole.
+        by_seed = group.mean(1)
+        means = [np.repeat(mean[None], count, axis=0) for mean in whole]
+        means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
+        variance = (count - 1) * np.var(scale(statistic(means)), axis=0)
+        parts.append((variance, count - 1.0))
     return parts
 
 

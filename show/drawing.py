@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from matplotlib.transforms import ScaledTranslation
 from looplab.conf.mistakes import nearest
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation.bootstrap import Floats, numbers
+from looplab.evaluation.plain import Fields
 from looplab.training.run_folder.files import some_files, write_bytes, write_with
 
 from .style import Style, styles_of
@@ -59,7 +60,7 @@ _STYLE: RcParams = {
     "svg.hashsalt": "looplab",  # and the same picture is the same SVG
 }
 # The same picture is the same file, whenever it is drawn.
-METADATA: dict[str, dict[str, Any]] = {
+METADATA: dict[str, Fields] = {
     "png": {},
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
@@ -130,16 +131,18 @@ def save_panels(
     earlier = [path.name for path in folder.iterdir() if path.suffix in _DRAWN]
     earlier = sorted(set(earlier) - {file.name for file in files})
     if earlier:
-        names = some_files(earlier)
-        print(f"{folder}: from earlier drawings, not drawn now: {names}", flush=True)
+        print(f"{folder}: from earlier drawings, not drawn now: {some_files(earlier)}", flush=True)
     return files
 
 
 def unknown_names(panels: Iterable[Panel], names: Iterable[str]) -> list[str]:
     """What is wrong with each of the `names` that stands in no legend of the panels."""
     known = {name for panel in panels for name in panel.legend()}
-    unknown = [name for name in names if name not in known]
-    return [f"names {name!r}, which no curve is called{nearest(name, known)}" for name in unknown]
+    problems = []
+    for name in names:
+        if name not in known:
+            problems.append(f"names {name!r}, which no curve is called{nearest(name, known)}")
+    return problems
 
 
 def write_picture(figure: Figure, path: Path, form: str) -> None:
@@ -233,13 +236,11 @@ def _share_axis_labels(grid: Sequence[Axes]) -> None:
 
 def _share_a_legend(panels: Sequence[Panel], styles: Sequence[Sequence[Style]]) -> bool:
     """Whether one legend serves all panels of a picture: no style stands for two labels."""
-    labels: dict[tuple[object, object], str] = {}
+    by_label: dict[str, Style] = {}  # of which each has one: `_shared_styles`
     for panel, panel_styles in zip(panels, styles, strict=True):
-        for curve, style in zip(panel.curves, panel_styles, strict=True):
-            look = style["color"], style["linestyle"]
-            if labels.setdefault(look, curve.label) != curve.label:
-                return False
-    return True
+        by_label |= dict(zip((curve.label for curve in panel.curves), panel_styles, strict=True))
+    looks = [*by_label.values()]
+    return all(looks.count(look) == 1 for look in looks)
 
 
 def _shared_styles(panels: Sequence[Panel]) -> list[list[Style]]:
@@ -279,7 +280,7 @@ def curve_styles(curves: Sequence[Curve]) -> list[Style]:
 def _add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """Add the legend of all labelled curves: beside a picture of some width where it takes at most
     three tenths of that, else below, where the picture gets taller by it."""
-    handles: dict[str, Any] = {}
+    handles: Fields = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -432,7 +433,7 @@ def _draw_bars(panel: Panel, axes: Axes, index: int, style: Style) -> None:
     if _has_interval(curve):
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     kinds_before = [earlier.kind for earlier in panel.curves[:index]]
-    look: dict[str, Any] = {
+    look: Fields = {
         "label": curve.label,
         "gid": f"curve-{index}",
         "fill": curve.kind not in kinds_before,
@@ -450,11 +451,9 @@ def _draw_bars(panel: Panel, axes: Axes, index: int, style: Style) -> None:
 def _draw_matrix(panel: Panel, axes: Axes) -> None:
     """Draw values between -1 and 1, as cosines, in colours; grey where there is none."""
     x = numbers(panel.x)
-    first = x[0] - 0.5
-    last = x[-1] + 0.5
+    ends = (x[0] - 0.5, x[-1] + 0.5) * 2  # of x and of y
     values = np.array([numbers(row) for row in panel.matrix])
     axes.set_facecolor("lightgrey")
-    ends = (first, last, first, last)
     # Red to blue: readable for the colour-blind.
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, origin="lower", extent=ends)
     axes.grid(visible=False)
@@ -484,7 +483,7 @@ def _draw_levels(panel: Panel, axes: Axes) -> None:
 
 
 def _draw_lines(
-    draw_line: Callable[..., Line2D], name: str, places: Sequence[float], style: Mapping[str, Any]
+    draw_line: Callable[..., Line2D], name: str, places: Sequence[float], style: Fields
 ) -> None:
     """Draw lines across the axes with one name for all in the legend, where it covers no curve."""
     for index, place in enumerate(places):

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from looplab.evaluation.evaluation import (
     OfTask,
     Shift,
 )
+from looplab.evaluation.plain import Content
 from looplab.evaluation.results import (
     NATS,
     ON_THESE_INPUTS,
@@ -90,7 +90,7 @@ def curves(result: Evaluation) -> list[Curve]:
     return models(result, bands) + solvers(result.labels, bands)
 
 
-def published_curve(entry: Mapping[str, Any]) -> Curve:
+def published_curve(entry: Content) -> Curve:
     """A printed curve beside a run's."""
     return Curve(
         label=f"published: {entry['label']}",
@@ -111,7 +111,7 @@ def title(result: OfTask) -> str:
     return f"{words}{normalised_words(result)}"
 
 
-def evaluation_panels(result: Evaluation | Mapping[str, Any]) -> list[Panel]:
+def evaluation_panels(result: Evaluation | Content) -> list[Panel]:
     """Errors by examples, by loop, above the optimum and on shifted inputs; changes by loop, and
     what early exit saves.
 
@@ -134,8 +134,7 @@ def _by_examples(result: Evaluation) -> Panel:
     for entry in result.published:
         if entry["name"] not in names:
             drawn.append(published_curve(entry))
-    name = "error_by_examples"
-    return by_examples(name, title(result), result.error, drawn, named=result.named)
+    return by_examples("error_by_examples", title(result), result.error, drawn, named=result.named)
 
 
 def _above_optimal(result: Evaluation, above: AboveOptimal) -> Panel:
@@ -177,13 +176,13 @@ def _by_loop(result: Evaluation) -> Panel:
 
 def _changes(result: Evaluation) -> Panel:
     name = unit(result.family)
-    state = result.by_loop.state_change
-    prediction = result.by_loop.prediction_change
     which = "mean" if result.error == NATS else "last query"
-    drawn = [
-        Curve.of(_STATE_CHANGE, "state", state, name="state", b=result.b),
-        Curve.of(_PREDICTION_CHANGE, "prediction", prediction, name="prediction", b=result.b),
-    ]
+    drawn = []
+    for on, label, change in (
+        ("state", _STATE_CHANGE, result.by_loop.state_change),
+        ("prediction", _PREDICTION_CHANGE, result.by_loop.prediction_change),
+    ):
+        drawn.append(Curve.of(label, on, change, name=on, b=result.b))
     return Panel(
         "change_by_loop",
         f"Change over one {name}",
@@ -253,10 +252,8 @@ def _shifts_in(
             levels={ZERO: shift.zero},
             y_label=y_label,
         )
-        top = shift.zero
-        for curve in model_curves:
-            top = max(top, *(high for high in curve.high if high is not None))
-        limits = (None, _FAR * top)
+        highs = [high for curve in model_curves for high in curve.high if high is not None]
+        limits = (None, _FAR * max(shift.zero, *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
     return panels
 
@@ -308,14 +305,13 @@ def comparison_panels(result: Comparison) -> list[Panel]:
 
 
 def training_panels(
-    records: Sequence[Mapping[str, Any]], kind: str, curriculum: Curriculum, text: bool = False
+    records: Sequence[Content], kind: str, curriculum: Curriculum, text: bool = False
 ) -> list[Panel]:
     """Loss by step, the errors that were measured during training, and what the curriculum changes;
     none where nothing was logged. The points of a `text` are tokens."""
     steps, losses = _logged(records, "loss")
     if not steps:
         return []
-    last_step = int(steps[-1])
     panels = [_training_loss(steps, losses, kind, curriculum, text)]
     for name in ("error", "bits_per_byte"):
         steps, values = _logged(records, name)
@@ -333,10 +329,10 @@ def training_panels(
             picture="training",
         )
         panels.append(panel)
-    return panels + _schedule(curriculum, last_step, text)
+    return panels + _schedule(curriculum, int(steps[-1]), text)
 
 
-def _logged(records: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float], list[float]]:
+def _logged(records: Sequence[Content], name: str) -> tuple[list[float], list[float]]:
     """The steps at which a log has a finite number of this name, and these numbers."""
     steps = list[float]()
     values = list[float]()
@@ -402,12 +398,11 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
         drawn.append(Curve(label="loops, drawn", kind="loops", name="loops", **band))
     for name, schedule in schedules.items():
         label = "tokens" if text and name == "points" else name
-        values = [schedule(step - 1) for step in x]
-        drawn.append(Curve(label=label, kind=name, name=name, mean=values))
+        mean = [schedule(step - 1) for step in x]
+        drawn.append(Curve(label=label, kind=name, name=name, mean=mean))
     if not drawn:
         return []
-    title = "The curriculum"
-    return [Panel("curriculum", title, "step", "number", x, drawn, picture="training")]
+    return [Panel("curriculum", "The curriculum", "step", "number", x, drawn, picture="training")]
 
 
 def _of_loops(label: str, result: Evaluation, name: str) -> Curve:

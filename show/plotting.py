@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from looplab.conf.mistakes import ConfigError, RunError, check_choice
 from looplab.evaluation.comparison import Comparison
 from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.load import run_of
+from looplab.evaluation.plain import Content
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run, shown_evaluation
 
@@ -32,7 +33,7 @@ _RESULTS = {"result.json": "experiment", "comparison.json": "comparison", "begun
 
 
 def plot(
-    run: Run | str | PathLike[str] | Mapping[str, Any],
+    run: Run | str | PathLike[str] | Content,
     what: str = "",
     ax: Axes | None = None,
     labels: Mapping[str, str] | None = None,
@@ -114,7 +115,7 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
     return [*_panels_of_result(shown_evaluation(run)), *of_training]
 
 
-def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
+def _panels_of_result(result: Content) -> list[Panel]:
     """The panels of an evaluation, a comparison, a grid or an experiment."""
     if "panels" in result or "members" in result:
         panels = [Panel.read(panel) for panel in result.get("panels", ())]

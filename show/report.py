@@ -19,8 +19,8 @@ from looplab.evaluation.results import (
 )
 
 from .figures import curves, models, published_curve, run_labels, solvers
-from .panel import Curve
-from .tables import Part, Table, document
+from .panel import Curve, Values
+from .tables import Cells, Part, Table, document
 
 
 class Result(dict[str, Any]):
@@ -99,7 +99,7 @@ def _compared(result: Comparison) -> Table:
     error = "bits per byte" if is_text else f"at k = {shared.k[-1]}"
     average = NATS if is_text else "mean over k"
     labels = run_labels(result)
-    rows = list[list[str]]()
+    rows = Cells()
     for name, run in result.runs.items():
         bands = run.by_examples.bands
         less = ["", ""]
@@ -191,7 +191,7 @@ def _published(result: Evaluation) -> list[Part]:
     ks = handful(result)
     ours = {curve.name: curve for curve in curves(result)}
     ours.setdefault("model", ours["model_at_b"])
-    rows = list[list[str]]()
+    rows = Cells()
     notes: dict[str, None] = {}  # each once, in order
     for entry in result.published:
         if entry["name"] not in ours:
@@ -212,7 +212,7 @@ def _published(result: Evaluation) -> list[Part]:
     return parts
 
 
-def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str]]:
+def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> Cells:
     """A mean and, under it, the ends of its 90 % interval if there is one."""
     rows = [_row(label, curve.mean, ks)]
     if curve.low:
@@ -222,7 +222,7 @@ def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> list[list[str
     return rows
 
 
-def _row(label: str, values: Sequence[float | None], ks: Sequence[int]) -> list[str]:
+def _row(label: str, values: Values, ks: Sequence[int]) -> list[str]:
     return [label, *(_text(values[k]) for k in ks)]
 
 

@@ -29,81 +29,90 @@ class Style(TypedDict):
     linestyle: Dash
 
 
-_SOLID: Dash = "-"
-_LONG: Dash = (0, (6, 1.6))
-_LONG_DOT: Dash = (0, (6, 1.6, 1, 1.6))
-_SHORT: Dash = (0, (3, 1.4))
-_SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
-_SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
-_DOTS: Dash = (0, (1, 1.3))
-_DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
-STYLES: dict[str, Look] = {
-    # Families of models, and ways to loop.
-    "looped": ("#0072B2", _SOLID),
-    "standard": ("#D55E00", _LONG),
-    "tied": ("#009E73", _LONG_DOT),
-    "LT": ("#56B4E9", _SOLID),
-    "LT_i": ("#332288", _LONG),
-    "LT_ai": ("#CC79A7", _LONG_DOT),
-    "FLT": ("#882255", _SOLID),
-    "FLT_res": ("#E69F00", _LONG),
-    "recurrent": ("#117733", _SOLID),
-    "unnormed": ("#44AA99", _LONG),
-    "lanes": ("#661100", _LONG_DOT),
-    # Solvers.
-    "bayes": ("#000000", _DOTS),
-    "least_squares": ("#AA4499", _SHORT),
-    "ridge": ("#CC6677", _SHORT_DOT),
-    "lasso": ("#117733", _SHORT_DOTS),
-    "averaging": ("#999933", _DOTS),
-    "nearest_neighbours": ("#888888", _SHORT_DOT),
-    "greedy_tree_2": ("#88CCEE", _SHORT),
-    "greedy_tree_4": ("#1B5E20", _SHORT),
-    "greedy_tree_2_signs": ("#88CCEE", _DOTS),
-    "greedy_tree_4_signs": ("#1B5E20", _DOTS),
-    "boosted_trees": ("#882255", _SHORT),
-    "boosted_trees_signs": ("#882255", _DOTS),
-    "network": ("#332288", _SHORT_DOT),
-    "majority": ("#777777", _DOTS),
-    "gradient_descent": ("#E69F00", _SHORT),
-    "conjugate_gradients": ("#117733", _SHORT_DOT),
-    "newton": ("#332288", _SHORT),
-    # Those of scikit-learn beside one context.
-    "logistic": ("#AA4499", _SHORT),
-    "k-NN": ("#E69F00", _SHORT_DOT),
-    "forest": ("#117733", _SHORT_DOTS),
-    "boosting": ("#882255", _DOTS),
-    # Residual scalings, recipes of training, and optimisers.
-    "none": ("#222222", _SOLID),
-    "sqrt": ("#E69F00", _SOLID),
-    "linear": ("#0072B2", _SOLID),
-    "factored": ("#44AA99", _LONG),
-    "paper": ("#D55E00", _LONG),
-    "fast": ("#0072B2", _SOLID),
-    "adam": ("#D55E00", _LONG),
-    "muon": ("#0072B2", _SOLID),
-    # Tokens.
-    "interleaved": ("#D55E00", _LONG),
-    "pairs": ("#0072B2", _SOLID),
-    "head": ("#009E73", _LONG_DOT),
-    # Parts of a probing.
-    "probe": ("#0072B2", _SOLID),
-    "linear_probe": ("#44AA99", _LONG),
-    "control": ("#000000", _SHORT),
-    "published": ("#D55E00", _DOTS),
-    "median": ("#000000", _DOTS),
-    # Trained to halt.
-    "act": ("#CC79A7", _LONG_DOT),
-    "ponder": ("#D55E00", _LONG),
-    # Whose change over a loop it is, or what early exit goes by.
-    "state": ("#882255", _SHORT),
-    "prediction": ("#E69F00", _SHORT_DOT),
-    # Numbers of a curriculum, and shifted inputs.
-    "loops": ("#0072B2", _SOLID),
-    "dims": ("#332288", _LONG_DOT),
-    "points": ("#CC6677", _SHORT_DOT),
-    "shift": ("#AA4499", _SHORT_DOTS),
+_DASHES: dict[str, Dash] = {
+    "solid": "-",
+    "long": (0, (6, 1.6)),
+    "long-dot": (0, (6, 1.6, 1, 1.6)),
+    "dots": (0, (1, 1.3)),
+    "short": (0, (3, 1.4)),
+    "short-dot": (0, (3, 1.4, 1, 1.4)),
+    "short-dots": (0, (3, 1.4, 1, 1.4, 1, 1.4)),
 }
+_LOOKS = {
+    # Families of models, and ways to loop.
+    "looped": "#0072B2 solid",
+    "standard": "#D55E00 long",
+    "tied": "#009E73 long-dot",
+    "LT": "#56B4E9 solid",
+    "LT_i": "#332288 long",
+    "LT_ai": "#CC79A7 long-dot",
+    "FLT": "#882255 solid",
+    "FLT_res": "#E69F00 long",
+    "recurrent": "#117733 solid",
+    "unnormed": "#44AA99 long",
+    "lanes": "#661100 long-dot",
+    # Solvers.
+    "bayes": "#000000 dots",
+    "least_squares": "#AA4499 short",
+    "ridge": "#CC6677 short-dot",
+    "lasso": "#117733 short-dots",
+    "averaging": "#999933 dots",
+    "nearest_neighbours": "#888888 short-dot",
+    "greedy_tree_2": "#88CCEE short",
+    "greedy_tree_4": "#1B5E20 short",
+    "greedy_tree_2_signs": "#88CCEE dots",
+    "greedy_tree_4_signs": "#1B5E20 dots",
+    "boosted_trees": "#882255 short",
+    "boosted_trees_signs": "#882255 dots",
+    "network": "#332288 short-dot",
+    "majority": "#777777 dots",
+    "gradient_descent": "#E69F00 short",
+    "conjugate_gradients": "#117733 short-dot",
+    "newton": "#332288 short",
+    # Those of scikit-learn beside one context.
+    "logistic": "#AA4499 short",
+    "k-NN": "#E69F00 short-dot",
+    "forest": "#117733 short-dots",
+    "boosting": "#882255 dots",
+    # Residual scalings, recipes of training, and optimisers.
+    "none": "#222222 solid",
+    "sqrt": "#E69F00 solid",
+    "linear": "#0072B2 solid",
+    "factored": "#44AA99 long",
+    "paper": "#D55E00 long",
+    "fast": "#0072B2 solid",
+    "adam": "#D55E00 long",
+    "muon": "#0072B2 solid",
+    # Tokens.
+    "interleaved": "#D55E00 long",
+    "pairs": "#0072B2 solid",
+    "head": "#009E73 long-dot",
+    # Parts of a probing.
+    "probe": "#0072B2 solid",
+    "linear_probe": "#44AA99 long",
+    "control": "#000000 short",
+    "published": "#D55E00 dots",
+    "median": "#000000 dots",
+    # Trained to halt.
+    "act": "#CC79A7 long-dot",
+    "ponder": "#D55E00 long",
+    # Whose change over a loop it is, or what early exit goes by.
+    "state": "#882255 short",
+    "prediction": "#E69F00 short-dot",
+    # Numbers of a curriculum, and shifted inputs.
+    "loops": "#0072B2 solid",
+    "dims": "#332288 long-dot",
+    "points": "#CC6677 short-dot",
+    "shift": "#AA4499 short-dots",
+}
+
+
+def _look(words: str) -> Look:
+    color, dash = words.split()
+    return color, _DASHES[dash]
+
+
+STYLES = {kind: _look(words) for kind, words in _LOOKS.items()}
 # For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
 _PALETTE = (
     "#0072B2",
@@ -156,7 +165,7 @@ def styles_of(
             color, dash = firsts[kind]
             seen.add(kind)
         if (color, dash) in taken:
-            dash = next((free for free in _DASHES if (color, free) not in taken), dash)
+            dash = next((free for free in _DASHES.values() if (color, free) not in taken), dash)
         taken.append((color, dash))
     return [Style(color=color, linestyle=dash) for color, dash in taken[len(beside) :]]
 
@@ -167,10 +176,11 @@ def _first_looks(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, Look]
     `_OTHERS`."""
     looks: dict[str, Look] = {}
     taken = list(beside)
+    broken = list(_DASHES.values())[1:]
     for kind in sorted(set(kinds)):  # whichever order they are drawn in
         # Of a name that is not known here, as a plugin's, colour and dash are by its checksum.
         number = crc32(kind.encode())
-        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+        dash = broken[number // len(_OTHERS) % len(broken)]
         color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         if color in taken:
             color = min(_OTHERS, key=taken.count)
@@ -184,7 +194,7 @@ def _further_look(firsts: list[Look], taken: list[Look]) -> Look:
     """The look of a further curve of its kind: a colour unlike those of all others, as long as the
     palette has one, and the dash that the fewest have."""
     used = firsts + taken
-    dash = min(_DASHES, key=[other for _, other in used].count)
+    dash = min(_DASHES.values(), key=[other for _, other in used].count)
     for color in _PALETTE + _OTHERS:
         if all(_differ(color, other) for other, _ in used):
             return color, dash
@@ -203,5 +213,5 @@ def _scale(numbers: Collection[float]) -> dict[float, Look]:
     for rank, number in enumerate(sorted(numbers)):
         color = to_hex(colormaps["viridis"](_LIGHTEST * shares[rank]))
         is_dashed = len(numbers) > _MOST_SHADES and rank % 2
-        looks[number] = color, _LONG if is_dashed else _SOLID
+        looks[number] = color, _DASHES["long" if is_dashed else "solid"]
     return looks

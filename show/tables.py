@@ -16,6 +16,8 @@ from textwrap import wrap
 
 from looplab.conf.schema import TableFormat
 
+Cells = list[list[str]]  # of a table; the lines of the cells of a column
+
 
 @dataclass(frozen=True)
 class Table:
@@ -29,7 +31,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     spare: Sequence[str] = ()
 
-    def cells(self) -> list[list[str]]:
+    def cells(self) -> Cells:
         """The header and the rows, all of one length, each cell one line."""
         rows = [self.head, *self.rows]
         width = max(map(len, rows))
@@ -41,7 +43,6 @@ class Table:
 
 
 Part = str | Table
-_Cells = list[list[str]]
 _NARROWEST = 80  # characters of a line
 _FOLDED = 16  # characters that a column of words has at least
 _NAME = 40  # characters of a word that is kept whole
@@ -166,7 +167,7 @@ class _Column:
             body = max(_FOLDED, *longest[1:])
         self.least = min(self.full, max(longest[0], body))
 
-    def lines(self) -> list[list[str]]:
+    def lines(self) -> Cells:
         """The lines of each cell. The first column is flush left, and words that are folded."""
         is_left = self._hang or (self._words and self.width < self.full)
         align = str.ljust if is_left else str.rjust
@@ -196,20 +197,20 @@ def _folded(text: str, width: int, hang: str) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-def _csv(cells: _Cells) -> str:
+def _csv(cells: Cells) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue().rstrip("\n")
 
 
-def _markdown(cells: _Cells) -> str:
+def _markdown(cells: Cells) -> str:
     lines = [f"| {' | '.join(map(_in_markdown, row))} |" for row in cells]
     rule = [":--"] + ["--:"] * (len(cells[0]) - 1)
     lines.insert(1, f"| {' | '.join(rule)} |")
     return "\n".join(lines)
 
 
-def _latex(cells: _Cells) -> str:
+def _latex(cells: Cells) -> str:
     columns = "l" + "r" * (len(cells[0]) - 1)
     rows = [" & ".join(map(_in_latex, row)) + r" \\" for row in cells]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", rows[0], r"\hline"]
@@ -218,7 +219,7 @@ def _latex(cells: _Cells) -> str:
     return "\n".join(lines)
 
 
-_TABLES: dict[TableFormat, Callable[[_Cells], str]] = {
+_TABLES: dict[TableFormat, Callable[[Cells], str]] = {
     "csv": _csv,
     "markdown": _markdown,
     "latex": _latex,

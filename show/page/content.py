@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from looplab.evaluation.plain import Content
 from looplab.evaluation.runs_table import Row
 from looplab.evaluation.verdict import Verdict
 from looplab.show.panel import Panel
 
-Record = Mapping[str, Any]  # an object of a result's file: a training, a row of a grid's tables
+Records = Sequence[Content]  # objects of a result's file: trainings, rows of a grid's tables
+Words = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class SettingsCompared(Finding):
     """A sentence on two settings of a grid, and the same in cells of a table."""
 
     p: float = 1.0  # by Holm
-    cells: Sequence[str] = ()
+    cells: Words = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,27 +76,16 @@ class Result:
     scale: str = ""
     command: str = ""
     panels: Sequence[Panel] = ()
-    verdicts: Sequence[Verdict] = ()
-    missing: Sequence[str] = ()
-    remarks: Sequence[str] = ()
-    members: Sequence[Record] = ()
+    claims: Sequence[Claim] = ()
+    missing: Words = ()
+    remarks: Words = ()
+    members: Records = ()
     # Of a grid: settings that vary, words of those that do not, and the rows of its tables.
-    varied: Sequence[str] = ()
-    shared: Sequence[str] = ()
-    settings: Sequence[Record] = ()
-    tests: Sequence[Record] = ()
-    effects: Sequence[Record] | None = None  # None: of a version before there were any
-
-
-@dataclass(frozen=True)
-class ShownResult:
-    """A result as the page has it."""
-
-    result: Result
-    claims: Sequence[Claim]
-    comparisons: Sequence[SettingsCompared]
-    statements: Sequence[str]
-    figures: Sequence[ShownPanel]
+    varied: Words = ()
+    shared: Words = ()
+    settings: Records = ()
+    tests: Records = ()
+    effects: Records | None = None  # None: of a version before there were any
 
 
 @dataclass(frozen=True)
@@ -106,7 +96,7 @@ class Run:
     id: str
     model: str  # with its task and loops
     command: str
-    remarks: Sequence[str]
+    remarks: Words
     figures: Sequence[ShownPanel]
 
     @property
@@ -119,7 +109,7 @@ class Run:
 class Seeds:
     """Runs that differ in their seed alone: a row of the table of runs."""
 
-    values: Sequence[str]  # of the settings in which runs differ
+    values: Words  # of the settings in which runs differ
     title: str
     runs: Sequence[Run]
     error: str

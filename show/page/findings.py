@@ -11,9 +11,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from looplab.conf.in_words import in_words
+from looplab.evaluation.plain import Content
 from looplab.show.verdicts import count_text, ends_of, estimate_text
 
-from .content import Claim, Finding, Record, Result, Seeds, SettingsCompared
+from .content import Claim, Finding, Result, Seeds, SettingsCompared
 
 _MOST = 6  # sentences
 _LEAST = 3
@@ -26,8 +27,8 @@ def findings(
     """At most six sentences: claims that hold, comparisons and claims that fail, in turns, then the
     number of the others. Where there are not three of them, the errors of runs."""
     # A claim of several results is that of the most seeds.
-    by_seeds = sorted(claims, key=lambda claim: claim.seeds)
-    judged = list({claim.claim: claim for claim in by_seeds}.values())
+    by_name = {claim.claim: claim for claim in sorted(claims, key=lambda claim: claim.seeds)}
+    judged = list(by_name.values())
     holding = _claims(judged, "holds")
     compared = sorted(comparisons, key=_rank)
     failing = _claims(judged, "fails")
@@ -43,8 +44,8 @@ def findings(
         rest.append(count_text(left).replace("claim", f"{more}claim", 1))
     if unsaid := [comparison for comparison in compared if comparison not in chosen]:
         settled = sum(not comparison.verdict for comparison in unsaid)
-        open_ = len(unsaid) - settled
-        rest.append(f"{len(unsaid)} {more}comparisons: {settled} settled, {open_} not")
+        counts = f"{settled} settled, {len(unsaid) - settled} not"
+        rest.append(f"{len(unsaid)} {more}comparisons: {counts}")
     if rest:
         chosen.append(Finding(f"{'; '.join(rest)}."))
     for seeds in runs[: max(0, _LEAST - len(chosen))]:
@@ -128,7 +129,7 @@ class _Sentence(NamedTuple):
     cells: list[str]
 
 
-def _effect(effect: Record, ratio: str) -> _Sentence:
+def _effect(effect: Content, ratio: str) -> _Sentence:
     """The sentence of an effect: of a setting's value against another, over all other settings."""
     value = in_words(effect["setting"], effect["value"])
     against = in_words(effect["setting"], effect["against"])
@@ -143,9 +144,9 @@ def _effect(effect: Record, ratio: str) -> _Sentence:
     return _Sentence(text, [], [value, against, others])
 
 
-def _test(grid: Result, test: Record, ratio: str) -> _Sentence:
+def _test(grid: Result, test: Content, ratio: str) -> _Sentence:
     """The sentence of a test: of two combinations of settings that differ in one."""
-    rows = dict[str, Record]()
+    rows = dict[str, Content]()
     for row in grid.settings:
         rows[" ".join(f"{key}={row[key]}" for key in grid.varied)] = row
     first = rows[test["first"]]

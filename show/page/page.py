@@ -27,6 +27,7 @@ from looplab.conf.saved import read_config
 from looplab.conf.words import as_typed
 from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.kept import arrays_of, kept
+from looplab.evaluation.plain import Content
 from looplab.evaluation.runs_table import Row, differing, no_runs, rows_of
 from looplab.evaluation.statistics import finite, hierarchical_bootstrap
 from looplab.evaluation.verdict import Verdict
@@ -48,13 +49,10 @@ from ..settings import ReportSettings
 from .content import (
     Claim,
     Name,
-    Record,
     Result,
     Run,
     Seeds,
-    SettingsCompared,
     ShownPanel,
-    ShownResult,
 )
 from .findings import comparisons_of, findings
 from .svg import svg
@@ -96,17 +94,18 @@ def write_report(settings: ReportSettings) -> str:
     if not rows and not results:
         raise _nothing_to_show(settings, problems)
     figures = Figures(Path(settings.output) / "cache")
-    shown = [_shown(result, figures) for result in results]
+    pictures = {result.id: figures.of(result.panels, result.name) for result in results}
     drawn = figures if len(rows) <= _WITH_FIGURES else None
     runs = [_run(row, drawn, problems) for row in rows]
     if not paths:
         figures.delete_others()
     title = _title(results, runs) if paths else "Everything measured"
-    text = _page(f"{title[0].upper()}{title[1:]}", runs, shown, problems).encode()
+    title = f"{title[0].upper()}{title[1:]}"
+    text = _page(title, runs, results, pictures, problems).encode()
     path = Path(settings.output) / f"{name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, text)
-    claims = sum(len(result.verdicts) for result in results)
+    claims = sum(len(result.claims) for result in results)
     lines = [f"results: {len(results)}, runs: {len(runs)}, claims: {claims}"]
     lines += [f"  {problem}" for problem in problems]
     lines.append(f"{path}: {len(text) / 1e6:.2f} MB")
@@ -150,7 +149,7 @@ def _results_in(paths: Iterable[Path], problems: list[str]) -> list[Result]:
     return sorted(results, key=lambda result: _SORTS.index(result.sort))
 
 
-def _result(path: Path, kind: str, identity: str, content: Record) -> Result:
+def _result(path: Path, kind: str, identity: str, content: Content) -> Result:
     """The result of a file. Raises TypeError for one of another version's form."""
     name = path.parent.name
     sort = _OTHERS
@@ -160,25 +159,17 @@ def _result(path: Path, kind: str, identity: str, content: Record) -> Result:
         sort = _EXPERIMENTS
     known = {field.name: content[field.name] for field in fields(Result) if field.name in content}
     known["panels"] = [Panel.read(panel) for panel in content["panels"]]
-    known["verdicts"] = [Verdict.read(verdict) for verdict in content.get("verdicts", ())]
+    verdicts = map(Verdict.read, content.get("verdicts", ()))
+    known["claims"] = [_claim(verdict, identity) for verdict in verdicts]
     place = {"id": identity, "sort": sort, "path": path.parent.as_posix(), "name": name}
     return Result(**({"title": name} | known | place))
 
 
-def _shown(result: Result, figures: Figures) -> ShownResult:
-    """A result with its claims, its sentences and its pictures."""
-    claims = []
-    for verdict in result.verdicts:
-        values = vars(verdict) | {"published": published_text(verdict)}
-        ours = estimate_text(verdict.mean, verdict.low, verdict.high)
-        claims.append(Claim(**values, ours=ours, side=line_text(verdict), of=result.id))
-    return ShownResult(
-        result=result,
-        claims=claims,
-        comparisons=comparisons_of(result),
-        statements=statement_lines(result.verdicts),
-        figures=figures.of(result.panels, result.name),
-    )
+def _claim(verdict: Verdict, identity: str) -> Claim:
+    """A verdict of the result with this id."""
+    values = vars(verdict) | {"published": published_text(verdict)}
+    ours = estimate_text(verdict.mean, verdict.low, verdict.high)
+    return Claim(**values, ours=ours, side=line_text(verdict), of=identity)
 
 
 def _run(row: Row, figures: Figures | None, problems: list[str]) -> Run:
@@ -333,16 +324,19 @@ def _data_link(text: str) -> str:
 
 
 def _page(
-    title: str, runs: Sequence[Run], results: Sequence[ShownResult], problems: Sequence[str]
+    title: str,
+    runs: Sequence[Run],
+    results: Sequence[Result],
+    pictures: Mapping[str, Sequence[ShownPanel]],
+    problems: Sequence[str],
 ) -> str:
-    """The text of a page; `problems` are lines on what could not be shown."""
-    sorts: Mapping[str, list[ShownResult]] = {sort: [] for sort in _SORTS}
-    claims = list[Claim]()
-    comparisons = list[SettingsCompared]()
-    for shown in results:
-        sorts[shown.result.sort].append(shown)
-        claims += shown.claims
-        comparisons += shown.comparisons
+    """The text of a page: `pictures` are those of results, by their id, and `problems` lines on
+    what could not be shown."""
+    sorts: dict[str, list[Result]] = {sort: [] for sort in _SORTS}
+    for result in results:
+        sorts[result.sort].append(result)
+    claims = [claim for result in results for claim in result.claims]
+    comparisons = [comparison for result in results for comparison in comparisons_of(result)]
     columns, settings = _by_setting(runs)
     environment = Environment(
         loader=FileSystemLoader(_HERE),
@@ -352,12 +346,15 @@ def _page(
         lstrip_blocks=True,
     )
     environment.filters["estimate"] = estimate_text
+    environment.filters["comparisons"] = comparisons_of
+    environment.filters["statements"] = statement_lines
     claims_table = DataFrame([claim.plain() for claim in claims])
     return environment.get_template("template.html").render(
         title=title,
         findings=findings(claims, comparisons, settings),
         runs=runs,
         sorts=sorts,
+        pictures=pictures,
         problems=problems,
         count=count_text([claim.verdict for claim in claims]),
         has_claims=bool(claims),

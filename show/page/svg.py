@@ -26,12 +26,12 @@ _ON_PAGE: RcParams = {
 }
 HASH = "[mp][0-9a-f]{10}"  # the id of a marker or a clip, which other parts refer to
 _OURS = "(?:curve|band|hit)-"  # begins an id that the page's script knows
-HEADER = re.compile(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", re.DOTALL)
-OTHER_IDS = re.compile(rf' id="(?!{_OURS}\d+"|{HASH}")[^"]*"')
-FONTS = re.compile(r' font-family: [^;"]+;?')
-KEPT_IDS = re.compile(rf'( id="|#)(?={_OURS}|{HASH})')
-_TAG = re.compile(r"<[^>]*>")
-_LONG_NUMBER = re.compile(r"\d+\.\d{3,}")
+HEADER = r"(?s)<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>"
+OTHER_IDS = rf' id="(?!{_OURS}\d+"|{HASH}")[^"]*"'
+FONTS = r' font-family: [^;"]+;?'
+KEPT_IDS = rf'( id="|#)(?={_OURS}|{HASH})'
+_TAG = r"<[^>]*>"
+_LONG_NUMBER = r"\d+\.\d{3,}"
 
 
 def svg(panel: Panel, prefix: str) -> str:
@@ -40,11 +40,11 @@ def svg(panel: Panel, prefix: str) -> str:
     The ids of its parts begin with `prefix`: <prefix>-curve-<i>, <prefix>-band-<i> and, over each x
     of the panel, <prefix>-hit-<i>, a rectangle that is not seen.
     """
-    text = HEADER.sub("", drawn_svg(panel))
-    text = _TAG.sub(_rounded, text)
-    text = OTHER_IDS.sub("", text)
-    text = FONTS.sub("", text)
-    text = KEPT_IDS.sub(rf"\1{prefix}-", text)
+    text = re.sub(HEADER, "", drawn_svg(panel))
+    text = re.sub(_TAG, _rounded, text)
+    text = re.sub(OTHER_IDS, "", text)
+    text = re.sub(FONTS, "", text)
+    text = re.sub(KEPT_IDS, rf"\1{prefix}-", text)
     text = text[text.index("<svg") :]  # a page has no declaration of XML within it
     text = re.sub(r"\s*\n\s*", " ", text)
     return text.replace("> <", "><").strip()
@@ -68,7 +68,7 @@ def drawn_svg(panel: Panel) -> str:
 
 
 def _rounded(tag: re.Match[str]) -> str:
-    return _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", tag[0])
+    return re.sub(_LONG_NUMBER, lambda number: f"{float(number[0]):.1f}", tag[0])
 
 
 def _add_hits(x: Floats, axes: Axes) -> None:
