@@ -79,6 +79,7 @@ def clustered_bootstrap(
     seeds = len(sums)
     mean = sums.sum((0, 1), dtype=np.float64) / (seeds * counts.sum())
     (totals,), (cluster_counts,) = _crossed_totals([sums], resamples, seed)
+    # A resample of clusters has another number of values: a ratio of two sums.
     values = cluster_counts @ counts * seeds
     means = totals / values.reshape(-1, *[1] * mean.ndim)
     low, high = np.percentile(means, (5, 95), axis=0)
@@ -114,11 +115,13 @@ def _crossed_totals(
     matrix product."""
     lengths = dict.fromkeys(group.shape[1] for group in groups)
     by_length, state = _cluster_counts(tuple(lengths), resamples, seed)
+    # Seeds are drawn after the clusters, whose draws may come from the cache.
     random = np.random.default_rng()
     random.bit_generator.state = state
     totals = []
     for group in groups:
         seeds, clusters = group.shape[:2]
+        # Trailing axes are one: [clusters, seeds, values].
         by_cluster = group.reshape(seeds, clusters, -1).swapaxes(0, 1).astype(np.float64)
         sums = by_length[clusters] @ by_cluster.reshape(clusters, -1)
         by_seed = sums.reshape(resamples, seeds, -1)

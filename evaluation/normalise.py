@@ -39,11 +39,12 @@ def normalised_errors(
     """As `model_errors`, with query k and the k pairs before it in the units of these pairs: a pass
     for each k. Changes of state and prediction, and early exit by them, are in these units too."""
     asked = queries or prompts
+    # The units depend on k, so that no pass serves two queries.
     by_k = []
     for k in range(asked.xs.shape[1]):
-        own, unit = in_own_units(kind, prompts, asked, k, task.divisor)
-        arrays = model_errors(model, task, own, settings)
-        squared_unit = unit.square().numpy()[:, None]
+        rescaled, unit = in_own_units(kind, prompts, asked, k, task.divisor)
+        arrays = model_errors(model, task, rescaled, settings)
+        squared_unit = unit.square().numpy()[:, None]  # back in the units of y
         for name in arrays.keys() - set(_NO_ERRORS):
             arrays[name] = (arrays[name] * squared_unit).astype(np.float32)
         by_k.append(arrays)
@@ -69,7 +70,7 @@ def in_own_units(
     ys = torch.cat((prompts.ys[:, :k], answer), dim=1).double()
     if k == 0:
         return Prompts(xs.float(), ys.float()), ys.new_ones(len(ys))
-    xs = xs / _rms(xs[:, :k].flatten(1))[:, None, None]
+    xs = xs / _rms(xs[:, :k].flatten(1))[:, None, None]  # one scale for all coordinates
     if kind == "whiten":
         xs = xs @ whitening(xs[:, :k])
     unit = _rms(ys[:, :k] / divisor**0.5)

@@ -49,16 +49,17 @@ def part_of(kind: type[Any], whole: object) -> Fields:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     return value.plain() if isinstance(value, Plain) else value
 
 
 def _read(kind: Any, value: Any) -> Any:
     """The value of a field of this type: a part, parts by name, or a plain value as it is."""
-    for part in (kind, *get_args(kind)):
-        if not hasattr(part, "read"):
+    # Of `Mapping[str, Shift]` and `Texts | None` the class within.
+    for class_ in (kind, *get_args(kind)):
+        if not hasattr(class_, "read"):
             continue
         if get_origin(kind) is Mapping:
-            return {name: part.read(entry) for name, entry in value.items()}
-        return part.read(value)
+            return {name: class_.read(entry) for name, entry in value.items()}
+        return class_.read(value)
     return value

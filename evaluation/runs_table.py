@@ -116,14 +116,14 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
         line = dict[Any, Any](vars(row))
         del line["settings"], line["evaluation"]
         line["group"] = ";".join(group.path.name for group in groups if row.path in group.runs)
-        own = {key: row.settings.get(key) for key in settings}
+        values = {key: row.settings.get(key) for key in settings}
         if not by:
-            lines.append(line | own)
+            lines.append(line | values)
             continue
         x, name = _CURVES[by]
         curves = row.evaluation.get(by, {x: [], name: {}})
         points = DataFrame({x: curves[x]} | curves[name])
-        lines += [line | point | own for point in points.to_dict("records")]
+        lines += [line | point | values for point in points.to_dict("records")]
     return DataFrame(lines)
 
 

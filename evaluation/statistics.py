@@ -131,8 +131,8 @@ def interval_over_seeds(
     low, high = np.percentile(resampled, _ENDS, axis=0)
     if max(map(len, floats)) > 1:
         scale = np.log if log else np.asarray
-        parts = _parts(floats, statistic, scale, resamples, seed)
-        half = half_width(*_standard_error(parts))
+        variances = _variances(floats, statistic, scale, resamples, seed)
+        half = half_width(*_standard_error(variances))
         low_by_student = scale(value) - half
         high_by_student = scale(value) + half
         if log:
@@ -142,8 +142,8 @@ def interval_over_seeds(
         if log and has_none.any():
             # Without one of the seeds a mean may be 0, as of few wrong answers: no logarithm. Then
             # the plain interval stands, cut at 0; without an end where that is unknown too.
-            parts = _parts(floats, statistic, np.asarray, resamples, seed)
-            plain = np.nan_to_num(half_width(*_standard_error(parts)), nan=np.inf)
+            variances = _variances(floats, statistic, np.asarray, resamples, seed)
+            plain = np.nan_to_num(half_width(*_standard_error(variances)), nan=np.inf)
             low_by_student = np.where(has_none, np.maximum(value - plain, 0), low_by_student)
             high_by_student = np.where(has_none, value + plain, high_by_student)
         # The outer of the two; where Student's is nan, the bootstrap's.
@@ -178,11 +178,14 @@ def hierarchical_test(
         return math.nan
     crossed = statistic(crossed_means(groups, resamples, SEED))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
-    error, freedom = _standard_error(_parts(groups, statistic, np.asarray, resamples, SEED))
+    variances = _variances(groups, statistic, np.asarray, resamples, SEED)
+    error, freedom = _standard_error(variances)
     if not np.isfinite(error):  # a seed without which the statistic is not finite
         return 1.0
+    # Two-sided, and of no resample beyond 0 half a one: p is never 0.
+    by_bootstrap = min(2 * max(tail, 0.5) / resamples, 1.0)
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
-    return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
+    return float(np.fmax(by_student, by_bootstrap))
 
 
 @_quiet
@@ -208,10 +211,11 @@ def over_seeds(
     if log:
         spreads = spreads / numbers  # those of the logarithms, to first order
         numbers = np.log(numbers)
-    parts = [(np.square(spreads).mean(), math.inf)]
+    # All values are of the same prompts: averaging them leaves this variance as it is.
+    variances = [(np.square(spreads).mean(), math.inf)]
     if len(numbers) > 1:
-        parts.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
-    half = half_width(*_standard_error(parts))
+        variances.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
+    half = half_width(*_standard_error(variances))
     ends = numbers.mean() + half * np.array([0, -1, 1])
     mean, low, high = map(float, np.exp(ends) if log else ends)
     return Estimate(mean, low, high, seeds=len(numbers), note=_note([len(numbers)]))
@@ -235,8 +239,10 @@ def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
     mean, low, high = estimate[:3]
     if estimate.seeds < 2 or not math.isfinite(low + high):
         return ""
+    # An interval that reaches further up is one of logarithms, as of a ratio.
     if low > 0 and high - mean > mean - low:
         mean, low, high, line = map(math.log, (mean, low, high, line))
+    # What stays as seeds are added: the standard deviation over seeds, if all of it is theirs.
     spread = max(high - mean, mean - low) / _student(estimate.seeds, LEVEL)
     for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
         if spread * _student(seeds, level) < abs(mean - line):
@@ -261,7 +267,7 @@ def _note(seeds: Sequence[int]) -> str:
     return "some models have one seed, of which it shows no spread" if min(seeds) == 1 else ""
 
 
-def _parts(
+def _variances(
     floats: Sequence[Floats],
     statistic: Statistic,
     scale: Callable[[Floats], Floats],
@@ -270,16 +276,16 @@ def _parts(
 ) -> list[tuple[Floats, float]]:
     """The variance of the scaled statistic over prompts, and that over the seeds of each group that
     has several, each with its degrees of freedom."""
-    over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-    parts = list[tuple[Floats, float]]()
+    variances = list[tuple[Floats, float]]()
     prompts = floats[0].shape[1]
     if prompts > 1:
+        over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
         scaled = scale(statistic(over_prompts))
         variance = np.var(scaled, axis=0)
         is_finite = np.isfinite(scaled)
         if not is_finite.all():  # a resample of prompts may have no error at all: no logarithm
             variance = np.nanvar(np.where(is_finite, scaled, np.nan), axis=0)
-        parts.append((variance, prompts - 1.0))
+        variances.append((variance, prompts - 1.0))
     whole = [group.mean((0, 1)) for group in floats]
     for index, group in enumerate(floats):
         count = len(group)
@@ -290,15 +296,16 @@ def _parts(
         means = [np.repeat(mean[None], count, axis=0) for mean in whole]
         means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
         variance = (count - 1) * np.var(scale(statistic(means)), axis=0)
-        parts.append((variance, count - 1.0))
-    return parts
+        variances.append((variance, count - 1.0))
+    return variances
 
 
-def _standard_error(parts: Sequence[tuple[Floats, float]]) -> tuple[Floats, Floats]:
+def _standard_error(variances: Sequence[tuple[Floats, float]]) -> tuple[Floats, Floats]:
     """The standard error of a sum of independent variables with these estimated variances and
     degrees of freedom, and its degrees of freedom by Welch and Satterthwaite."""
-    total = np.asarray(sum(variance for variance, _ in parts))
-    shares = [(variance / total) ** 2 / freedom for variance, freedom in parts]
+    total = np.asarray(sum(variance for variance, _ in variances))
+    # ν = (Σ v)² / Σ (v² / ν of v)
+    shares = [(variance / total) ** 2 / freedom for variance, freedom in variances]
     freedom = 1 / np.asarray(sum(shares))
     # Without a spread there is nothing to estimate.
     return np.sqrt(total), np.where(total > 0, freedom, math.inf)

@@ -77,7 +77,7 @@ def compare(
     remarks = shared({labels[name]: run.remarks for name, run in result.runs.items()})
     result = replace(result, remarks=remarks)
     key = key_of([[name, run.key] for name, run in result.runs.items()], 8)
-    place = Path(folder, f"compare-{key}")
+    result_folder = Path(folder, f"compare-{key}")
     panels = comparison_panels(result)
     paths = ",".join(run.path.as_posix() for run in members)
     words = setting_words(settings, EvaluationConfig())
@@ -88,7 +88,7 @@ def compare(
     content["figures"] = figures.plain()
 
     def make() -> list[Path]:
-        return save_panels(place / "figures", panels, figures, title(result), remarks)
+        return save_panels(result_folder / "figures", panels, figures, title(result), remarks)
 
-    shown(place / "comparison.json", "comparison", content, make)
-    return Result(result.plain() | {"path": str(place)})
+    shown(result_folder / "comparison.json", "comparison", content, make)
+    return Result(result.plain() | {"path": str(result_folder)})

@@ -314,8 +314,8 @@ def training_panels(
         return []
     panels = [_training_loss(steps, losses, kind, curriculum, text)]
     for name in ("error", "bits_per_byte"):
-        steps, values = _logged(records, name)
-        if not steps:
+        measured_at, values = _logged(records, name)
+        if not measured_at:
             continue
         label = name.replace("_", " ")
         panel = Panel(
@@ -323,7 +323,7 @@ def training_panels(
             f"{label.capitalize()} on the prompts of evaluation",
             "step",
             label,
-            steps,
+            measured_at,
             [Curve(label=label, kind=kind, name=name, mean=values)],
             log="y",
             picture="training",

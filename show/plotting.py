@@ -73,7 +73,8 @@ def plot(
         raise ConfigError("ax", f"must be matplotlib's axes, got {ax!r}")
     labels = {} if labels is None else labels
     is_dict = isinstance(labels, Mapping)
-    if not is_dict or not all(isinstance(each, str) for pair in labels.items() for each in pair):
+    words = [*labels, *labels.values()] if is_dict else []
+    if not is_dict or not all(isinstance(word, str) for word in words):
         raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
