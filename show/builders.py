@@ -183,13 +183,14 @@ def values_of(groups: Sequence[Labelled], name: str, title: str, key: str, x_lab
         for index, value in enumerate(values):
             if value in by_value:
                 points[index] = interval_over_seeds([_last_errors(by_value[value])], log=True)
+        # The curve has the look of its first group.
         first = next(iter(by_value.values()))
         curves.append(_curve(label, first, Interval(*points.T)))
     config = groups[0][1].config
     error = error_name(build_task(config))
     axes = (x_label, _last_name(config, error))
     panel = errors_panel(name, title, error, axes, values, curves, levels_of(error))
-    if 0 < _WIDE * values[0] <= values[-1]:
+    if 0 < _WIDE * values[0] <= values[-1]:  # all above 0, over about a decade
         return replace(panel, log=f"{panel.log}x")
     return panel
 

@@ -166,6 +166,7 @@ def draw(
     if settings.y_scale == "linear":
         panels = [_from_zero(panel) for panel in panels]
     figure, grid = _empty_figure(len(panels), settings)
+    # Bars that lie need a height by their number; every other picture has that of its panels.
     if _lies(panels[0]):
         bars = len(panels[0].x) * len(panels[0].curves)
         figure.set_figheight(max(figure.get_figheight(), bars * _INCHES_OF_A_BAR))
@@ -204,6 +205,7 @@ def _from_zero(panel: Panel) -> Panel:
 def _empty_figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Axes]]:
     """An empty picture of so many panels, about as many beside as below each other; a paper's
     column has one beside the other only from four on."""
+    # Up to three in one row, then about a square; a paper's column is narrower.
     columns = count if count < 4 else math.ceil(count**0.5)
     if settings.width == "column":
         columns = 1 if count < 4 else min(math.ceil(count / 3), 3)
@@ -223,6 +225,7 @@ def _empty_figure(count: int, settings: FigureSettings) -> tuple[Figure, list[Ax
 
 def _share_axis_labels(grid: Sequence[Axes]) -> None:
     """Leave labels that all panels share in the first column and below the last panel of each."""
+    # Axes beside the first one have its lower edge.
     top = grid[0].get_position().y0
     columns = sum(axes.get_position().y0 == top for axes in grid)
     if len({axes.get_ylabel() for axes in grid}) == 1:
@@ -268,6 +271,7 @@ def curve_styles(curves: Sequence[Curve]) -> list[Style]:
     """The style of each curve, by the number that it stands for, where it has one; else by kind.
     That of a model is the same whichever solvers are beside it, and no solver's."""
     styles: dict[int, Style] = {}
+    # Models first: what they look like does not depend on the solvers beside them.
     for is_solver in (False, True):
         group = {index: curve for index, curve in enumerate(curves) if curve.solver == is_solver}
         kinds = [curve.kind for curve in group.values()]
@@ -291,6 +295,7 @@ def _add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     legend = figure.legend(*entries, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
+    # Below: as many columns as fit; in the smallest letters where these make too many rows.
     for size in (rcParams["legend.fontsize"], _SMALLEST):
         for columns in range(len(handles), 0, -1):
             legend.remove()
@@ -319,6 +324,7 @@ def wrap_labels(figure: Figure) -> None:
 
 def _wrap(text: Text, inches: float) -> None:
     """Break the lines of a text of a picture so that none is longer, and all about as long."""
+    # 10 / size: smaller letters are more to the inch.
     letters = float(text.get_fontsize())
     most = max(12, int(inches * 10 / letters * _CHARACTERS_PER_INCH))
     wrapped = []
@@ -347,6 +353,7 @@ def draw_panel(panel: Panel, axes: Axes, styles: Sequence[Style] | None = None) 
             _draw_line(panel, axes, index, style, bands)
     _draw_marks(panel, axes)
     _set_scales(panel, axes)
+    # After the scales, which no level is to stretch.
     _draw_levels(panel, axes)
     if _lies(panel):
         axes.set_xlabel(panel.y_label)
@@ -412,6 +419,7 @@ def _draw_interval(
         bars = axes.vlines(xs, low, high, color=color, transform=beside)
         bars.set(linewidth=1.2, alpha=0.6, gid=name)
         return
+    # Bands that lie over each other add up.
     opacity = 0.05
     if bands < 3:
         opacity = 0.2
@@ -425,12 +433,13 @@ def _draw_bars(panel: Panel, axes: Axes, index: int, style: Style) -> None:
     """Draw a curve as bars beside those of the others, with its intervals; hollow where another of
     its kind comes before it. Many bars lie, one below the other."""
     curve = panel.curves[index]
-    width = 0.8 / len(panel.curves)
+    width = 0.8 / len(panel.curves)  # of the distance of two x, all bars at one of them
     mean = numbers(curve.mean)
     offset = (index - (len(panel.curves) - 1) / 2) * width
     places = numbers(panel.x)[: len(mean)] + offset
     interval = None
     if _has_interval(curve):
+        # As lengths; 0 where there is no interval.
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     kinds_before = [earlier.kind for earlier in panel.curves[:index]]
     look: Fields = {
@@ -487,7 +496,7 @@ def _draw_lines(
 ) -> None:
     """Draw lines across the axes with one name for all in the legend, where it covers no curve."""
     for index, place in enumerate(places):
-        line = draw_line(place, label="_", **style)  # for matplotlib, one that no legend shows
+        line = draw_line(place, label="_", **style)  # which no legend of matplotlib's shows
         if name and index == 0:
             line.set_label(name)
             line.set_gid(NAMED)

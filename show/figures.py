@@ -252,6 +252,7 @@ def _shifts_in(
             levels={ZERO: shift.zero},
             y_label=y_label,
         )
+        # Solvers that diverge are cut off, and the model is not.
         highs = [high for curve in model_curves for high in curve.high if high is not None]
         limits = (None, _FAR * max(shift.zero, *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
@@ -350,6 +351,7 @@ def _training_loss(
     """Loss by step (the line: a running mean; the band: least to largest of the log's lines there),
     with marks where dimensions are added."""
     losses = np.array(values, dtype=np.float64)
+    # A running mean's weights reach back over 1 / (1 - decay) values.
     smooth = smoothed(losses, max(0.0, 1 - _WINDOW / len(losses)))
     x = list[float]()
     band: Band = {"mean": [], "low": [], "high": []}
@@ -380,10 +382,12 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     drawn loops the mean and the ends. None where nothing changes."""
     loops = curriculum.loops
     schedules: dict[str, Schedule] = {"dims": curriculum.dims, "points": curriculum.points}
+    # Loops that are drawn at each step are no function of it.
     if not isinstance(loops, SampledLoops):
         schedules = {"loops": loops, **schedules}
     schedules = {name: one for name, one in schedules.items() if one.changes(steps)}
     ends = {1, steps}
+    # Schedules are steps: the last step before a change and the first after it draw the edge.
     for schedule in schedules.values():
         for step in schedule.changes(steps):
             ends |= {step, step + 1}

@@ -60,6 +60,7 @@ class Curve:
     @classmethod
     def of(cls, label: str, kind: str, values: Interval | Band, **more: Any) -> Curve:
         """A curve of a mean with its interval, None where a number is not finite."""
+        # JSON has no infinity: an end without a number is None in a picture's file.
         if isinstance(values, Interval):
             numbers = np.array(values, dtype=np.float64)
             numbers[~np.isfinite(numbers)] = np.nan
@@ -138,6 +139,7 @@ class Panel:
             for part, values in parts.items():
                 if values:
                     columns[f"{curve.name}_{part}"] = values
+        # A matrix has a column for each x, and a row for each x as well.
         columns |= dict(zip(map(str, self.x), self.matrix, strict=False))
         return DataFrame({name: Series(values) for name, values in columns.items()})
 
@@ -190,6 +192,7 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values], log: bool = False) -> In
     for index, column in enumerate(rows.T):
         known = column[np.isfinite(column)]
         if len(known) > 1:
+            # [seeds, 1]: one value a seed, so that the interval is over seeds alone.
             points[index] = interval_over_seeds([known[:, None]], log=log)
         elif len(known) == 1:
             points[index, 0] = known[0]

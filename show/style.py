@@ -152,6 +152,7 @@ def styles_of(
     scale = _scale({number for number in numbers if number is not None})
     counts = Counter(kind for kind, number in zip(kinds, numbers, strict=True) if number is None)
     repeated = [count for count in counts.values() if count > 1]
+    # Kinds by two of something, as two models with and without the same change.
     crossed = len(repeated) > 1 and max(repeated) == 2
     taken: list[Look] = [(style["color"], style["linestyle"]) for style in beside]
     firsts = _first_looks(kinds, [color for color, _ in taken])
@@ -164,6 +165,7 @@ def styles_of(
         else:
             color, dash = firsts[kind]
             seen.add(kind)
+        # As numbers of two groups, or a model's kind that comes twice in crossed ones.
         if (color, dash) in taken:
             dash = next((free for free in _DASHES.values() if (color, free) not in taken), dash)
         taken.append((color, dash))
@@ -202,7 +204,8 @@ def _further_look(firsts: list[Look], taken: list[Look]) -> Look:
 
 
 def _differ(first: str, second: str) -> bool:
-    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
+    distance = np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))
+    return float(distance) > _FAR
 
 
 def _scale(numbers: Collection[float]) -> dict[float, Look]:

@@ -101,6 +101,7 @@ def _table_lines(table: Table, width: int) -> list[str]:
         columns.append(_Column(cells, is_first=not columns))
     kept = list(columns)
     left_out = []
+    # Columns go while even folded ones are too wide together; then the rest is folded to fit.
     while len(kept) > 2 and 0 < width < _together(column.least for column in kept):
         column = _spare_column(kept, table.spare)
         kept.remove(column)
@@ -160,6 +161,7 @@ class _Column:
         self.width = self.full
         longest = []  # of each cell the longest piece that stays whole
         for cell in cells:
+            # Folded to a width of 1, a line is what no width breaks.
             longest.append(max(map(len, _folded(cell, 1, self._hang)), default=0))
         self._words = self.full > _FOLDED and any(map(_WORD.search, cells[1:]))
         body = max(map(len, cells[1:]), default=0)
@@ -186,6 +188,7 @@ def _folded(text: str, width: int, hang: str) -> list[str]:
     words = text.lstrip()
     indent = text[: len(text) - len(words)]
     longest = max(map(len, text.split()), default=0)
+    # With hard spaces `wrap` keeps an interval in one line.
     lines = wrap(
         _TO.sub(f"{_NO_BREAK}to{_NO_BREAK}", words),
         width,

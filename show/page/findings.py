@@ -32,12 +32,14 @@ def findings(
     holding = _claims(judged, "holds")
     compared = sorted(comparisons, key=_rank)
     failing = _claims(judged, "fails")
+    # One of each kind, then the second of each, so that no kind crowds out another.
     turns = list[Finding]()
     for turn in zip_longest(holding, compared, failing):
         turns += [finding for finding in turn if finding is not None]
     turns = turns[: _MOST - 1]
     chosen = [finding for finding in [*holding, *compared, *failing] if finding in turns]
     more = "more " if chosen else ""
+    # What is left is counted in the last sentence.
     rest = []
     names = [finding.claim for finding in chosen]
     if left := [claim.verdict for claim in judged if claim.claim not in names]:

@@ -95,6 +95,7 @@ def write_report(settings: ReportSettings) -> str:
         raise _nothing_to_show(settings, problems)
     figures = Figures(Path(settings.output) / "cache")
     pictures = {result.id: figures.of(result.panels, result.name) for result in results}
+    # With many runs the page has the commands that draw them in the place of their figures.
     drawn = figures if len(rows) <= _WITH_FIGURES else None
     runs = [_run(row, drawn, problems) for row in rows]
     if not paths:
@@ -134,7 +135,7 @@ def _results_in(paths: Iterable[Path], problems: list[str]) -> list[Result]:
     line to `problems` for each file that cannot be used."""
     results = list[Result]()
     for path in sorted(paths):
-        if any(map(is_run, path.parents[:2])):
+        if any(map(is_run, path.parents[:2])):  # a file of a run, which has a section of its own
             continue
         content = read_json(path)
         kind = content.get("kind", "") if isinstance(content, dict) else ""
@@ -162,7 +163,7 @@ def _result(path: Path, kind: str, identity: str, content: Content) -> Result:
     verdicts = map(Verdict.read, content.get("verdicts", ()))
     known["claims"] = [_claim(verdict, identity) for verdict in verdicts]
     place = {"id": identity, "sort": sort, "path": path.parent.as_posix(), "name": name}
-    return Result(**({"title": name} | known | place))
+    return Result(**({"title": name} | place | known))
 
 
 def _claim(verdict: Verdict, identity: str) -> Claim:
@@ -284,6 +285,7 @@ class Figures:
                 path.unlink()
 
     def _figure(self, panel: Panel, name: str) -> ShownPanel:
+        # A picture is drawn once for its panel and our code.
         request = {"panel": key_of(panel.plain()), "name": name, "code": self._code}
         picture = kept(self.folder, "figure", request, lambda: ({"svg": svg(panel, name)}, None))
         self._keys.add(picture["key"])
