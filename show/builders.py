@@ -95,7 +95,7 @@ def by_loop(
 def loop_axis(standard: Collection[bool]) -> str:
     """The name of an axis of loops, by which of its models are standard ones, with layers."""
     name = unit("standard" if all(standard) else "looped")
-    return f"{name} (layer, for standard models)" if len({*standard}) > 1 else name
+    return f"{name} (layer, for standard models)" if len(set(standard)) > 1 else name
 
 
 def without_far(panel: Panel, named: bool) -> Panel:
@@ -213,7 +213,9 @@ def _curve(label: str, group: Group[Measured], interval: Interval) -> Curve:
 def _level(curve: Curve, length: int) -> Curve:
     """The last value of a curve, so many times."""
     mean = [curve.mean[-1]] * length
-    return replace(curve, mean=mean, low=[curve.low[-1]] * length, high=[curve.high[-1]] * length)
+    low = [curve.low[-1]] * length
+    high = [curve.high[-1]] * length
+    return replace(curve, mean=mean, low=low, high=high)
 
 
 def _last_name(config: Config, error: str) -> str:

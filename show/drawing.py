@@ -242,7 +242,7 @@ def _share_a_legend(panels: Sequence[Panel], styles: Sequence[Sequence[Style]]) 
     by_label: dict[str, Style] = {}  # of which each has one: `_shared_styles`
     for panel, panel_styles in zip(panels, styles, strict=True):
         by_label |= dict(zip((curve.label for curve in panel.curves), panel_styles, strict=True))
-    looks = [*by_label.values()]
+    looks = list(by_label.values())
     return all(looks.count(look) == 1 for look in looks)
 
 
@@ -260,7 +260,7 @@ def _shared_styles(panels: Sequence[Panel]) -> list[list[Style]]:
 
 def _styles_by_label(panels: Sequence[Panel]) -> list[list[Style]]:
     curves = {curve.label: curve for panel in panels for curve in panel.curves}
-    styles = dict(zip(curves, curve_styles([*curves.values()]), strict=True))
+    styles = dict(zip(curves, curve_styles(list(curves.values())), strict=True))
     by_panel = []
     for panel in panels:
         by_panel.append([styles[curve.label] for curve in panel.curves])
@@ -276,7 +276,7 @@ def curve_styles(curves: Sequence[Curve]) -> list[Style]:
         group = {index: curve for index, curve in enumerate(curves) if curve.solver == is_solver}
         kinds = [curve.kind for curve in group.values()]
         values = [curve.number for curve in group.values()]
-        group_styles = styles_of(kinds, values, beside=[*styles.values()])
+        group_styles = styles_of(kinds, values, beside=list(styles.values()))
         styles |= dict(zip(group, group_styles, strict=True))
     return [styles[index] for index in range(len(curves))]
 
@@ -291,7 +291,7 @@ def _add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
     if not handles:
         return
     width, height = figure.get_size_inches()
-    entries = [*handles.values()], [*handles]
+    entries = list(handles.values()), list(handles)
     legend = figure.legend(*entries, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
@@ -344,13 +344,11 @@ def draw_panel(panel: Panel, axes: Axes, styles: Sequence[Style] | None = None) 
     if panel.matrix:
         _draw_matrix(panel, axes)
     bands = sum(_has_interval(curve) and not curve.points for curve in panel.curves)
-    for index, (curve, style) in enumerate(zip(panel.curves, styles, strict=True)):
+    for index, style in enumerate(styles):
         if panel.bars:
             _draw_bars(panel, axes, index, style)
-        elif curve.points:
-            _draw_points(panel, axes, index, style)
         else:
-            _draw_line(panel, axes, index, style, bands)
+            _draw_curve(panel, axes, index, style, bands)
     _draw_marks(panel, axes)
     _set_scales(panel, axes)
     # After the scales, which no level is to stretch.
@@ -374,31 +372,24 @@ def _lies(panel: Panel) -> bool:
     return panel.bars and len(panel.x) * len(panel.curves) > _MOST_BARS
 
 
-def _draw_points(panel: Panel, axes: Axes, index: int, style: Style) -> None:
-    """Draw a curve as points that no line joins, with their intervals."""
+def _draw_curve(panel: Panel, axes: Axes, index: int, style: Style, bands: int) -> None:
+    """Draw a mean with its interval, of which the panel has `bands` in all: as a line with a band,
+    or as points that no line joins."""
     curve = panel.curves[index]
-    color = style["color"]
     mean = numbers(curve.mean)
     xs = numbers(curve.x or panel.x)[: len(mean)]
-    axes.plot(
-        xs, mean, label=curve.label, marker="o", gid=f"curve-{index}", color=color, linestyle="none"
-    )
-    if _has_interval(curve):
-        lengths = (mean - numbers(curve.low), numbers(curve.high) - mean)
-        axes.errorbar(xs, mean, lengths, fmt="none", ecolor=color, elinewidth=0.8, capsize=2)
-
-
-def _draw_line(panel: Panel, axes: Axes, index: int, style: Style, bands: int) -> None:
-    """Draw a mean as a line with its interval, of which the panel has `bands` in all."""
-    curve = panel.curves[index]
-    xs = numbers(curve.x or panel.x)[: len(curve.mean)]
-    marker = None
-    if len(curve.mean) == 1:
-        marker = "o"
+    (line,) = axes.plot(xs, mean, label=curve.label, gid=f"curve-{index}", **style)
+    if curve.points:
+        line.set(marker="o", linestyle="none")
+        if _has_interval(curve):
+            lengths = (mean - numbers(curve.low), numbers(curve.high) - mean)
+            color = style["color"]
+            axes.errorbar(xs, mean, lengths, fmt="none", ecolor=color, elinewidth=0.8, capsize=2)
+        return
+    if len(mean) == 1:
+        line.set_marker("o")
     elif curve.x:
-        marker = "."
-    mean = numbers(curve.mean)
-    axes.plot(xs, mean, label=curve.label, marker=marker, gid=f"curve-{index}", **style)
+        line.set_marker(".")
     if _has_interval(curve) and bands <= _MOST_BANDS:
         _draw_interval(panel, axes, index, xs, style["color"], bands)
 

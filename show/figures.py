@@ -277,31 +277,28 @@ def comparison_panels(result: Comparison) -> list[Panel]:
     first = next(iter(result.curves))
     # All runs have the same prompts, and so the same solvers.
     shared = next(iter(result.runs.values())).by_examples
+    errors += solvers(result.labels, shared.bands)
+    difference = Panel(
+        "difference_by_examples",
+        f"Error less that of {first}, paired by prompt",
+        examples_name(error),
+        f"{error}, less that of {first}",
+        shared.k,
+        differences,
+        levels={first: 0.0},
+    )
+    last = by_loop(
+        "error_by_loop",
+        f"{of_loops(error).capitalize()} by loop",
+        error,
+        loops,
+        {run.family == "standard" for run in result.runs.values()},
+        by_loop_name(error, shared.k[-1]),
+    )
     return [
-        by_examples(
-            "error_by_examples",
-            title(result),
-            error,
-            errors + solvers(result.labels, shared.bands),
-            named=result.named,
-        ),
-        Panel(
-            "difference_by_examples",
-            f"Error less that of {first}, paired by prompt",
-            examples_name(error),
-            f"{error}, less that of {first}",
-            shared.k,
-            differences,
-            levels={first: 0.0},
-        ),
-        by_loop(
-            "error_by_loop",
-            f"{of_loops(error).capitalize()} by loop",
-            error,
-            loops,
-            {run.family == "standard" for run in result.runs.values()},
-            by_loop_name(error, shared.k[-1]),
-        ),
+        by_examples("error_by_examples", title(result), error, errors, named=result.named),
+        difference,
+        last,
     ]
 
 
@@ -384,7 +381,7 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     schedules: dict[str, Schedule] = {"dims": curriculum.dims, "points": curriculum.points}
     # Loops that are drawn at each step are no function of it.
     if not isinstance(loops, SampledLoops):
-        schedules = {"loops": loops, **schedules}
+        schedules = {"loops": loops} | schedules
     schedules = {name: one for name, one in schedules.items() if one.changes(steps)}
     ends = {1, steps}
     # Schedules are steps: the last step before a change and the first after it draw the edge.

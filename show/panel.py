@@ -207,8 +207,9 @@ def without_interval(values: ArrayLike) -> Interval:
 
 def padded(values: Values, length: int) -> list[float | None]:
     """The values with None at their end, `length` in all."""
-    missing = [None] * (length - len(values))
-    return [*values, *missing]
+    filled = list(values)
+    filled += [None] * (length - len(values))
+    return filled
 
 
 def file_name(label: str) -> str:

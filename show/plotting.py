@@ -78,7 +78,7 @@ def plot(
         raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
-    check_choice("what", what, [*panels])
+    check_choice("what", what, list(panels))
     if problems := unknown_names([panels[what]], labels):
         raise ConfigError("labels", problems[0])
     panel = panels[what].renamed(labels)
@@ -113,7 +113,7 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
     of_training = panels_of_training(run)
     if what in [panel.name for panel in of_training]:
         return of_training
-    return [*_panels_of_result(shown_evaluation(run)), *of_training]
+    return _panels_of_result(shown_evaluation(run)) + of_training
 
 
 def _panels_of_result(result: Content) -> list[Panel]:

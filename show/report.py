@@ -78,7 +78,7 @@ def error_table(result: Evaluation) -> Table:
         for curve in models(result, above.bands):
             rows += _with_interval(f"{curve.label}, above {optimum}", curve, ks)
     head = f"{result.error}, tokens before" if result.language else "k"
-    return Table([head, *map(str, ks)], rows)
+    return Table(_head(head, ks), rows)
 
 
 def comparison_table(result: Comparison, form: TableFormat = "text") -> str:
@@ -105,7 +105,8 @@ def _compared(result: Comparison) -> Table:
         less = ["", ""]
         if rows:
             less = _last(run.minus_first.bits_per_byte or run.minus_first.by_examples)
-        row = [labels[name], *_last(run.bits_per_byte or bands["model"], digits)]
+        row = [labels[name]]
+        row += _last(run.bits_per_byte or bands["model"], digits)
         row += less
         row.append(_mean(bands["model"], digits))
         row.append(f"{unit(run.family)} {run.by_loop.near_least.loop}")
@@ -167,9 +168,9 @@ def _shifts(result: Evaluation) -> list[Part]:
         return [_shift_table(result, "shifted inputs, k", shifts)]
     in_training = "shifted inputs, over the variance of y in training, k"
     on_these = "shifted inputs, over the variance of y there, k"
-    tables = [_shift_table(result, in_training, shifts)]
-    own_units = [in_own_unit(shift) for shift in shifts]
-    return [*tables, "", _shift_table(result, on_these, own_units)]
+    first = _shift_table(result, in_training, shifts)
+    second = _shift_table(result, on_these, map(in_own_unit, shifts))
+    return [first, "", second]
 
 
 def _shift_table(result: Evaluation, head: str, shifts: Iterable[Shift]) -> Table:
@@ -182,7 +183,9 @@ def _shift_table(result: Evaluation, head: str, shifts: Iterable[Shift]) -> Tabl
             row += [_text(curve.mean[k]) if k < len(shift.k) else "" for k in ks]
             row.append(_text(shift.zero))
             rows.append(row)
-    return Table([head, *map(str, ks), "zero"], rows)
+    heads = _head(head, ks)
+    heads.append("zero")
+    return Table(heads, rows)
 
 
 def _published(result: Evaluation) -> list[Part]:
@@ -204,7 +207,7 @@ def _published(result: Evaluation) -> list[Part]:
         notes[f"{entry['source']}: {protocol}"] = None
     parts = list[Part]()
     if rows:
-        parts.append(Table(["beside the published, k", *map(str, ks)], rows))
+        parts.append(Table(_head("beside the published, k", ks), rows))
         parts += notes
     for loops in result.published_loops:
         if loops != result.loops:
@@ -220,6 +223,10 @@ def _with_interval(label: str, curve: Curve, ks: Sequence[int]) -> Cells:
     if curve.high:
         rows.append(_row("    high, 90 %", curve.high, ks))
     return rows
+
+
+def _head(name: str, columns: Sequence[int]) -> list[str]:
+    return [name, *map(str, columns)]
 
 
 def _row(label: str, values: Values, ks: Sequence[int]) -> list[str]:
@@ -250,7 +257,8 @@ def language_tables(result: Texts, b: int) -> list[Part]:
     """Bits per byte of each text at a few loops, and its perplexities at b loops."""
     every_loop = next(iter(result.texts.values())).loop
     loops = sorted({1, max(b // 2, 1), b, 2 * b, every_loop[-1]} & set(every_loop))
-    head = ["bits per byte, loop", *map(str, loops), "90 % at b", "perplexity: token", "word"]
+    head = _head("bits per byte, loop", loops)
+    head += ["90 % at b", "perplexity: token", "word"]
     note = ""
     if any(text.running_perplexity for text in result.texts.values()):
         head.append("running")

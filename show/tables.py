@@ -68,7 +68,7 @@ def document(parts: Iterable[Part], form: TableFormat = "text", width: int | Non
         return "\n".join(lines)
     for part in parts:
         if isinstance(part, Table):
-            cells = [[*map(str.strip, row)] for row in part.cells()]
+            cells = [list(map(str.strip, row)) for row in part.cells()]
             lines += ["", _TABLES[form](cells), ""]
         else:
             lines += [_sentence(line, form) for line in part.split("\n")]

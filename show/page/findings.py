@@ -7,7 +7,7 @@ for finding in findings(claims, comparisons, runs): print(finding.text)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from looplab.conf.in_words import in_words
@@ -37,7 +37,7 @@ def findings(
     for turn in zip_longest(holding, compared, failing):
         turns += [finding for finding in turn if finding is not None]
     turns = turns[: _MOST - 1]
-    chosen = [finding for finding in [*holding, *compared, *failing] if finding in turns]
+    chosen = [finding for finding in chain(holding, compared, failing) if finding in turns]
     more = "more " if chosen else ""
     # What is left is counted in the last sentence.
     rest = []

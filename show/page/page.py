@@ -292,7 +292,7 @@ class Figures:
         # The page's script splits rows at commas.
         frame = panel.frame().rename(columns=_without_commas)
         if panel.x_names:
-            frame.iloc[:, 0] = [*map(_without_commas, panel.x_names)]
+            frame.iloc[:, 0] = list(map(_without_commas, panel.x_names))
         return ShownPanel(
             panel=panel,
             file=f"{name}.csv",
