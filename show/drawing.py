@@ -433,12 +433,13 @@ def _draw_bars(panel: Panel, axes: Axes, index: int, style: Style) -> None:
         # As lengths; 0 where there is no interval.
         interval = np.nan_to_num((mean - numbers(curve.low), numbers(curve.high) - mean))
     kinds_before = [earlier.kind for earlier in panel.curves[:index]]
+    color = style["color"]
     look: Fields = {
         "label": curve.label,
         "gid": f"curve-{index}",
         "fill": curve.kind not in kinds_before,
-        "facecolor": style["color"],
-        "edgecolor": style["color"],
+        "facecolor": color,
+        "edgecolor": color,
         "linewidth": 0.6,
         "error_kw": {"elinewidth": 0.8},
     }
