@@ -74,6 +74,7 @@ def compared(
     for run in runs:
         settings = changed(settings, changes, run.config)
     intervals = intervals_by(settings)
+    # The same prompts for all: errors are paired by their rows.
     members = [_Member(run, *measured(run, settings, device)) for run in runs]
     first = members[0]
     compared_runs = {}
@@ -140,6 +141,7 @@ def _curves(members: Sequence[_Member], settings: EvaluationConfig) -> dict[str,
             first = errors
         by_examples = interval([errors], log=True)
         by_loop = interval([stacked("by_loop", curve)], log=True)
+        # No logarithm: a difference has either sign.
         minus_first = interval([errors, first], lambda means: means[0] - means[1])
         curves[label] = ComparedCurve(
             runs=[_name(member.run) for member in curve],

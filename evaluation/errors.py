@@ -67,6 +67,7 @@ def model_errors(
         errors = error(task.loss, prediction, pairs.ys) / task.divisor
         by_query = {"by_loop": errors} | changes(previous, (tokens, prediction), task.divisor)
         previous = tokens, prediction
+        # Of pairs the last query stands for the prompt, of a text all of its tokens do.
         for name, values in by_query.items():
             one = values.mean(1) if task.is_text else values[:, -1]
             curves.setdefault(name, []).append(one)
@@ -116,7 +117,7 @@ def halted_at(
 ) -> tuple[Floating, Floating]:
     """Error and number of loops used, [...] each, of predictions whose errors and changes by loop
     are [..., loops]."""
-    converged = changes[..., :latest] <= tolerance
+    converged = changes[..., :latest] <= tolerance  # never at loop 1, whose change is nan
     converged[..., -1] = True
     index = converged.argmax(-1)  # the first that has
     halted = np.take_along_axis(errors, index[..., None], -1)[..., 0]

@@ -80,6 +80,7 @@ def is_stored(run: Run, settings: EvaluationConfig) -> bool:
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     """All that an evaluation by resolved settings depends on."""
+    # Keys of what is empty are left out, so that it does not bear on the name of the result.
     request: dict[str, object] = {}
     if data := run.task.data.identity():
         request["data"] = data
@@ -121,9 +122,11 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)
     loops = settings.loops or b
+    # Lanes have weights for so many loops.
     if limit is not None and loops != "auto":
         loops = min(int(loops), limit)
     halt_by = settings.halt_by or b
+    # As many as asked for, and enough for b and for the loop that is read.
     max_loops = settings.max_loops or (4 if run.task.is_text else 3) * b
     max_loops = max(max_loops, b, halt_by if loops == "auto" else int(loops))
     if limit is not None:

@@ -56,9 +56,11 @@ def kept(
         path = folder / f"{key_of(request)}.json"
         folder.mkdir(parents=True, exist_ok=True)
         content = dict(request) | dict(computed) | {"key": path.stem, _SECONDS: seconds}
+        # The arrays first: a result that is there has them, whenever this is interrupted.
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, kind, content)
+        # As JSON gives it back, with lists for tuples: the same the first time as the second.
         result = _without_time(read_record(path, kind).content)
     return result
 
@@ -73,6 +75,7 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
     if _CODE not in request:
         return
     asked = json.loads(json.dumps(dict(request) | {_CODE: None}))
+    # The newest first: how long it took then is the best guess for now.
     for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
         earlier = read_record(path, kind).content or {}
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:

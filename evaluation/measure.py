@@ -64,7 +64,7 @@ class Measure:
         assert settings.max_loops is not None
         assert settings.loops is not None
         assert settings.halt_by is not None
-        loops = {b}
+        loops = {b}  # at which every evaluation reads the model, whatever else is asked for
         halting = None
         if settings.loops == "auto":
             halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
@@ -73,6 +73,7 @@ class Measure:
         reading = ErrorSettings(tuple(sorted(loops)), settings.max_loops, halting)
         given, asked = self._inputs(shifted)
         prompts = digest(given.xs, given.ys, asked.xs, asked.ys)
+        # The key of a request without `normalise` is as if there were no such setting.
         content: dict[str, object] = {"prompts": prompts, "reading": asdict(reading)}
         read = model_errors
         if settings.normalise != "none":
@@ -102,6 +103,7 @@ class Measure:
                 mean_errors[choice] = errors.mean()
             label = min(mean_errors, key=mean_errors.__getitem__)
         try_solver(choices[label], self.task, self.prompts)
+        # The choice is of the inputs of training, also for shifted ones.
         errors = self._solve(name, label, choices[label], *self._inputs(shifted))
         if not shifted and name == optimal(self.task) and "Bayes" not in label:
             label = f"{label} (Bayes-optimal)"
@@ -206,6 +208,7 @@ def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) ->
     ys = prompts.ys.double().numpy()
     query_xs = queries.xs.double().numpy()
     query_ys = queries.ys.double().numpy()
+    # [B, n, d] and [B, n] each; of two classes, solvers take ±1 for 0 and 1.
     if not task.classes:
         predictions = answers(solve, xs, ys, query_xs)
         return np.square(predictions - query_ys) / task.divisor

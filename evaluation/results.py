@@ -199,6 +199,7 @@ def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
     def first(means: Floating) -> NDArray[np.intp]:
         return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
 
+    # Of each resample the first loop, [resamples]; whole numbers, so no end between two of them.
     loops = first(resampled_means(by_loop, settings.resamples, settings.seed))
     low, high = np.percentile(loops, (5, 95), method="nearest")
     loop = int(first(by_loop.mean(0, dtype=np.float64)))

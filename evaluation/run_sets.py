@@ -32,6 +32,7 @@ def groups_in(folders: Iterable[Path]) -> list[Group]:
             parents |= dict.fromkeys(folder.glob(pattern), folder)
     groups = []
     for path in sorted(parents, key=lambda path: -path.stat().st_mtime):
+        # Grids write it before they train; experiments have a result alone.
         begun = read_record(path / f"{BEGUN}.json", BEGUN).content
         content = begun or read_record(path / "result.json", "experiment").content or {}
         runs = {}

@@ -75,12 +75,12 @@ class LanguageModel:
                 rows.append(torch.tensor([start, *text[-self.positions :]]))
             tokens = pad_sequence(rows, batch_first=True, padding_value=start)
             prompts = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device)
-            logits = self.model(prompts, self.loops)[-1]
+            logits = self.model(prompts, self.loops)[-1]  # [B, n, vocabulary]
             nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
             nats = nats.view_as(prompts.ys).double().cpu()
             is_likeliest = (logits.argmax(-1) == prompts.ys).cpu()
             for row, index in enumerate(indices):
-                size = len(rows[row]) - 1
+                size = len(rows[row]) - 1  # without the start token; the end is its last tokens
                 count = min(len(pairs[index][1]), size)
                 judged = row, slice(size - count, size)
                 sum_of_nats = float(nats[judged].sum())
@@ -100,6 +100,7 @@ class LanguageModel:
         new = list(first)  # tokens that the model has not read
         while True:
             logits = self.model.continue_text(torch.tensor([new], device=device), self.loops, cache)
+            # Drawn on the CPU, so that the numbers do not depend on the device.
             if settings.temperature:
                 probabilities = (logits[0, -1].float().cpu() / settings.temperature).softmax(0)
                 new = [int(torch.multinomial(probabilities, 1, generator=generator))]

@@ -109,6 +109,7 @@ class _Text:
         """Its scores, and the solvers' bits per byte of the same blocks."""
         scores = self._scores(self.nats)
         bands = {}
+        # Of no loops: their nats are one column, and so is each band.
         for name in baseline_names(self.task, self.measure.settings):
             ((label, solve),) = solvers(name, self.task).items()
             bands[label] = self._scores(self._solver_nats(name, solve)).bits_per_byte
