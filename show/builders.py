@@ -88,14 +88,11 @@ def by_loop(
     are standard ones, with layers for loops; `y_label` is by default that of the last query's
     error."""
     loops = range(1, max(len(curve.mean) for curve in curves) + 1)
-    axes = (loop_axis(standard), y_label or by_loop_name(error))
+    x_label = unit("standard" if all(standard) else "looped")
+    if len(set(standard)) > 1:
+        x_label += " (layer, for standard models)"
+    axes = (x_label, y_label or by_loop_name(error))
     return errors_panel(name, title, error, axes, loops, curves)
-
-
-def loop_axis(standard: Collection[bool]) -> str:
-    """The name of an axis of loops, by which of its models are standard ones, with layers."""
-    name = unit("standard" if all(standard) else "looped")
-    return f"{name} (layer, for standard models)" if len(set(standard)) > 1 else name
 
 
 def without_far(panel: Panel, named: bool) -> Panel:

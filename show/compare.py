@@ -81,11 +81,13 @@ def compare(
     panels = comparison_panels(result)
     paths = ",".join(run.path.as_posix() for run in members)
     words = setting_words(settings, EvaluationConfig())
-    content = result.plain()
-    content["title"] = f"{title(result)}: {', '.join(result.curves)}"
-    content["command"] = run_py("action=compare", f"runs=[{paths}]", *words)
-    content["panels"] = [panel.plain() for panel in panels]
-    content["figures"] = figures.plain()
+    command = run_py("action=compare", f"runs=[{paths}]", *words)
+    content = result.plain() | {
+        "title": f"{title(result)}: {', '.join(result.curves)}",
+        "command": command,
+        "panels": [panel.plain() for panel in panels],
+        "figures": figures.plain(),
+    }
 
     def make() -> list[Path]:
         return save_panels(result_folder / "figures", panels, figures, title(result), remarks)

@@ -83,15 +83,15 @@ def styled(settings: FigureSettings | None = None) -> AbstractContextManager[Non
     width = settings.width if settings else None
     letters, line, marker = _SIZES[width]
     small = max(_SMALLEST, letters / 1.2)  # as matplotlib's "small"
-    params = DEFAULTS | _STYLE
-    params["font.size"] = letters
-    params["lines.linewidth"] = line
-    params["lines.markersize"] = marker
-    params["legend.fontsize"] = small
-    if width is not None:
-        params["figure.titlesize"] = "medium"
-        params["axes.titlesize"] = small
-        params["figure.dpi"] = 300
+    sizes = {
+        "font.size": letters,
+        "lines.linewidth": line,
+        "lines.markersize": marker,
+        "legend.fontsize": small,
+    }
+    params = DEFAULTS | _STYLE | sizes
+    if width is not None:  # narrow, and printed
+        params |= {"figure.titlesize": "medium", "axes.titlesize": small, "figure.dpi": 300}
     return rc_context(params)
 
 
@@ -164,7 +164,7 @@ def draw(
 ) -> Figure:
     """One picture of panels beside each other, as wide as the settings say."""
     if settings.y_scale == "linear":
-        panels = [_from_zero(panel) for panel in panels]
+        panels = [_from_zero(panel) if "y" in panel.log else panel for panel in panels]
     figure, grid = _empty_figure(len(panels), settings)
     # Bars that lie need a height by their number; every other picture has that of its panels.
     if _lies(panels[0]):
@@ -197,8 +197,6 @@ def draw(
 
 def _from_zero(panel: Panel) -> Panel:
     """The panel with a linear axis from 0 in the place of a logarithmic one of y."""
-    if "y" not in panel.log:
-        return panel
     return replace(panel, log=panel.log.replace("y", ""), limits=(0, panel.limits[1]))
 
 

@@ -347,9 +347,11 @@ def _page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["estimate"] = estimate_text
-    environment.filters["comparisons"] = comparisons_of
-    environment.filters["statements"] = statement_lines
+    environment.filters |= {
+        "estimate": estimate_text,
+        "comparisons": comparisons_of,
+        "statements": statement_lines,
+    }
     claims_table = DataFrame([claim.plain() for claim in claims])
     return environment.get_template("template.html").render(
         title=title,
