@@ -82,8 +82,9 @@ def compare(
     paths = ",".join(run.path.as_posix() for run in members)
     words = setting_words(settings, EvaluationConfig())
     command = run_py("action=compare", f"runs=[{paths}]", *words)
+    heading = f"{title(result)}: {', '.join(result.curves)}"
     content = result.plain() | {
-        "title": f"{title(result)}: {', '.join(result.curves)}",
+        "title": heading,
         "command": command,
         "panels": [panel.plain() for panel in panels],
         "figures": figures.plain(),
