@@ -44,10 +44,10 @@ def model_errors(
     """Run the model once over a batch of prompts, on the model's device.
 
     `at_<loop>` [B, n]: errors over the task's divisor by number of examples. `by_loop`,
-    `state_change` and `prediction_change` [B, loops], from loop 1: the last query's error, and the
-    changes of its state and prediction (nan at loop 1, which has no loop before it); of a text, the
-    means over all tokens. With a halting rule, `halted` and `loops_used` [B, n]. If `queries` are
-    given, query k replaces the prompt's own query after the first k pairs.
+    `state_change` and `prediction_change` [B, loops], from loop 1: the last query's error and the
+    changes of its state and prediction. Changes are nan at loop 1, which has no loop before it. Of
+    a text, all three are means over all tokens. With a halting rule, `halted` and `loops_used`
+    [B, n]. If `queries` are given, query k replaces the prompt's own after the first k pairs.
     """
     device = next(model.parameters()).device
     batch = prompts.to(device)
@@ -99,8 +99,10 @@ def changes(
     previous: tuple[Tensor, Tensor] | None, current: tuple[Tensor, Tensor], divisor: float
 ) -> dict[str, Tensor]:
     """Changes of state [B, n, n_embd] and prediction [B, n] (or logits [B, n, classes]) over the
-    last loop, [B, n] each: the state's over its norm, the prediction's over the standard deviation
-    of y. nan if there is no previous loop."""
+    last loop, [B, n] each; nan if there is no previous loop.
+
+    The state's is over its norm, the prediction's over the standard deviation of y.
+    """
     tokens, prediction = current
     shape = tokens.shape[:2]
     if previous is None:

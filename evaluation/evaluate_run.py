@@ -113,9 +113,11 @@ def setting_words(settings: EvaluationConfig, default: EvaluationConfig) -> list
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     """The settings with the defaults that depend on the run: b for `loops` and `halt_by`, 3 b (of a
-    text 4 b) for `max_loops`, which is at least the loop that errors by examples are read at. A
-    standard model is limited to its layers, one with lanes to the loops that it has lane weights
-    for."""
+    text 4 b) for `max_loops`.
+
+    `max_loops` is at least the loop that errors by examples are read at. A standard model is
+    limited to its layers, one with lanes to the loops that it has lane weights for.
+    """
     b = trained_loops(run.config)
     limit = run.model.loop.most_loops
     settings = replace(settings, every=None)  # of training alone

@@ -46,11 +46,11 @@ class NotMeasured(Exception):
 
 
 class Estimate(NamedTuple):
-    """A quantity with its 90 % interval (nan where there is none), the number of training seeds in
-    it, and what a reader of the interval must know: what measures find and claims are judged by.
+    """A quantity with its 90 % interval (nan where there is none): what measures find and claims
+    are judged by. `note` is what a reader of the interval must know, `seeds` those of training.
 
-    A claim on results of other commands says itself after how many training `steps` they were
-    measured and on what `size` of model and task; for one on runs the judge reads both from them.
+    A claim on results of other commands says itself after how many training `steps` and on what
+    `size` of model and task they were measured. Of one on runs the judge reads both from them.
 
     Examples
     --------
@@ -233,9 +233,11 @@ def absolute(found: Estimate) -> Estimate:
 
 def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
     """Says how many seeds would settle on which side of a line a quantity is, by an interval of
-    this level, if its mean and the spread of seeds stayed what they are and were all of its
-    interval: Student's interval of n seeds is t(n - 1) / √n times that spread, for a ratio in
-    logarithms. Empty for one seed, which shows none, and where the interval has no end."""
+    this level. Empty for one seed, which shows no spread, and where the interval has no end.
+
+    Mean and spread of seeds are taken to stay what they are, and the spread to be all of the
+    interval. Student's interval of n seeds is t(n - 1) / √n times it, for a ratio in logarithms.
+    """
     mean, low, high = estimate[:3]
     if estimate.seeds < 2 or not math.isfinite(low + high):
         return ""

@@ -42,7 +42,7 @@ def evaluate(
     """Measure the errors of a run's model and of the solvers on the evaluation prompts.
 
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
-    there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
+    there if weights, settings and code are the same. evaluation.json, evaluation.npz and figures/
     are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
     evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too. Of
     a run whose folder cannot be written in, nothing is kept and nothing drawn.
@@ -103,9 +103,9 @@ def evaluate(
 
 
 def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
-    """Bring the evaluation of a training that has ended to its trackers: the errors at the largest
-    k, that after b loops (of a text bits per byte), and the pictures; or print what keeps them from
-    it."""
+    """Bring the evaluation of a training that has ended to its trackers, or print what keeps it
+    from them: the errors at the largest k, that after b loops (of a text bits per byte), and the
+    pictures."""
     if status_of(run.path)["state"] not in ("finished", STOPPED_EARLY):  # nor has a snapshot
         return
     bands = result.by_examples.bands

@@ -181,8 +181,11 @@ class _Column:
 
 
 def _folded(text: str, width: int, hang: str) -> list[str]:
-    """The lines of a text, those after the first further in by `hang`: folded between words, but
-    not in '0.1 to 0.2', and at the hyphens of a name that is too long for a line; 0: not folded."""
+    """The lines of a text, those after the first further in by `hang`; at width 0 it is not folded.
+
+    Folds are between words, but not in '0.1 to 0.2', and at the hyphens of a name that is too long
+    for a line.
+    """
     if len(text) <= width or not width:
         return [text]
     words = text.lstrip()

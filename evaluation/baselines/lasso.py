@@ -37,9 +37,9 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float 
     most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
     they are, and a warning counts these prefixes and gives their largest gap.
 
-    The steps are those of an active-set method (Osborne, Presnell and Turlach 2000): to the minimum
-    over the active weights with fixed signs, or up to the first change of a sign, whose weight
-    leaves the set; at the minimum, the input with the largest slope beyond k·alpha joins.
+    The steps are those of an active-set method (Osborne, Presnell and Turlach 2000). One goes to
+    the minimum over the active weights with fixed signs, or up to the first change of a sign, whose
+    weight leaves the set. At the minimum, the input with the largest slope beyond k·alpha joins.
     """
     weights = np.zeros(xs.shape)
     gaps = list[float]()

@@ -41,9 +41,11 @@ class Counts:
 
     def probabilities(self, tokens: _Ints, next_tokens: _Ints) -> Floats:
         """The probability of each of `next_tokens` [B, n] after the tokens [B, n] up to its own
-        place, by interpolation of all orders (Witten and Bell 1991): with c(h) the number of times
-        that a context h occurs and t(h) the number of different tokens seen after it, order n has
-        the weight c / (c + t), the orders below the rest; below them all tokens are equal."""
+        place, by interpolation of all orders (Witten and Bell 1991).
+
+        A context h occurs c(h) times, with t(h) different tokens after it. Order n has the weight
+        c / (c + t), the orders below the rest; below them all tokens are equal.
+        """
         batch, length = tokens.shape
         below = np.full((batch, length), 1.0 / self.vocabulary)  # by the orders below
         rows = np.concatenate((tokens, next_tokens[:, -1:]), axis=1)

@@ -162,9 +162,9 @@ def last_stage(run: Run) -> Stage:
 
 
 def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:
-    """Raises ConfigError for a solver that the task has not, or that cannot be one, and for a text
-    of `task.eval` that is shorter than `points` tokens, or a file there that cannot be read; and as
-    `check_normalise`."""
+    """Raises ConfigError for a solver that the task has not, or that cannot be one; and as
+    `check_normalise`. So it does for a text of `task.eval` that is shorter than `points` tokens,
+    and for a file there that cannot be read."""
     check_normalise(settings.normalise, task)
     for name in baseline_names(task, settings):
         for solve in named_solvers(name, task).values():
