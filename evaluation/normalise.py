@@ -83,8 +83,8 @@ def whitening(xs: Tensor) -> Tensor:
 
     The shrunk moment is (1 - ρ) S + ρ I, with S = XᵀX / k and ρ from the data alone. It is the
     oracle approximating shrinkage of Chen, Wiesel, Eldar and Hero (2010, arXiv 0907.4698, eq. 23),
-    without its terms 2 / d, as in scikit-learn. Of isotropic inputs ρ is near 1 at every k, so that they
-    stay what they are; k may be less than d.
+    without its terms 2 / d, as in scikit-learn. Of isotropic inputs ρ is near 1 at every k, so that
+    they stay what they are; k may be less than d.
     """
     count, dims = xs.shape[1:]
     moment = xs.mT @ xs / count
