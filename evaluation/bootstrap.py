@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Floating = NDArray[np.floating]  # of any precision
 
 
 class Band(TypedDict):
@@ -30,7 +31,7 @@ class Interval(NamedTuple):
         return {"mean": plain(self.mean), "low": plain(self.low), "high": plain(self.high)}
 
 
-def plain(values: NDArray[np.floating]) -> list[float | None]:
+def plain(values: Floating) -> list[float | None]:
     """The values as a list, None in place of nan."""
     return [None if np.isnan(value) else float(value) for value in values]
 
@@ -42,13 +43,13 @@ def numbers(values: Sequence[float | None]) -> Floats:
 
 def over(band: Band, unit: float) -> Band:
     """The means and intervals in another unit."""
-    mean, low, high = (
-        plain(numbers(values) / unit) for values in (band["mean"], band["low"], band["high"])
-    )
-    return {"mean": mean, "low": low, "high": high}
+    mean = numbers(band["mean"]) / unit
+    low = numbers(band["low"]) / unit
+    high = numbers(band["high"]) / unit
+    return Interval(mean, low, high).to_json()
 
 
-def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interval:
+def bootstrap(errors: Floating, resamples: int, seed: int) -> Interval:
     """Mean over the first axis of errors [prompts, ...], with the 5th and 95th percentile of the
     means of `resamples` resamples of the prompts.
 
@@ -60,14 +61,14 @@ def bootstrap(errors: NDArray[np.floating], resamples: int, seed: int) -> Interv
     return Interval(mean, low, high)
 
 
-def resampled_means(errors: NDArray[np.floating], resamples: int, seed: int) -> Floats:
+def resampled_means(errors: Floating, resamples: int, seed: int) -> Floats:
     """The means of errors [prompts, ...] over each of `resamples` resamples of the prompts,
     [resamples, ...]."""
     return crossed_means([errors[None]], resamples, seed)[0]
 
 
 def clustered_bootstrap(
-    sums: NDArray[np.floating], counts: NDArray[np.integer], resamples: int, seed: int
+    sums: Floating, counts: NDArray[np.integer], resamples: int, seed: int
 ) -> Interval:
     """Mean of values that come in clusters, each cluster measured once for each of some training
     seeds: sums [seeds, clusters, ...] of counts [clusters] values each.
@@ -78,6 +79,7 @@ def clustered_bootstrap(
     seeds = len(sums)
     mean = sums.sum((0, 1), dtype=np.float64) / (seeds * counts.sum())
     (totals,), (cluster_counts,) = _crossed_totals([sums], resamples, seed)
+    # A resample of clusters has another number of values: a ratio of two sums.
     values = cluster_counts @ counts * seeds
     means = totals / values.reshape(-1, *[1] * mean.ndim)
     low, high = np.percentile(means, (5, 95), axis=0)
@@ -85,7 +87,7 @@ def clustered_bootstrap(
 
 
 def crossed_means(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     resamples: int,
     seed: int,
     *,
@@ -103,7 +105,7 @@ def crossed_means(
 
 
 def _crossed_totals(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     resamples: int,
     seed: int,
     resample_seeds: bool = True,
@@ -113,17 +115,21 @@ def _crossed_totals(
     matrix product."""
     lengths = dict.fromkeys(group.shape[1] for group in groups)
     by_length, state = _cluster_counts(tuple(lengths), resamples, seed)
+    # Seeds are drawn after the clusters, whose draws may come from the cache.
     random = np.random.default_rng()
     random.bit_generator.state = state
     totals = []
     for group in groups:
         seeds, clusters = group.shape[:2]
-        flat = group.reshape(seeds, clusters, -1).swapaxes(0, 1).astype(np.float64)
-        by_seed = (by_length[clusters] @ flat.reshape(clusters, -1)).reshape(resamples, seeds, -1)
+        # Trailing axes are one: [clusters, seeds, values].
+        by_cluster = group.reshape(seeds, clusters, -1).swapaxes(0, 1).astype(np.float64)
+        sums = by_length[clusters] @ by_cluster.reshape(clusters, -1)
+        by_seed = sums.reshape(resamples, seeds, -1)
         seed_counts = np.ones((resamples, seeds), dtype=np.int64)
         if resample_seeds:
             seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
-        totals.append(np.einsum("rs,rsv->rv", seed_counts, by_seed).reshape(-1, *group.shape[2:]))
+        total = np.einsum("rs,rsv->rv", seed_counts, by_seed)
+        totals.append(total.reshape(-1, *group.shape[2:]))
     return totals, [by_length[group.shape[1]] for group in groups]
 
 

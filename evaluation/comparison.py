@@ -4,8 +4,8 @@ result, settings = compared([run, other], EvaluationConfig(), {"prompts": 320})
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .evaluate_run import changed, measured
 from .evaluation import Evaluation, OfModel, OfTask
 from .groups import grouped, labels_of
 from .kept import Arrays
-from .plain import Plain, part_of
+from .plain import Fields, Plain, part_of
 from .remarks import remarks
 from .results import intervals_by
 from .statistics import interval_over_seeds
@@ -66,92 +66,105 @@ class Comparison(OfTask):
 
 
 def compared(
-    runs: Sequence[Run], settings: EvaluationConfig, changes: dict[str, Any], device: str = "auto"
+    runs: Sequence[Run], settings: EvaluationConfig, changes: Fields, device: str = "auto"
 ) -> tuple[Comparison, EvaluationConfig]:
     """Every run evaluated on the same prompts and compared with the first, of which nothing is
     drawn; and the settings with these changes. Arguments and errors as of `compare`."""
     _check(runs)
     for run in runs:
         settings = changed(settings, changes, run.config)
-    found = [measured(run, settings, device) for run in runs]
-    entries, intervals = dict[str, ComparedRun](), intervals_by(settings)
-    first, of_first = found[0]
-    for run, (evaluation, arrays) in zip(runs, found, strict=True):
-        bits = less_bits = None
-        if "held_out" in arrays:
-            of_blocks = _bits(evaluation, arrays)
-            bits = intervals(of_blocks)
-            less_bits = intervals(of_blocks - _bits(first, of_first))
-        less = intervals(arrays["model"] - of_first["model"])
-        entries[_name(run)] = ComparedRun(
-            **part_of(OfModel, evaluation),
-            seed=run.config.seed,
-            remarks=remarks(run),
-            minus_first=MinusFirst(by_examples=less, bits_per_byte=less_bits),
+    intervals = intervals_by(settings)
+    # The same prompts for all: errors are paired by their rows.
+    members = [_Member(run, *measured(run, settings, device)) for run in runs]
+    first = members[0]
+    compared_runs = {}
+    for member in members:
+        less = intervals(member.arrays["model"] - first.arrays["model"])
+        minus_first = MinusFirst(by_examples=less)
+        bits = None
+        if "held_out" in member.arrays:
+            bits = intervals(member.bits)
+            minus_first = replace(minus_first, bits_per_byte=intervals(member.bits - first.bits))
+        compared_runs[_name(member.run)] = ComparedRun(
+            **part_of(OfModel, member.evaluation),
+            seed=member.run.config.seed,
+            remarks=remarks(member.run),
+            minus_first=minus_first,
             bits_per_byte=bits,
         )
     result = Comparison(
-        **part_of(OfTask, first),
+        **part_of(OfTask, first.evaluation),
         named=settings.baselines is not None,
-        runs=entries,
-        curves=_curves(runs, entries, [arrays for _, arrays in found], settings),
+        runs=compared_runs,
+        curves=_curves(members, settings),
     )
     return result, settings
 
 
-def _curves(
-    runs: Sequence[Run],
-    entries: Mapping[str, ComparedRun],
-    arrays: Sequence[Arrays],
-    settings: EvaluationConfig,
-) -> dict[str, ComparedCurve]:
+@dataclass(frozen=True)
+class _Member:
+    """A run with its evaluation, and the errors of that prompt by prompt."""
+
+    run: Run
+    evaluation: Evaluation
+    arrays: Arrays
+
+    @property
+    def bits(self) -> Floats:
+        """The bits per byte of the held-out text's blocks [blocks, 1], at the loops that errors by
+        examples are read at; after b loops with early exit."""
+        loops = self.evaluation.loops
+        if loops == "auto":
+            loops = self.evaluation.b
+        return self.arrays["held_out"][:, loops - 1 : loops]
+
+
+def _curves(members: Sequence[_Member], settings: EvaluationConfig) -> dict[str, ComparedCurve]:
     """By label the runs of each curve, its errors by examples and by loop, and the former less the
-    first curve's, with intervals over seeds and prompts. Runs that differ in nothing, not even
-    their seed, have their folders' names."""
+    first curve's, with intervals over seeds and prompts.
+
+    Runs that differ in nothing, not even their seed, have their folders' names.
+    """
+
+    def stacked(key: str, curve: Sequence[_Member]) -> Floats:
+        """The errors of a curve's runs, [seeds, prompts, x], as far as the shortest reaches."""
+        arrays = [member.arrays[key] for member in curve]
+        length = min(array.shape[1] for array in arrays)
+        return np.stack([array[:, :length] for array in arrays]).astype(np.float64)
+
+    interval = partial(interval_over_seeds, resamples=settings.resamples, seed=settings.seed)
+    curves = dict[str, ComparedCurve]()
+    first: Floats | None = None
+    for label, curve in _by_label(members).items():
+        errors = stacked("model", curve)
+        if first is None:
+            first = errors
+        by_examples = interval([errors], log=True)
+        by_loop = interval([stacked("by_loop", curve)], log=True)
+        # No logarithm: a difference has either sign.
+        minus_first = interval([errors, first], lambda means: means[0] - means[1])
+        curves[label] = ComparedCurve(
+            runs=[_name(member.run) for member in curve],
+            style=curve[0].evaluation.style,
+            b=curve[0].evaluation.b,
+            by_examples=by_examples.to_json(),
+            by_loop=by_loop.to_json(),
+            minus_first=minus_first.to_json(),
+        )
+    return curves
+
+
+def _by_label(members: Sequence[_Member]) -> dict[str, list[_Member]]:
+    """The runs of each curve, by its label."""
+    runs = [member.run for member in members]
     groups = grouped(runs)
     labels = labels_of(groups)
-    members: dict[str, list[int]] = {}
+    curves = {}
     for group, label in zip(groups, labels, strict=True):
-        own = label if labels.count(label) == 1 else _name(group.runs[0])
-        members[own] = [runs.index(run) for run in group.runs]
-
-    def stacked(key: str, of: Sequence[int]) -> Floats:
-        length = min(arrays[index][key].shape[1] for index in of)
-        return np.stack([arrays[index][key][:, :length] for index in of]).astype(np.float64)
-
-    def band(errors: Floats) -> Band:
-        return interval_over_seeds(
-            [errors], log=True, resamples=settings.resamples, seed=settings.seed
-        ).to_json()
-
-    def difference(errors: Floats, less: Floats) -> Band:
-        return interval_over_seeds(
-            [errors, less],
-            lambda means: means[0] - means[1],
-            resamples=settings.resamples,
-            seed=settings.seed,
-        ).to_json()
-
-    found, names = dict[str, ComparedCurve](), [*entries]
-    for label, of in members.items():
-        first, errors = next(iter(members.values())), stacked("model", of)
-        run = entries[names[of[0]]]
-        found[label] = ComparedCurve(
-            runs=[names[index] for index in of],
-            style=run.style,
-            b=run.b,
-            by_examples=band(errors),
-            by_loop=band(stacked("by_loop", of)),
-            minus_first=difference(errors, stacked("model", first)),
-        )
-    return found
-
-
-def _bits(evaluation: Evaluation, arrays: Arrays) -> Floats:
-    """The bits per byte of the held-out text's blocks [blocks, 1], at the loops that errors by
-    examples are read at; after b loops with early exit."""
-    loops = evaluation.b if evaluation.loops == "auto" else evaluation.loops
-    return arrays["held_out"][:, loops - 1 : loops]
+        if labels.count(label) > 1:
+            label = _name(group.runs[0])
+        curves[label] = [members[runs.index(run)] for run in group.runs]
+    return curves
 
 
 def _check(runs: Sequence[Run]) -> None:
@@ -159,11 +172,14 @@ def _check(runs: Sequence[Run]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ConfigError("runs", f"names {name} more than once")
-    first, *others = map(_task_settings, runs)
-    for name, other in zip(names[1:], others, strict=True):
+    first = _task_settings(runs[0])
+    for name, run in zip(names, runs, strict=True):
+        other = _task_settings(run)
         for key in first | other:
-            if (value := first.get(key)) != (its := other.get(key)):
-                problem = f"{key} is {value} in {names[0]} and {its} in {name}"
+            value = first.get(key)
+            its_value = other.get(key)
+            if value != its_value:
+                problem = f"{key} is {value} in {names[0]} and {its_value} in {name}"
                 raise ConfigError("runs", f"cannot be compared: {problem}")
 
 
@@ -171,8 +187,11 @@ def _name(run: Run) -> str:
     return run.path.resolve().name
 
 
-def _task_settings(run: Run) -> dict[str, Any]:
+def _task_settings(run: Run) -> Fields:
     """A run's task and its settings, except the numbers of distinct prompts and functions."""
     task = run.config.task
-    own = {f"task.{key}": each for key, each in asdict(run.task).items() if "distinct_" not in key}
-    return {"task": task.name, "task.points": task.points, **own}
+    settings = {"task": task.name, "task.points": task.points}
+    for key, value in asdict(run.task).items():
+        if "distinct_" not in key:
+            settings[f"task.{key}"] = value
+    return settings

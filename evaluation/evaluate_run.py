@@ -4,7 +4,6 @@ result, arrays = measured(run, run.config.evaluation)
 """
 
 from dataclasses import replace
-from typing import Any
 
 from looplab.conf.build import build
 from looplab.conf.checks.config import check_evaluation
@@ -32,15 +31,14 @@ from .measure import (
     shift_names,
     weights_digest,
 )
+from .plain import Fields
 from .results import by_examples, intervals_by, summary
 from .text.measure import digests, measure_language
 
 KIND = "evaluation"
 
 
-def changed(
-    settings: EvaluationConfig, changes: dict[str, Any], config: Config
-) -> EvaluationConfig:
+def changed(settings: EvaluationConfig, changes: Fields, config: Config) -> EvaluationConfig:
     """The settings with these changes, by name. Raises ConfigError where a run of this
     configuration cannot be evaluated so."""
     if not changes:
@@ -58,14 +56,15 @@ def measured(
     asked = replace(run.config, evaluation=settings)
     settings = resolved(run, settings)
 
-    def compute() -> tuple[dict[str, Any], Arrays]:
+    def compute() -> tuple[Fields, Arrays]:
         check_reach(asked, "evaluation")
         with RunFolder(place.path).lock(KIND):
             result, arrays = _measure(place, settings, device)
-        text = [f"task.eval={each}"] if (each := getattr(run.task, "eval", "")) else []
-        words = setting_words(settings, resolved(run, run.config.evaluation))
-        command = run_py("action=evaluate", f"run={run.path}", *text, *words)
-        return {**result.plain(), "command": command}, arrays
+        words = ["action=evaluate", f"run={run.path}"]
+        if texts := getattr(run.task, "eval", ""):
+            words.append(f"task.eval={texts}")
+        words += setting_words(settings, resolved(run, run.config.evaluation))
+        return result.plain() | {"command": run_py(*words)}, arrays
 
     with writable(run) as place:
         folder = place.path / "evaluations"
@@ -81,16 +80,20 @@ def is_stored(run: Run, settings: EvaluationConfig) -> bool:
 
 def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
     """All that an evaluation by resolved settings depends on."""
-    data, asked = run.task.data.identity(), settings.plain()
+    # Keys of what is empty are left out, so that it does not bear on the name of the result.
+    request: dict[str, object] = {}
+    if data := run.task.data.identity():
+        request["data"] = data
+    added = added_names("evaluation.shifts")
+    shifts = {name: repr(SHIFTS[name]) for name in shift_names(settings) if name in added}
+    if shifts:
+        request["shifts"] = shifts
+    asked = settings.plain()
     if isinstance(run.task, Language):
         asked["eval"] = digests(eval_files(run.task.eval))
     else:
         del asked["tokens"]  # of texts alone
-    added = added_names("evaluation.shifts")
-    shifts = {name: repr(SHIFTS[name]) for name in shift_names(settings) if name in added}
-    return {
-        **({"data": data} if data else {}),
-        **({"shifts": shifts} if shifts else {}),
+    return request | {
         "format": FORMAT,
         "step": run.step,
         "weights": weights_digest(run.model),
@@ -110,48 +113,63 @@ def setting_words(settings: EvaluationConfig, default: EvaluationConfig) -> list
 
 def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     """The settings with the defaults that depend on the run: b for `loops` and `halt_by`, 3 b (of a
-    text 4 b) for `max_loops`, which is at least the loop that errors by examples are read at. A
-    standard model is limited to its layers, one with lanes to the loops that it has lane weights
-    for."""
-    b, limit = trained_loops(run.config), run.model.loop.most_loops
+    text 4 b) for `max_loops`.
+
+    `max_loops` is at least the loop that errors by examples are read at. A standard model is
+    limited to its layers, one with lanes to the loops that it has lane weights for.
+    """
+    b = trained_loops(run.config)
+    limit = run.model.loop.most_loops
     settings = replace(settings, every=None)  # of training alone
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)
     loops = settings.loops or b
+    # Lanes have weights for so many loops.
     if limit is not None and loops != "auto":
         loops = min(int(loops), limit)
-    latest_halt = settings.halt_by or b
-    min_loops = max(b, latest_halt if loops == "auto" else int(loops))
-    max_loops = max(settings.max_loops or (4 if run.task.is_text else 3) * b, min_loops)
-    max_loops = min(max_loops, limit or max_loops)
-    return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(latest_halt, max_loops))
+    halt_by = settings.halt_by or b
+    # As many as asked for, and enough for b and for the loop that is read.
+    max_loops = settings.max_loops or (4 if run.task.is_text else 3) * b
+    max_loops = max(max_loops, b, halt_by if loops == "auto" else int(loops))
+    if limit is not None:
+        max_loops = min(max_loops, limit)
+    return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(halt_by, max_loops))
 
 
 def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
-    measure, intervals = Measure(run, settings, device), intervals_by(settings)
+    measure = Measure(run, settings, device)
     arrays = measure.model()
     labels = {}
     for name in baseline_names(run.task, settings):
         labels[name], arrays[name] = measure.baseline(name)
     result = summary(run, settings, arrays, labels)
-    language, shifts = None, dict[str, Shift]()
     if run.task.is_text:
         language, text_arrays = measure_language(measure)
+        result = replace(result, language=language)
         arrays |= text_arrays
+    shifts = {}
     for name in shift_names(settings):
-        shifted, solver = measure.shifted(name), reference_line(run.task)
-        own = measure.model(shifted, name)
-        label, own[solver] = measure.baseline(solver, shifted)
-        shifts[name] = Shift(
-            label=SHIFTS[name].label,
-            zero=shifted.zero,
-            labels={solver: label},
-            by_loop=intervals(own["by_loop"]),
-            **vars(by_examples(settings, own, [solver])),
-        )
-        arrays |= {f"{name}/{part}": values for part, values in own.items()}
-    return replace(result, language=language, shifts=shifts), arrays
+        shifts[name], shift_arrays = _shift(measure, name)
+        for key, errors in shift_arrays.items():
+            arrays[f"{name}/{key}"] = errors
+    return replace(result, shifts=shifts), arrays
+
+
+def _shift(measure: Measure, name: str) -> tuple[Shift, Arrays]:
+    """The errors on one kind of shifted inputs, of the model and of a solver."""
+    shifted = measure.shifted(name)
+    solver = reference_line(measure.task)
+    arrays = measure.model(shifted, name)
+    label, arrays[solver] = measure.baseline(solver, shifted)
+    shift = Shift(
+        label=SHIFTS[name].label,
+        zero=shifted.zero,
+        labels={solver: label},
+        by_loop=intervals_by(measure.settings)(arrays["by_loop"]),
+        **vars(by_examples(measure.settings, arrays, [solver])),
+    )
+    return shift, arrays
 
 
 def logged(run: Run) -> list[dict[str, float]]:

@@ -6,10 +6,10 @@ evaluation.by_examples.bands["model"]["mean"][5]     # the error after five exam
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from .bootstrap import Band
-from .plain import Plain
+from .plain import Content, Plain
 
 Bands = Mapping[str, Band]
 Labels = Mapping[str, str]  # of solvers, by their name
@@ -153,14 +153,14 @@ class Evaluation(OfModel, OfTask):
     REST = "record"
     halting: Halting
     shifts: Mapping[str, Shift]
-    published: Sequence[Mapping[str, Any]]  # curves beside it: `published.published`
+    published: Sequence[Content]  # curves beside it: `published.published`
     published_loops: Sequence[int]  # at which such curves of this model are
     above_optimal: AboveOptimal | None = None  # where the task has an optimum
     language: Texts | None = None  # of a text's task
     remarks: Sequence[str] = ()  # that the numbers must be read with
     # What the file has beside: the request that is answered, its resolved `settings` among it, and
     # the command that asks for it.
-    record: Mapping[str, Any]
+    record: Content
 
     @property
     def named(self) -> bool:

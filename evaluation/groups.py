@@ -91,13 +91,14 @@ def grouped(runs: Iterable[R], varied: Sequence[str] = ()) -> list[Group[R]]:
     for run in runs:
         settings = settings_key(_flat(run.config), varied)
         seed = run.config.seed
+        # A second run of these settings and this seed is no further seed.
         copy = copies.get((settings, seed), 0)
         copies[settings, seed] = copy + 1
         members.setdefault((settings, copy), []).append(run)
     groups = []
-    for own in members.values():
-        own.sort(key=lambda run: run.config.seed)
-        groups.append(Group(own[0].config, own))
+    for group in members.values():
+        group.sort(key=lambda run: run.config.seed)
+        groups.append(Group(group[0].config, group))
     return groups
 
 

@@ -24,6 +24,8 @@ from looplab.conf.checksum import key_of
 from looplab.training.progress import Progress
 from looplab.training.run_folder.files import read_record, write_arrays, write_record
 
+from .plain import Content
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -49,14 +51,16 @@ def kept(
     if result is None:
         _say_again(folder, kind, request)
         begun = time.monotonic()
-        content, arrays = compute()
+        computed, arrays = compute()
+        seconds = round(time.monotonic() - begun, 1)
         path = folder / f"{key_of(request)}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        seconds = round(time.monotonic() - begun, 1)
-        content = {**request, **content, "key": path.stem, _SECONDS: seconds}
+        content = dict(request) | dict(computed) | {"key": path.stem, _SECONDS: seconds}
+        # The arrays first: a result that is there has them, whenever this is interrupted.
         if arrays is not None:
             content["arrays_sha256"] = write_arrays(path.with_suffix(".npz"), arrays)
         write_record(path, kind, content)
+        # As JSON gives it back, with lists for tuples: the same the first time as the second.
         result = _without_time(read_record(path, kind).content)
     return result
 
@@ -70,8 +74,9 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
     """Print that a request is answered again, where an answer by other code is in the folder."""
     if _CODE not in request:
         return
-    asked = json.loads(json.dumps({**request, _CODE: None}))
-    for path in sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True):
+    asked = json.loads(json.dumps(dict(request) | {_CODE: None}))
+    # The newest first: how long it took then is the best guess for now.
+    for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
         earlier = read_record(path, kind).content or {}
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
             seconds = earlier.get(_SECONDS)
@@ -84,7 +89,8 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     """The stored result of a request; None if there is none, or if its files cannot be used, in
     which case a line is printed."""
     path = folder / f"{key_of(request)}.json"
-    arrays, (result, problem, _) = path.with_suffix(".npz"), read_record(path, kind)
+    arrays = path.with_suffix(".npz")
+    result, problem, _ = read_record(path, kind)
     if result and result.get("arrays_sha256") not in (None, _sha256(arrays)):
         problem = f"{arrays} is missing or was altered"
     if problem:
@@ -93,7 +99,7 @@ def found(folder: Path, kind: str, request: Mapping[str, object]) -> Any:
     return _without_time(result)
 
 
-def arrays_of(folder: Path, result: Mapping[str, Any]) -> Arrays:
+def arrays_of(folder: Path, result: Content) -> Arrays:
     """The arrays stored with a result."""
     with np.load(folder / f"{result['key']}.npz", allow_pickle=False) as file:
         return dict(file)
@@ -105,7 +111,8 @@ def shown(
     """Write what is shown at `path`, with the sha256 of the files that `make` writes in or below
     its folder, unless all of it is there unaltered; returns these files. There is nothing at `path`
     while they are made: the files beside it always belong to it."""
-    record, plain = read_record(path, kind), json.loads(json.dumps(content))
+    record = read_record(path, kind)
+    plain = json.loads(json.dumps(content))
     stored = record.content or {}
     digests = stored.pop("files", {})
     if record.problem:
@@ -119,7 +126,7 @@ def shown(
     path.parent.mkdir(parents=True, exist_ok=True)
     files = list(make())
     digests = {file.relative_to(path.parent).as_posix(): _sha256(file) for file in files}
-    write_record(path, kind, {**plain, "files": digests})
+    write_record(path, kind, plain | {"files": digests})
     return files
 
 
@@ -153,14 +160,18 @@ class Cache:
         `compute` is called for at most `chunk` prompts at a time, and only for those that are not
         in the cache under the same `content` (plain values, digests for tensors).
         """
-        path = self.folder / f"{name}-{key_of({'name': name, **content})}.npz"
-        arrays, write_time = _read(path), time.monotonic()
+        key = key_of({"name": name} | dict(content))
+        path = self.folder / f"{name}-{key}.npz"
+        arrays = _read(path)
+        write_time = time.monotonic()
         done = _length(arrays)
         with Progress(total, name, "prompt", done=done) as progress:
             while done < total:
                 new = compute(slice(done, min(done + chunk, total)))
-                arrays = {n: np.concatenate((arrays[n], new[n])) for n in new} if arrays else new
                 progress.update(_length(new))
+                if arrays:
+                    new = {part: np.concatenate((arrays[part], new[part])) for part in new}
+                arrays = new
                 done = _length(arrays)
                 if done == total or time.monotonic() - write_time > 1:
                     self.folder.mkdir(exist_ok=True)

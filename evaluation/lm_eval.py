@@ -28,6 +28,7 @@ from looplab.conf.setting import check_settings, setting
 from looplab.conf.words import settings_from_words
 
 from .load import load_run
+from .plain import Fields
 from .text.language_model import continuation, language_model
 from .text.settings import Generation
 
@@ -77,7 +78,7 @@ class LooplabLM(TemplateLM):
 
     @classmethod
     def create_from_arg_obj(
-        cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
+        cls, arg_dict: Fields, additional_config: Fields | None = None
     ) -> LooplabLM:
         """The model of `--model_args`, which win over options of their names."""
         return cls(**((additional_config or {}) | arg_dict))
@@ -132,7 +133,8 @@ class LooplabLM(TemplateLM):
     ) -> list[float]:
         """The log-likelihood in nats of each whole text, in windows as the harness cuts them, each
         after a start token."""
-        length, sums = self._model.positions - 1, list[float]()
+        length = self._model.positions - 1
+        sums = list[float]()
         for request in tqdm(requests, disable=disable_tqdm or None):
             tokens = self.tok_encode(request.args[0])
             cuts = get_rolling_token_windows(tokens, self.eot_token_id, length, context_len=1)
@@ -151,7 +153,7 @@ class LooplabLM(TemplateLM):
             for number, request in enumerate(shown)
         ]
 
-    def _written(self, context: str, options: dict[str, Any], seed: int) -> str:
+    def _written(self, context: str, options: Fields, seed: int) -> str:
         asked = normalize_gen_kwargs(options, _NEW_TOKENS)
         known = _KNOWN if asked["do_sample"] else _KNOWN | _OF_DRAWS
         if asked.get("num_beams") == 1:
@@ -161,14 +163,16 @@ class LooplabLM(TemplateLM):
             raise ConfigError("gen_kwargs", f"cannot have {others[0]}: the model has {names}")
         temperature = asked.get("temperature", 1.0) if asked["do_sample"] else 0.0
         settings = Generation(temperature=temperature, seed=seed, shared=self._arguments.shared)
-        most, start = asked["max_gen_toks"], self.eot_token_id
+        most = asked["max_gen_toks"]
         positions = self._model.positions
         # Of a long context the last tokens, with room for the new ones in up to half the positions.
         room = max(positions - most, positions // 2)
-        tokens, text = self.tok_encode(context)[-(room - 1) :], ""
+        tokens = self.tok_encode(context)[-(room - 1) :]
         count = len(tokens)
-        for token in islice(self._model.continued([start, *tokens], settings), most):
-            if token == start:
+        text = ""
+        first = [self.eot_token_id, *tokens]
+        for token in islice(self._model.continued(first, settings), most):
+            if token == self.eot_token_id:
                 break
             tokens.append(token)
             text = continuation(self._model.tokenizer, tokens, count)

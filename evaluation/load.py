@@ -117,8 +117,8 @@ def from_pretrained(name: str | PathLike[str], **options: Any) -> Run:
     """
     path = unpacked(name)
     if not path.exists():
-        package, install = "huggingface_hub", "'huggingface_hub==2.4.0'"
-        hub = optional(str(name), package, "snapshot_download", install)
+        install = "'huggingface_hub==2.4.0'"
+        hub = optional(str(name), "huggingface_hub", "snapshot_download", install)
         try:
             path = Path(hub.snapshot_download(str(name), **options))
         except (OSError, ValueError) as error:  # as all of the package's own are

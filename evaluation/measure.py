@@ -25,6 +25,14 @@ from .errors import ErrorSettings, Halting, model_errors
 from .kept import Arrays, Cache, digest
 from .normalise import check_normalise, normalised_errors
 
+_OF_MODEL = (
+    "model",
+    "model_at_b",
+    "by_loop",
+    "state_change",
+    "prediction_change",
+    "loops_used",
+)
 _CHOICE_PROMPTS = 256  # on which a solver's setting is chosen; not those of the evaluation
 _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
@@ -34,9 +42,12 @@ class Measure:
     """All errors of one run under one set of resolved settings."""
 
     def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
-        self.run, self.settings, self.task = run, settings, run.task
+        self.run = run
+        self.settings = settings
+        self.task = run.task
+        self._cache = Cache(run.path / "cache")
+        self._device = device
         check_normalise(settings.normalise, run.task)
-        self._cache, self._device = Cache(run.path / "cache"), device
         points = run.config.task.points
         self.prompts = evaluation_prompts(self.task, settings.prompts, points, settings.seed)
 
@@ -48,19 +59,22 @@ class Measure:
     def model(self, shifted: Shifted | None = None, name: str = "model") -> Arrays:
         """`model` (read at `evaluation.loops`) and `model_at_b` [P, n], `by_loop`, `state_change`
         and `prediction_change` [P, loops]; `loops_used` [P, n] with a halting rule."""
-        settings, b = self.settings, trained_loops(self.run.config)
+        settings = self.settings
+        b = trained_loops(self.run.config)
         assert settings.max_loops is not None
         assert settings.loops is not None
         assert settings.halt_by is not None
-        at, halting = {b}, None
+        loops = {b}  # at which every evaluation reads the model, whatever else is asked for
+        halting = None
         if settings.loops == "auto":
             halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
         else:
-            at.add(settings.loops)
-        reading = ErrorSettings(tuple(sorted(at)), settings.max_loops, halting)
+            loops.add(settings.loops)
+        reading = ErrorSettings(tuple(sorted(loops)), settings.max_loops, halting)
         given, asked = self._inputs(shifted)
         prompts = digest(given.xs, given.ys, asked.xs, asked.ys)
-        content = {"prompts": prompts, "reading": asdict(reading)}
+        # The key of a request without `normalise` is as if there were no such setting.
+        content: dict[str, object] = {"prompts": prompts, "reading": asdict(reading)}
         read = model_errors
         if settings.normalise != "none":
             content["normalise"] = settings.normalise
@@ -73,8 +87,7 @@ class Measure:
         arrays = self.rows(name, content, len(given), compute)
         arrays["model"] = arrays["halted" if halting else f"at_{settings.loops}"]
         arrays["model_at_b"] = arrays[f"at_{b}"]
-        names = ("model", "model_at_b", "by_loop", "state_change", "prediction_change")
-        return {name: arrays[name] for name in (*names, "loops_used") if name in arrays}
+        return {name: arrays[name] for name in _OF_MODEL if name in arrays}
 
     def baseline(self, name: str, shifted: Shifted | None = None) -> tuple[str, Floats]:
         """A solver's label and its errors [P, n]. If it has a setting to choose, the value with the
@@ -82,14 +95,15 @@ class Measure:
         choices = named_solvers(name, self.task)
         label = next(iter(choices))
         if len(choices) > 1:
-            points, seed = self.prompts.xs.shape[1], self.settings.seed + 1
-            others = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, seed)
-            mean_errors = {
-                each: self._solve(f"{name}-choice", each, solve, others, others).mean()
-                for each, solve in choices.items()
-            }
+            points = self.prompts.xs.shape[1]
+            others = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, self.settings.seed + 1)
+            mean_errors = {}
+            for choice, solve in choices.items():
+                errors = self._solve(f"{name}-choice", choice, solve, others, others)
+                mean_errors[choice] = errors.mean()
             label = min(mean_errors, key=mean_errors.__getitem__)
         try_solver(choices[label], self.task, self.prompts)
+        # The choice is of the inputs of training, also for shifted ones.
         errors = self._solve(name, label, choices[label], *self._inputs(shifted))
         if not shifted and name == optimal(self.task) and "Bayes" not in label:
             label = f"{label} (Bayes-optimal)"
@@ -97,13 +111,15 @@ class Measure:
 
     def _inputs(self, shifted: Shifted | None) -> tuple[Prompts, Prompts]:
         """The pairs that are given and the queries that are asked, query k after the first k."""
-        return (shifted.prompts, shifted.queries) if shifted else (self.prompts, self.prompts)
+        if shifted:
+            return shifted.prompts, shifted.queries
+        return self.prompts, self.prompts
 
     def shifted(self, name: str) -> Shifted:
         """The prompts of one shifted input distribution, drawn with the evaluation's seed."""
-        settings = self.settings
-        generator, points = Generator().manual_seed(settings.seed), self.prompts.xs.shape[1]
-        return SHIFTS[name].sample(self.task, generator, settings.prompts, points)
+        generator = Generator().manual_seed(self.settings.seed)
+        points = self.prompts.xs.shape[1]
+        return SHIFTS[name].sample(self.task, generator, self.settings.prompts, points)
 
     def _solve(
         self, name: str, label: str, solve: Solver, given: Prompts, asked: Prompts
@@ -133,19 +149,19 @@ class Measure:
     ) -> Arrays:
         """Return what `compute` returns for rows of the model's inputs, stored under `content`, the
         model's weights and the code, that of the solvers `used` too."""
-        sources = measured_by(compute, type(self.task), *used)
-        content = {**content, "sources": sources, "weights": weights_digest(self.run.model)}
+        content = dict(content)
+        content["sources"] = measured_by(compute, type(self.task), *used)
+        content["weights"] = weights_digest(self.run.model)
         return self._cache.rows(name, content, total, self.settings.batch_size, compute)
 
 
 def called_by_name(task: Task, settings: EvaluationConfig) -> list[Any]:
     """The task's class, and the solvers and the shifts' classes that an evaluation asks for."""
-    used: list[Any] = [
-        solve
-        for name in {*baseline_names(task, settings), reference_line(task)}
-        for solve in named_solvers(name, task).values()
-    ]
-    return [type(task), *used, *(type(SHIFTS[name]) for name in shift_names(settings))]
+    called: list[Any] = [type(task)]
+    for name in {reference_line(task)}.union(baseline_names(task, settings)):
+        called += named_solvers(name, task).values()
+    called += [type(SHIFTS[name]) for name in shift_names(settings)]
+    return called
 
 
 def named_solvers(name: str, task: Task) -> Mapping[str, Solver]:
@@ -168,8 +184,9 @@ def baseline_names(task: Task, settings: EvaluationConfig) -> tuple[str, ...]:
     if settings.baselines is not None:
         return settings.baselines
     best = optimal(task)
-    first = (best,) if best and best not in task.baselines else ()
-    return (*first, *task.baselines)
+    if best is None or best in task.baselines:
+        return tuple(task.baselines)
+    return (best, *task.baselines)
 
 
 def reference_line(task: Task) -> str:
@@ -186,10 +203,13 @@ def _errors_of(solve: Solver, task: Task, prompts: Prompts, queries: Prompts) ->
     """A solver's errors [B, n] at each query, from the pairs before it; at each token of a text."""
     if task.is_text:
         return solve(task, prompts)
-    xs, ys, query_xs, query_ys = (
-        part.double().numpy() for part in (prompts.xs, prompts.ys, queries.xs, queries.ys)
-    )
-    predictions = solve(xs, np.where(ys > 0, 1.0, -1.0) if task.classes else ys, query_xs)
+    xs = prompts.xs.double().numpy()
+    ys = prompts.ys.double().numpy()
+    query_xs = queries.xs.double().numpy()
+    query_ys = queries.ys.double().numpy()
+    # [B, n, d] and [B, n] each; of two classes, solvers take ±1 for 0 and 1.
     if not task.classes:
+        predictions = solve(xs, ys, query_xs)
         return np.square(predictions - query_ys) / task.divisor
+    predictions = solve(xs, np.where(ys > 0, 1.0, -1.0), query_xs)
     return ((predictions > 0) != (query_ys > 0)).astype(np.float64)

@@ -19,10 +19,10 @@ class Measured:
     members of an experiment at one scale.
 
     `arrays` are those of its evaluation: `model_at_b` [prompts, k] at its b loops, `model`
-    [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query, each solver's
-    by its name [prompts, k], and those on shifted inputs as '<shift>/model_at_b'. All are over the
-    task's divisor. `remarks` are what its numbers must be read with, such as that other code
-    trained it.
+    [prompts, k] at `evaluation.loops`, `by_loop` [prompts, loops] of the last query. So is each
+    solver's by its name, [prompts, k], and those on shifted inputs as '<shift>/model_at_b'. All are
+    over the task's divisor. `remarks` are what its numbers must be read with, such as that other
+    code trained it.
     """
 
     label: str

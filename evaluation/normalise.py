@@ -39,18 +39,20 @@ def normalised_errors(
     """As `model_errors`, with query k and the k pairs before it in the units of these pairs: a pass
     for each k. Changes of state and prediction, and early exit by them, are in these units too."""
     asked = queries or prompts
-    parts = []
+    # The units depend on k, so that no pass serves two queries.
+    by_k = []
     for k in range(asked.xs.shape[1]):
-        own, unit = in_own_units(kind, prompts, asked, k, task.divisor)
-        arrays = model_errors(model, task, own, settings)
-        squared_unit = unit.square().numpy()[:, None]
+        rescaled, unit = in_own_units(kind, prompts, asked, k, task.divisor)
+        arrays = model_errors(model, task, rescaled, settings)
+        squared_unit = unit.square().numpy()[:, None]  # back in the units of y
         for name in arrays.keys() - set(_NO_ERRORS):
             arrays[name] = (arrays[name] * squared_unit).astype(np.float32)
-        parts.append(arrays)
-    found = {name: parts[-1][name] for name in _OF_LAST_QUERY}
-    for name in parts[-1].keys() - found.keys():
-        found[name] = np.stack([part[name][:, -1] for part in parts], axis=1)
-    return found
+        by_k.append(arrays)
+    last = by_k[-1]
+    errors = {name: last[name] for name in _OF_LAST_QUERY}
+    for name in last.keys() - errors.keys():
+        errors[name] = np.stack([arrays[name][:, -1] for arrays in by_k], axis=1)
+    return errors
 
 
 def in_own_units(
@@ -62,11 +64,13 @@ def in_own_units(
     Over the pairs x_j² has mean 1 and y² has `divisor`, as in training. With kind `whiten` x is
     also multiplied by the inverse root of its shrunk second moment.
     """
-    xs = torch.cat((prompts.xs[:, :k], asked.xs[:, k : k + 1]), dim=1).double()
-    ys = torch.cat((prompts.ys[:, :k], asked.ys[:, k : k + 1]), dim=1).double()
+    query = asked.xs[:, k : k + 1]
+    answer = asked.ys[:, k : k + 1]
+    xs = torch.cat((prompts.xs[:, :k], query), dim=1).double()
+    ys = torch.cat((prompts.ys[:, :k], answer), dim=1).double()
     if k == 0:
         return Prompts(xs.float(), ys.float()), ys.new_ones(len(ys))
-    xs = xs / _rms(xs[:, :k].flatten(1))[:, None, None]
+    xs = xs / _rms(xs[:, :k].flatten(1))[:, None, None]  # one scale for all coordinates
     if kind == "whiten":
         xs = xs @ whitening(xs[:, :k])
     unit = _rms(ys[:, :k] / divisor**0.5)
@@ -77,10 +81,10 @@ def whitening(xs: Tensor) -> Tensor:
     """The inverse roots [B, d, d] of the shrunk second moments of inputs [B, k, d] whose numbers
     have mean square 1.
 
-    The shrunk moment is (1 - ρ) S + ρ I, with S = XᵀX / k and ρ from the data alone: the oracle
-    approximating shrinkage of Chen, Wiesel, Eldar and Hero (2010, arXiv 0907.4698, eq. 23), without
-    its terms 2 / d, as in scikit-learn. Of isotropic inputs ρ is near 1 at every k, so that they
-    stay what they are; k may be less than d.
+    The shrunk moment is (1 - ρ) S + ρ I, with S = XᵀX / k and ρ from the data alone. It is the
+    oracle approximating shrinkage of Chen, Wiesel, Eldar and Hero (2010, arXiv 0907.4698, eq. 23),
+    without its terms 2 / d, as in scikit-learn. Of isotropic inputs ρ is near 1 at every k, so that
+    they stay what they are; k may be less than d.
     """
     count, dims = xs.shape[1:]
     moment = xs.mT @ xs / count

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, get_args, get_origin
 
+Content = Mapping[str, Any]  # an object of a JSON file, as it was read
+Fields = dict[str, Any]  # such an object, or arguments, in the making
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plain:
@@ -17,46 +20,46 @@ class Plain:
 
     REST: ClassVar[str] = ""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Fields:
         """The JSON object; fields that are as by default are left out."""
-        values = vars(self)
-        found = {
-            each.name: _plain(values[each.name])
-            for each in fields(self)
-            if values[each.name] != each.default
-        }
-        rest = found.pop(self.REST, {})
-        return found | rest
+        plain = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                plain[field.name] = _plain(value)
+        rest = plain.pop(self.REST, {})
+        return plain | rest
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> Self:
+    def read(cls, content: Content) -> Self:
         """What `plain` gave, or an older file holds. Raises TypeError where a field is missing."""
-        own = {
-            each.name: _read(each.type, content[each.name])
-            for each in fields(cls)
-            if each.name in content
-        }
+        values = {}
+        for field in fields(cls):
+            if field.name in content:
+                values[field.name] = _read(field.type, content[field.name])
         if cls.REST:
-            own[cls.REST] = {name: content[name] for name in content if name not in own}
-        return cls(**own)
+            values[cls.REST] = {name: content[name] for name in content if name not in values}
+        return cls(**values)
 
 
-def part_of(kind: type[Any], whole: object) -> dict[str, Any]:
+def part_of(kind: type[Any], whole: object) -> Fields:
     """The fields of a base class, by name, as another of its children takes them."""
-    return {each.name: getattr(whole, each.name) for each in fields(kind)}
+    return {field.name: getattr(whole, field.name) for field in fields(kind)}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     return value.plain() if isinstance(value, Plain) else value
 
 
 def _read(kind: Any, value: Any) -> Any:
     """The value of a field of this type: a part, parts by name, or a plain value as it is."""
-    parts = [each for each in (kind, *get_args(kind)) if hasattr(each, "read")]
-    if not parts:
-        return value
-    if get_origin(kind) is Mapping:
-        return {name: parts[0].read(each) for name, each in value.items()}
-    return parts[0].read(value)
+    # Of `Mapping[str, Shift]` and `Texts | None` the class within.
+    for class_ in (kind, *get_args(kind)):
+        if not hasattr(class_, "read"):
+            continue
+        if get_origin(kind) is Mapping:
+            return {name: class_.read(entry) for name, entry in value.items()}
+        return class_.read(value)
+    return value

@@ -5,19 +5,19 @@ for entry in published(run.config):
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from looplab.conf.schema import Config
 from looplab.training.assemble import build_task
+
+from .plain import Content, Fields
 
 _PATH = Path(__file__).with_suffix(".json")
 _PROTOCOL = ("steps", "prompts", "training_steps")  # what is said of how a curve was measured
 
 
-def published(config: Config) -> list[dict[str, Any]]:
+def published(config: Config) -> list[Fields]:
     """The printed curves comparable with a run's errors by examples: errors over the task's
     divisor, entry k after k in-context examples, each with the `source`, `prompts` and
     `training_steps` of its result.
@@ -34,27 +34,28 @@ def published(config: Config) -> list[dict[str, Any]]:
     return matching(_PATH, config)
 
 
-def matching(path: Path, config: Config) -> list[dict[str, Any]]:
+def matching(path: Path, config: Config) -> list[Fields]:
     """The curves comparable with a run in a file of published numbers, each with its source and
     protocol: those of the run's task and, if they name a model, of its model."""
     settings = asdict(config.model) | asdict(config.loops)
-    return [
-        {
-            **curve,
-            "source": result["source"],
-            **{key: value for key, value in result["protocol"].items() if key in _PROTOCOL},
-        }
-        for result in json.loads(path.read_text(encoding="utf-8"))["results"]
-        if _same_task(config, result["task"])
-        for curve in result["curves"]
-        if all(settings[key] == value for key, value in curve.get("model", {}).items())
-    ]
+    curves = list[Fields]()
+    for result in json.loads(path.read_text(encoding="utf-8"))["results"]:
+        if not _same_task(config, result["task"]):
+            continue
+        about = {"source": result["source"]}
+        for key, value in result["protocol"].items():
+            if key in _PROTOCOL:
+                about[key] = value
+        for curve in result["curves"]:
+            model = curve.get("model", {})
+            if all(settings[key] == value for key, value in model.items()):
+                curves.append(curve | about)
+    return curves
 
 
-def _same_task(config: Config, task: Mapping[str, Any]) -> bool:
+def _same_task(config: Config, task: Content) -> bool:
     """Compares settings as the task has them, including defaults."""
-    if (config.task.name, config.task.points) != (task["name"], task["points"]):
+    if config.task.name != task["name"] or config.task.points != task["points"]:
         return False
-    endless = {"distinct_prompts": 0, "distinct_functions": 0}
-    expected = {"dims": task["dims"], **endless, **task["settings"]}
-    return asdict(build_task(config)) == expected
+    expected = {"dims": task["dims"], "distinct_prompts": 0, "distinct_functions": 0}
+    return asdict(build_task(config)) == expected | task["settings"]

@@ -36,7 +36,8 @@ def remarks(run: Run) -> list[str]:
             "evaluations read each loop's own prediction, not the mean over loops that "
             "loops.halt=act trains"
         )
-    return [*lines, *divisor_remark(run.task)]
+    lines += divisor_remark(run.task)
+    return lines
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
@@ -57,7 +58,8 @@ def shared(remarks_of: Mapping[str, Sequence[str]]) -> list[str]:
     for name, lines in remarks_of.items():
         for line in lines:
             names.setdefault(line, []).append(name)
-    return [
-        f"{'all' if len(run_names) == len(remarks_of) > 1 else ', '.join(run_names)}: {line}"
-        for line, run_names in names.items()
-    ]
+    lines = []
+    for line, run_names in names.items():
+        are_all = len(run_names) == len(remarks_of) > 1
+        lines.append(f"{'all' if are_all else ', '.join(run_names)}: {line}")
+    return lines

@@ -3,7 +3,6 @@ called."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .baselines import optimal
-from .bootstrap import Band, bootstrap, over, resampled_means
+from .bootstrap import Band, Floating, bootstrap, over, resampled_means
 from .errors import halted_at
 from .evaluation import (
     AboveOptimal,
@@ -52,8 +51,9 @@ def error_name(task: Task) -> str:
 
 def levels_of(error: str) -> dict[str, float]:
     """The error of a model that knows nothing, by what the errors are, as levels of a panel."""
-    known = {ERROR_RATE: {"guessing": 0.5}, NATS: dict[str, float]()}
-    return known.get(error, {ZERO: 1.0})
+    if error == ERROR_RATE:
+        return {"guessing": 0.5}
+    return {} if error == NATS else {ZERO: 1.0}
 
 
 def unit_of_shifts(error: str) -> str:
@@ -69,10 +69,9 @@ def normalised_words(result: OfTask) -> str:
 
 def in_own_unit(shift: Shift) -> Shift:
     """Its errors over the variance of y on these inputs: over that of predicting zero."""
-    bands = {
-        name: band if name == _LOOPS_USED else over(band, shift.zero)
-        for name, band in shift.bands.items()
-    }
+    bands = dict(shift.bands)
+    for name in bands.keys() - {_LOOPS_USED}:
+        bands[name] = over(bands[name], shift.zero)
     return replace(shift, bands=bands, by_loop=over(shift.by_loop, shift.zero), zero=1.0)
 
 
@@ -116,7 +115,7 @@ def kind_of(model: ModelConfig) -> str:
     return "unnormed" if model.norm == "at_readout" else "looped"
 
 
-def intervals_by(settings: EvaluationConfig) -> Callable[[NDArray[Any]], Band]:
+def intervals_by(settings: EvaluationConfig) -> Callable[[Floating], Band]:
     """A function to means with intervals, by an evaluation's settings."""
     return lambda values: bootstrap(values, settings.resamples, settings.seed).to_json()
 
@@ -127,14 +126,15 @@ def summary(
     """An evaluation by resolved settings, without its shifted inputs and a text's own scores;
     `labels` are those of its solvers."""
     assert settings.loops is not None  # resolved
-    config, intervals, by_loop = run.config, intervals_by(settings), arrays["by_loop"]
+    config = run.config
     printed = published(config)
-    best = optimal(run.task)
-    above = None
-    if best in arrays:
-        names = ("model", "model_at_b")
-        bands = {name: intervals(arrays[name] - arrays[best]) for name in names}
-        above = AboveOptimal(over=best, bands=bands)
+    comparable = []
+    for entry in printed:
+        # Not a model at other loops, nor a solver with another choice of its setting.
+        loops = entry.get("loops", settings.loops)
+        label = labels.get(entry["name"], entry["label"])
+        if loops == settings.loops and label.startswith(entry["label"]):
+            comparable.append(entry)
     return Evaluation(
         task=config.task.name,
         family=config.model.family,
@@ -150,43 +150,56 @@ def summary(
         normalise=settings.normalise,
         labels=labels,
         by_examples=by_examples(settings, arrays, labels),
-        by_loop=ByLoop(
-            loop=list(range(1, by_loop.shape[1] + 1)),
-            model=intervals(by_loop),
-            state_change=intervals(arrays["state_change"]),
-            prediction_change=intervals(arrays["prediction_change"]),
-            near_least=near_least(by_loop, settings),
-        ),
-        above_optimal=above,
+        by_loop=_by_loop(settings, arrays),
+        above_optimal=_above_optimal(run.task, settings, arrays),
         halting=_halting(arrays, settings, settings.halt_by or trained_loops(config)),
         shifts={},
-        published=[
-            entry
-            for entry in printed
-            if entry.get("loops", settings.loops) == settings.loops
-            # A solver with another choice of its setting is not comparable.
-            and labels.get(entry["name"], entry["label"]).startswith(entry["label"])
-        ],
+        published=comparable,
         published_loops=sorted({entry["loops"] for entry in printed if "loops" in entry}),
         record={},
     )
 
 
+def _by_loop(settings: EvaluationConfig, arrays: Arrays) -> ByLoop:
+    intervals = intervals_by(settings)
+    errors = arrays["by_loop"]
+    return ByLoop(
+        loop=list(range(1, errors.shape[1] + 1)),
+        model=intervals(errors),
+        state_change=intervals(arrays["state_change"]),
+        prediction_change=intervals(arrays["prediction_change"]),
+        near_least=near_least(errors, settings),
+    )
+
+
+def _above_optimal(task: Task, settings: EvaluationConfig, arrays: Arrays) -> AboveOptimal | None:
+    """The model's errors less those of the task's optimum; None where that was not measured."""
+    best = optimal(task)
+    if best not in arrays:
+        return None
+    intervals = intervals_by(settings)
+    bands = {name: intervals(arrays[name] - arrays[best]) for name in ("model", "model_at_b")}
+    return AboveOptimal(over=best, bands=bands)
+
+
 def by_examples(settings: EvaluationConfig, arrays: Arrays, solvers: Collection[str]) -> ByExamples:
     """The errors by number of examples, of the model and of each solver by name."""
-    names = ["model", "model_at_b", *solvers, *({_LOOPS_USED} & arrays.keys())]
+    names = ["model", "model_at_b", *solvers]
+    if _LOOPS_USED in arrays:
+        names.append(_LOOPS_USED)
     intervals = intervals_by(settings)
     k = list(range(arrays["model"].shape[1]))
     return ByExamples(k=k, bands={name: intervals(arrays[name]) for name in names})
 
 
-def near_least(by_loop: NDArray[Any], settings: EvaluationConfig) -> NearLeast:
+def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
     """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
     interval over resamples of the prompts."""
 
-    def first(means: NDArray[Any]) -> NDArray[Any]:
+    def first(means: Floating) -> NDArray[np.intp]:
         return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
 
+    # Of each resample the first loop, [resamples]; whole numbers, so no end between two of them.
     loops = first(resampled_means(by_loop, settings.resamples, settings.seed))
     low, high = np.percentile(loops, (5, 95), method="nearest")
     loop = int(first(by_loop.mean(0, dtype=np.float64)))
@@ -197,10 +210,19 @@ def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> Halting
     """Halting on either change at a range of tolerances, and after `latest` loops in any case."""
     intervals = intervals_by(settings)
 
-    def exits(changes: NDArray[Any]) -> EarlyExit:
-        pairs = [halted_at(arrays["by_loop"], changes, t, latest) for t in TOLERANCES]
-        errors, loops = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
-        return EarlyExit(loops=intervals(loops), error=intervals(errors))
+    def exits(changes: Floating) -> EarlyExit:
+        errors = []
+        loops = []
+        for tolerance in TOLERANCES:
+            error, count = halted_at(arrays["by_loop"], changes, tolerance, latest)
+            errors.append(error)
+            loops.append(count)
+        return EarlyExit(
+            loops=intervals(np.stack(loops, axis=1)), error=intervals(np.stack(errors, axis=1))
+        )
 
-    state, prediction = (exits(arrays[f"{on}_change"]) for on in ("state", "prediction"))
-    return Halting(tolerance=list(TOLERANCES), state=state, prediction=prediction)
+    return Halting(
+        tolerance=list(TOLERANCES),
+        state=exits(arrays["state_change"]),
+        prediction=exits(arrays["prediction_change"]),
+    )

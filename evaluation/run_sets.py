@@ -26,20 +26,20 @@ class Group:
 def groups_in(folders: Iterable[Path]) -> list[Group]:
     """The grids, also those that were interrupted, and the experiments of the runs in each of the
     folders, the newest first."""
-    paths = {
-        path: folder
-        for folder in folders
-        for path in [*folder.glob("grid-*"), *folder.glob("experiments/*")]
-    }
-    found = []
-    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+    parents = dict[Path, Path]()
+    for folder in folders:
+        for pattern in ("grid-*", "experiments/*"):
+            parents |= dict.fromkeys(folder.glob(pattern), folder)
+    groups = []
+    for path in sorted(parents, key=lambda path: -path.stat().st_mtime):
+        # Grids write it before they train; experiments have a result alone.
         begun = read_record(path / f"{BEGUN}.json", BEGUN).content
         content = begun or read_record(path / "result.json", "experiment").content or {}
-        runs = {
-            str(paths[path] / Path(member["run"]).name): f"{member['label']}, seed {member['seed']}"
-            for member in content.get("members", ())
-            if not member["run"].startswith("shipped/")
-        }
+        runs = {}
+        for member in content.get("members", ()):
+            if not member["run"].startswith("shipped/"):
+                run = parents[path] / Path(member["run"]).name
+                runs[str(run)] = f"{member['label']}, seed {member['seed']}"
         if runs:
-            found.append(Group(path, content["title"], content["command"], runs))
-    return found
+            groups.append(Group(path, content["title"], content["command"], runs))
+    return groups

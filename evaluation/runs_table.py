@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from looplab.training.run_folder.status import (
     status_of,
 )
 
+from .plain import Content, Fields
 from .run_sets import groups_in
 
 if TYPE_CHECKING:
@@ -40,7 +42,28 @@ if TYPE_CHECKING:
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _NOT_SHOWN = (*NOT_OF_NUMBERS, "task.name", "model.family", "model.connectivity")  # own columns
 _CURVES = {"by_examples": ("k", "model_at_b"), "by_loop": ("loop", "model")}
-Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of a run; the fields are the first columns of `runs_table`, in their order."""
+
+    path: str
+    name: str
+    task: str  # "" of a run that cannot be read
+    model: str  # its family, or way to loop
+    seed: int | None
+    state: str
+    step: int
+    steps: int
+    left: float | None  # seconds that it still takes
+    loss: float | None  # the last that was logged
+    error: float | None  # of the last query at b loops; of a language model bits per byte
+    remarks: str  # what the error must be read with; why the run cannot be read
+    written: float  # seconds since 1970
+    # By dotted key, and the content of evaluation.json; both empty where there is none.
+    settings: Content
+    evaluation: Content
 
 
 def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "") -> DataFrame:
@@ -78,32 +101,34 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
     from pandas import DataFrame
 
     by = curve_name("errors", errors) if errors else ""
-    found, defaults = rows_of(runs), _defaults()
-    if not found:
+    rows = rows_of(runs)
+    if not rows:
         raise ConfigError("no runs yet", no_runs(runs))
-    groups = groups_in(folders_of(found))
-    keys = dict.fromkeys(
-        key
-        for row in found
-        for key, value in row["settings"].items()
-        if not key.startswith(_NOT_SHOWN) and value != defaults.get(key)
-    )
-    rows: list[Row] = []
-    for row in found:
-        facts = {key: value for key, value in row.items() if key not in ("settings", "evaluation")}
-        facts["group"] = ";".join(group.path.name for group in groups if row["path"] in group.runs)
-        own, points = {key: row["settings"].get(key) for key in keys}, [dict[Any, Any]()]
-        if by:
-            x, name = _CURVES[by]
-            curves = row["evaluation"].get(by, {x: [], name: {}})
-            points = DataFrame({x: curves[x], **curves[name]}).to_dict("records")
-        rows += [facts | point | own for point in points]
-    return DataFrame(rows)
+    groups = groups_in(folders_of(rows))
+    defaults = _defaults()
+    settings: dict[str, None] = {}  # those in which a run differs from the defaults, in order
+    for row in rows:
+        for key, value in row.settings.items():
+            if not key.startswith(_NOT_SHOWN) and value != defaults.get(key):
+                settings[key] = None
+    lines = list[dict[Any, Any]]()
+    for row in rows:
+        line = dict[Any, Any](vars(row))
+        del line["settings"], line["evaluation"]
+        line["group"] = ";".join(group.path.name for group in groups if row.path in group.runs)
+        values = {key: row.settings.get(key) for key in settings}
+        if not by:
+            lines.append(line | values)
+            continue
+        x, name = _CURVES[by]
+        curves = row.evaluation.get(by, {x: [], name: {}})
+        points = DataFrame({x: curves[x]} | curves[name])
+        lines += [line | point | values for point in points.to_dict("records")]
+    return DataFrame(lines)
 
 
 def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
-    """The rows of `runs_table` before they are a table: with all `settings` by dotted key and the
-    newest `evaluation`, both empty where there is none."""
+    """The rows of `runs_table` before they are a table."""
     if isinstance(runs, str | Path):
         runs = runs_in(Path(runs))
     return [_row(Path(path)) for path in runs]
@@ -111,7 +136,7 @@ def rows_of(runs: str | Path | Sequence[str | Path]) -> list[Row]:
 
 def folders_of(rows: Sequence[Row]) -> dict[Path, None]:
     """The folders that the runs of rows are in."""
-    return dict.fromkeys(Path(row["path"]).parent for row in rows)
+    return dict.fromkeys(Path(row.path).parent for row in rows)
 
 
 def no_runs(folder: object) -> str:
@@ -120,7 +145,9 @@ def no_runs(folder: object) -> str:
 
 
 def _row(path: Path) -> Row:
-    problem, settings, plugins = "", dict[str, Any](), dict[str, bytes]()
+    problem = ""
+    settings = Fields()
+    plugins = dict[str, bytes]()
     try:
         mapping = read_mapping(path)
         settings = {**_defaults(), **flatten(mapping)}
@@ -128,62 +155,70 @@ def _row(path: Path) -> Row:
             plugins |= imported_code(Path(plugin))
     except ConfigError as error:
         problem = str(error)
-    status, last = status_of(path), last_record(path)
+    status = status_of(path)
     record = read_record(path / "evaluation.json", "evaluation")
     evaluation = record.content or {}
     if evaluation.get("step") != status["step"]:
         evaluation = {}
-    steps, running = int(settings.get("training.steps", 0)), status["state"] == "running"
-    files = [path / name for name in ("status.json", "metrics.jsonl") if (path / name).exists()]
     last_error = None
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
         last_error = one_number(evaluation)
-    remarks = evaluation.get("remarks", ())
-    if any(line.startswith(OTHER_CODE) for line in remarks):  # maybe the edit was taken back
-        made_with = read_record(path / "environment.json", "environment").content or {}
-        if not changed_code(made_with, plugins):
-            remarks = [line for line in remarks if not line.startswith(OTHER_CODE)]
-    return {
-        "path": str(path),
-        "name": path.name,
-        "task": str(settings.get("task.name", "")),
-        "model": str(settings.get("model.connectivity") or settings.get("model.family", "")),
-        "seed": settings.get("seed"),
-        "state": status["state"],
-        "step": int(status["step"]),
-        "steps": steps,
-        "left": seconds_left(last, steps) if running else None,
-        "loss": last.get("loss"),
-        "error": last_error,
-        "remarks": problem or record.problem or "; ".join(remarks),
-        "written": max(file.stat().st_mtime for file in files or [path]),
-        "settings": settings,
-        "evaluation": evaluation,
-    }
+    last = last_record(path)
+    steps = int(settings.get("training.steps", 0))
+    left = seconds_left(last, steps) if status["state"] == "running" else None
+    remarks = _current_remarks(path, evaluation.get("remarks", ()), plugins)
+    files = [file for file in (path / "status.json", path / "metrics.jsonl") if file.exists()]
+    return Row(
+        path=str(path),
+        name=path.name,
+        task=str(settings.get("task.name", "")),
+        model=str(settings.get("model.connectivity") or settings.get("model.family", "")),
+        seed=settings.get("seed"),
+        state=status["state"],
+        step=int(status["step"]),
+        steps=steps,
+        left=left,
+        loss=last.get("loss"),
+        error=last_error,
+        remarks=problem or record.problem or "; ".join(remarks),
+        written=max(file.stat().st_mtime for file in files or [path]),
+        settings=settings,
+        evaluation=evaluation,
+    )
+
+
+def _current_remarks(
+    path: Path, remarks: Sequence[str], plugins: Mapping[str, bytes]
+) -> Sequence[str]:
+    """The remarks of an evaluation, without that on other code where the edit was taken back."""
+    others = [line for line in remarks if not line.startswith(OTHER_CODE)]
+    if len(others) == len(remarks):
+        return remarks
+    made_with = read_record(path / "environment.json", "environment").content or {}
+    return remarks if changed_code(made_with, plugins) else others
 
 
 def duration(seconds: float | None) -> str:
     """'3.4 h', '25 min': in the largest unit that it has two of, or in seconds; '' for None."""
     if seconds is None:
         return ""
-    size, unit = next(each for each in _UNITS if seconds >= 2 * each[0] or each[0] == 1)
+    size, unit = next(entry for entry in _UNITS if seconds >= 2 * entry[0] or entry[0] == 1)
     number = seconds / size
     return f"{number:.2g} {unit}" if 1 < number < 9.95 else f"{number:,.0f} {unit}"
 
 
 def differing(rows: Sequence[Row]) -> dict[str, list[str]]:
     """The settings that are not the same in all rows, as words; "" where a row has none."""
-    keys = dict.fromkeys(
-        key for row in rows for key in row["settings"] if not key.startswith(_NOT_SHOWN)
-    )
-    columns = {
-        key: [as_word(row["settings"][key]) if key in row["settings"] else "" for row in rows]
-        for key in keys
-    }
-    return {key: values for key, values in columns.items() if len(set(values)) > 1}
+    columns = dict[str, list[str]]()
+    for index, row in enumerate(rows):
+        for key, value in row.settings.items():
+            if not key.startswith(_NOT_SHOWN):
+                words = columns.setdefault(key, [""] * len(rows))
+                words[index] = as_word(value)
+    return {key: words for key, words in columns.items() if len(set(words)) > 1}
 
 
 @cache
-def _defaults() -> Mapping[str, Any]:
+def _defaults() -> Content:
     """The default of each setting by dotted key: what an older version did not write."""
     return flatten(config_to_mapping(Config()))

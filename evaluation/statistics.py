@@ -13,18 +13,20 @@ prompts. The interval is the outer of the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtr, stdtrit  # Student's t; scipy.stats takes a second to import
 
-from .bootstrap import Floats, Interval, crossed_means
+from .bootstrap import Floating, Floats, Interval, crossed_means
+from .plain import Content, Fields
 
 LEVEL = 0.9
-RESAMPLES, SEED = 2000, 2024
+RESAMPLES = 2000
+SEED = 2024
 _MOST_SEEDS = 100  # that are thought of
 Z = float(ndtri((1 + LEVEL) / 2))  # standard errors in half the interval of a normal variable
 _ENDS = (100 * (1 - LEVEL) / 2, 100 * (1 + LEVEL) / 2)
@@ -44,11 +46,11 @@ class NotMeasured(Exception):
 
 
 class Estimate(NamedTuple):
-    """A quantity with its 90 % interval (nan where there is none), the number of training seeds in
-    it, and what a reader of the interval must know: what measures find and claims are judged by.
+    """A quantity with its 90 % interval (nan where there is none): what measures find and claims
+    are judged by. `note` is what a reader of the interval must know, `seeds` those of training.
 
-    A claim on results of other commands says itself after how many training `steps` they were
-    measured and on what `size` of model and task; for one on runs the judge reads both from them.
+    A claim on results of other commands says itself after how many training `steps` and on what
+    `size` of model and task they were measured. Of one on runs the judge reads both from them.
 
     Examples
     --------
@@ -65,13 +67,13 @@ class Estimate(NamedTuple):
     size: str = ""
     note: str = ""
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Fields:
         """The estimate of a measure as JSON has it: None where a number is not finite."""
         mean, low, high = map(finite, self[:3])
         return {"mean": mean, "low": low, "high": high, "seeds": self.seeds, "note": self.note}
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Estimate:
+    def read(cls, values: Content) -> Estimate:
         """The estimate of what `plain` returned; NotMeasured if it is not finite."""
         mean, low, high, note = (values[key] for key in ("mean", "low", "high", "note"))
         if mean is None:
@@ -82,7 +84,7 @@ class Estimate(NamedTuple):
 
 
 def hierarchical_bootstrap(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     statistic: Statistic,
     *,
     log: bool = False,
@@ -94,19 +96,20 @@ def hierarchical_bootstrap(
 
     `trained` says which groups are of trainings; the others, of solvers, have no seeds to count.
     """
-    mean, low, high = interval_over_seeds(
-        groups, statistic, log=log, resamples=resamples, seed=seed
-    )
-    of_all = [len(group) for group in groups]
-    counts = [n for n, is_trained in zip(of_all, trained or of_all, strict=True) if is_trained]
+    interval = interval_over_seeds(groups, statistic, log=log, resamples=resamples, seed=seed)
+    mean, low, high = map(float, interval)
+    seeds = []
+    for group, is_trained in zip(groups, trained or [True] * len(groups), strict=True):
+        if is_trained:
+            seeds.append(len(group))
     if not math.isfinite(mean):
-        return Estimate(float(mean), math.nan, math.nan, min(counts))
-    return Estimate(float(mean), float(low), float(high), min(counts), note=_note(counts))
+        return Estimate(mean, math.nan, math.nan, min(seeds))
+    return Estimate(mean, low, high, min(seeds), note=_note(seeds))
 
 
 @_quiet
 def interval_over_seeds(
-    groups: Sequence[NDArray[np.floating]],
+    groups: Sequence[Floating],
     statistic: Statistic = itemgetter(0),
     *,
     log: bool = False,
@@ -127,16 +130,20 @@ def interval_over_seeds(
     resampled = statistic(crossed_means(floats, resamples, seed))
     low, high = np.percentile(resampled, _ENDS, axis=0)
     if max(map(len, floats)) > 1:
-        scale, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
-        half = half_width(*_standard_error(_parts(floats, statistic, scale, resamples, seed)))
-        low_by_student = back(scale(value) - half)
-        high_by_student = back(scale(value) + half)
+        scale = np.log if log else np.asarray
+        variances = _variances(floats, statistic, scale, resamples, seed)
+        half = half_width(*_standard_error(variances))
+        low_by_student = scale(value) - half
+        high_by_student = scale(value) + half
+        if log:
+            low_by_student = np.exp(low_by_student)
+            high_by_student = np.exp(high_by_student)
         has_none = ~np.isfinite(half)
         if log and has_none.any():
             # Without one of the seeds a mean may be 0, as of few wrong answers: no logarithm. Then
             # the plain interval stands, cut at 0; without an end where that is unknown too.
-            parts = _parts(floats, statistic, np.asarray, resamples, seed)
-            plain = np.nan_to_num(half_width(*_standard_error(parts)), nan=np.inf)
+            variances = _variances(floats, statistic, np.asarray, resamples, seed)
+            plain = np.nan_to_num(half_width(*_standard_error(variances)), nan=np.inf)
             low_by_student = np.where(has_none, np.maximum(value - plain, 0), low_by_student)
             high_by_student = np.where(has_none, value + plain, high_by_student)
         # The outer of the two; where Student's is nan, the bootstrap's.
@@ -171,11 +178,14 @@ def hierarchical_test(
         return math.nan
     crossed = statistic(crossed_means(groups, resamples, SEED))
     tail = min((crossed <= 0).sum(), (crossed >= 0).sum())
-    error, freedom = _standard_error(_parts(groups, statistic, np.asarray, resamples, SEED))
+    variances = _variances(groups, statistic, np.asarray, resamples, SEED)
+    error, freedom = _standard_error(variances)
     if not np.isfinite(error):  # a seed without which the statistic is not finite
         return 1.0
+    # Two-sided, and of no resample beyond 0 half a one: p is never 0.
+    by_bootstrap = min(2 * max(tail, 0.5) / resamples, 1.0)
     by_student = 2 * float(stdtr(freedom, -abs(center) / error)) if error > 0 else math.nan
-    return float(np.fmax(by_student, min(2 * max(tail, 0.5) / resamples, 1.0)))
+    return float(np.fmax(by_student, by_bootstrap))
 
 
 @_quiet
@@ -199,11 +209,13 @@ def over_seeds(
     if len(numbers) < 2 and errors is None:
         raise NotMeasured(f"one {what} has no spread" if len(numbers) else f"no {what}")
     if log:
-        numbers, spreads = np.log(numbers), spreads / numbers  # to first order
-    parts = [(np.square(spreads).mean(), math.inf)]
+        spreads = spreads / numbers  # those of the logarithms, to first order
+        numbers = np.log(numbers)
+    # All values are of the same prompts: averaging them leaves this variance as it is.
+    variances = [(np.square(spreads).mean(), math.inf)]
     if len(numbers) > 1:
-        parts.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
-    half = half_width(*_standard_error(parts))
+        variances.append((numbers.var(ddof=1) / len(numbers), len(numbers) - 1.0))
+    half = half_width(*_standard_error(variances))
     ends = numbers.mean() + half * np.array([0, -1, 1])
     mean, low, high = map(float, np.exp(ends) if log else ends)
     return Estimate(mean, low, high, seeds=len(numbers), note=_note([len(numbers)]))
@@ -212,21 +224,27 @@ def over_seeds(
 def absolute(found: Estimate) -> Estimate:
     """The size of a quantity of either sign: its interval reaches to 0 where the quantity's covers
     it."""
-    ends = abs(found.low), abs(found.high)
-    low = 0.0 if found.low <= 0 <= found.high else min(ends)
-    return found._replace(mean=abs(found.mean), low=low, high=max(ends))
+    low = min(abs(found.low), abs(found.high))
+    if found.low <= 0 <= found.high:
+        low = 0.0
+    high = max(abs(found.low), abs(found.high))
+    return found._replace(mean=abs(found.mean), low=low, high=high)
 
 
 def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
     """Says how many seeds would settle on which side of a line a quantity is, by an interval of
-    this level, if its mean and the spread of seeds stayed what they are and were all of its
-    interval: Student's interval of n seeds is t(n - 1) / √n times that spread, for a ratio in
-    logarithms. Empty for one seed, which shows none, and where the interval has no end."""
+    this level. Empty for one seed, which shows no spread, and where the interval has no end.
+
+    Mean and spread of seeds are taken to stay what they are, and the spread to be all of the
+    interval. Student's interval of n seeds is t(n - 1) / √n times it, for a ratio in logarithms.
+    """
     mean, low, high = estimate[:3]
     if estimate.seeds < 2 or not math.isfinite(low + high):
         return ""
+    # An interval that reaches further up is one of logarithms, as of a ratio.
     if low > 0 and high - mean > mean - low:
         mean, low, high, line = map(math.log, (mean, low, high, line))
+    # What stays as seeds are added: the standard deviation over seeds, if all of it is theirs.
     spread = max(high - mean, mean - low) / _student(estimate.seeds, LEVEL)
     for seeds in range(estimate.seeds + 1, _MOST_SEEDS + 1):
         if spread * _student(seeds, level) < abs(mean - line):
@@ -251,7 +269,7 @@ def _note(seeds: Sequence[int]) -> str:
     return "some models have one seed, of which it shows no spread" if min(seeds) == 1 else ""
 
 
-def _parts(
+def _variances(
     floats: Sequence[Floats],
     statistic: Statistic,
     scale: Callable[[Floats], Floats],
@@ -260,31 +278,36 @@ def _parts(
 ) -> list[tuple[Floats, float]]:
     """The variance of the scaled statistic over prompts, and that over the seeds of each group that
     has several, each with its degrees of freedom."""
-    over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
-    parts = list[tuple[Floats, float]]()
+    variances = list[tuple[Floats, float]]()
     prompts = floats[0].shape[1]
     if prompts > 1:
+        over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
         scaled = scale(statistic(over_prompts))
-        # A resample of prompts may have no error at all, and so no logarithm.
-        finite_part = np.where(np.isfinite(scaled), scaled, np.nan)
-        is_whole = np.isfinite(scaled).all()
-        variance = np.var(scaled, axis=0) if is_whole else np.nanvar(finite_part, axis=0)
-        parts.append((variance, prompts - 1.0))
+        variance = np.var(scaled, axis=0)
+        is_finite = np.isfinite(scaled)
+        if not is_finite.all():  # a resample of prompts may have no error at all: no logarithm
+            variance = np.nanvar(np.where(is_finite, scaled, np.nan), axis=0)
+        variances.append((variance, prompts - 1.0))
+    whole = [group.mean((0, 1)) for group in floats]
     for index, group in enumerate(floats):
         count = len(group)
-        if count > 1:  # each seed is left out once, and the other groups are whole
-            means = [np.repeat(each.mean((0, 1))[None], count, axis=0) for each in floats]
-            by_seed = group.mean(1)
-            means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
-            parts.append(((count - 1) * np.var(scale(statistic(means)), axis=0), count - 1.0))
-    return parts
+        if count == 1:
+            continue
+        # The jackknife: each seed is left out once, and the other groups are whole.
+        by_seed = group.mean(1)
+        means = [np.repeat(mean[None], count, axis=0) for mean in whole]
+        means[index] = (by_seed.sum(0) - by_seed) / (count - 1)
+        variance = (count - 1) * np.var(scale(statistic(means)), axis=0)
+        variances.append((variance, count - 1.0))
+    return variances
 
 
-def _standard_error(parts: Sequence[tuple[Floats, float]]) -> tuple[Floats, Floats]:
+def _standard_error(variances: Sequence[tuple[Floats, float]]) -> tuple[Floats, Floats]:
     """The standard error of a sum of independent variables with these estimated variances and
     degrees of freedom, and its degrees of freedom by Welch and Satterthwaite."""
-    total = np.asarray(sum(variance for variance, _ in parts))
-    shares = [(variance / total) ** 2 / freedom for variance, freedom in parts]
+    total = np.asarray(sum(variance for variance, _ in variances))
+    # ν = (Σ v)² / Σ (v² / ν of v)
+    shares = [(variance / total) ** 2 / freedom for variance, freedom in variances]
     freedom = 1 / np.asarray(sum(shares))
     # Without a spread there is nothing to estimate.
     return np.sqrt(total), np.where(total > 0, freedom, math.inf)

@@ -5,9 +5,9 @@ verdict = Verdict.read(json.loads(text)["verdicts"][0])
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from .plain import Plain
+from .plain import Fields, Plain
 
 Side = Literal["above", "below", "within"]  # of a line; of a band
 Line = float | Sequence[float]  # or both ends of a band
@@ -46,6 +46,6 @@ class Verdict(Said, Plain):
     note: str = ""  # what a reader must know, or why nothing was measured
     command: str = ""  # that makes it
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Fields:
         """Every field, the claim's name first."""
         return {"claim": self.claim, **asdict(self)}

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from looplab.conf.build import setting_of
+from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.groups import Group
 from looplab.evaluation.measured import Measured
@@ -47,17 +48,11 @@ def errors_panel(
     levels: Mapping[str, float] | None = None,
 ) -> Panel:
     """A panel of errors: rates from 0, nats as they are, all others on a log scale."""
-    is_plain = error in (ERROR_RATE, NATS)
-    return Panel(
-        name,
-        title,
-        *axes,
-        x,
-        curves,
-        log="" if is_plain else "y",
-        limits=(0 if error == ERROR_RATE else None, None),
-        levels=levels or {},
-    )
+    log = "" if error in (ERROR_RATE, NATS) else "y"
+    least = 0 if error == ERROR_RATE else None
+    x_label, y_label = axes
+    panel = Panel(name, title, x_label, y_label, x, curves, log, limits=(least, None))
+    return replace(panel, levels=levels) if levels else panel
 
 
 def by_examples(
@@ -93,35 +88,39 @@ def by_loop(
     are standard ones, with layers for loops; `y_label` is by default that of the last query's
     error."""
     loops = range(1, max(len(curve.mean) for curve in curves) + 1)
-    axes = (loop_axis(standard), y_label or by_loop_name(error))
+    x_label = unit("standard" if all(standard) else "looped")
+    if len(set(standard)) > 1:
+        x_label += " (layer, for standard models)"
+    axes = (x_label, y_label or by_loop_name(error))
     return errors_panel(name, title, error, axes, loops, curves)
-
-
-def loop_axis(standard: Collection[bool]) -> str:
-    """The name of an axis of loops, by which of its models are standard ones, with layers."""
-    name = unit("standard" if all(standard) else "looped")
-    return f"{name} (layer, for standard models)" if len({*standard}) > 1 else name
 
 
 def without_far(panel: Panel, named: bool) -> Panel:
     """The panel of models without the solvers that stand no comparison, which stay in its table;
-    with them where they were `named`. Their errors lie somewhere far above those of predicting zero
-    and of every model; or above, where they are nowhere much less than that of predicting zero, as
-    of nearest neighbours in 20 dimensions."""
-    models = [value for each in panel.curves if not each.solver for value in each.mean if value]
-    worst = max([*panel.levels.values(), *models], default=np.inf)
+    with them where they were `named`.
+
+    Their errors lie somewhere far above those of predicting zero and of every model; or above,
+    where they are nowhere much less than that of predicting zero, as of nearest neighbours in 20
+    dimensions.
+    """
+    known = list(panel.levels.values())
+    for curve in panel.curves:
+        if not curve.solver:
+            known += [value for value in curve.mean if value]
+    worst = max(known, default=np.inf)
     zero = panel.levels.get(ZERO, np.inf)
+    drawn = []
     poor = []
-    for each in panel.curves:
-        if not each.solver or named:
-            continue
-        errors = [value for value in each.mean if value is not None]
-        is_worse = any(low is not None and low > worst for low in each.low)
+    for curve in panel.curves:
+        errors = [value for value in curve.mean if value is not None]
         is_far = max(errors, default=0.0) > _FAR * worst
-        if is_far or (is_worse and min(errors) > _POOR * zero):
-            poor.append(each)
-    left = [each for each in panel.curves if each not in poor]
-    return replace(panel, curves=left, undrawn=poor)
+        is_worse = any(low is not None and low > worst for low in curve.low)
+        is_poor = is_far or (is_worse and min(errors) > _POOR * zero)
+        if curve.solver and is_poor and not named:
+            poor.append(curve)
+        else:
+            drawn.append(curve)
+    return replace(panel, curves=drawn, undrawn=poor)
 
 
 # From here on of groups of runs, each with its label.
@@ -135,13 +134,14 @@ def examples_of(groups: Sequence[Labelled], name: str, title: str, shift: str = 
     run = groups[0][1].runs[0]
     for solver, label in run.labels.get(shift, {}).items():
         if f"{prefix}{solver}" in run.arrays:
-            interval = interval_over_seeds([run.errors(f"{prefix}{solver}")[None]])
+            errors = run.errors(f"{prefix}{solver}")
+            interval = interval_over_seeds([errors[None]])  # no seeds, but one of them
             curves.append(Curve.of(label, solver, interval, name=solver, solver=True))
     error = error_name(build_task(run.config))
+    y_label = unit_of_shifts(error) if shift else error
     levels = levels_of(error)
     if shift and ZERO in levels:
         levels = {ZERO: run.zero[shift]}
-    y_label = unit_of_shifts(error) if shift else error
     named = run.config.evaluation.baselines is not None
     return by_examples(name, title, error, curves, named=named, levels=levels, y_label=y_label)
 
@@ -150,42 +150,45 @@ def loops_of(groups: Sequence[Labelled], name: str, title: str) -> Panel:
     """The last query's errors of groups by loop; of a text the bits per byte of its held-out
     part."""
     config = groups[0][1].config
-    error = error_name(build_task(config))
-    y_label = "bits per byte" if config.task.is_text else by_loop_name(error)
-    key = "held_out" if config.task.is_text else "by_loop"
-    curves = [curve_of(label, group, key) for label, group in groups]
-    longest = max(len(curve.mean) for curve in curves)
-    for index, (_, group) in enumerate(groups):
-        if config.task.is_text and group.family == "standard":
-            # A level beside the loops: no layer but the last was trained to be read.
-            curves[index] = _level(curves[index], longest)
+    is_text = config.task.is_text
+    curves = [
+        curve_of(label, group, "held_out" if is_text else "by_loop") for label, group in groups
+    ]
     standard = [group.family == "standard" for _, group in groups]
-    panel = by_loop(name, title, error, curves, standard, y_label)
+    if is_text:
+        longest = max(len(curve.mean) for curve in curves)
+        for index, is_standard in enumerate(standard):
+            if is_standard:
+                # A level beside the loops: no layer but the last was trained to be read.
+                curves[index] = _level(curves[index], longest)
+    error = error_name(build_task(config))
+    panel = by_loop(name, title, error, curves, standard, _last_name(config, error))
     return replace(panel, levels=levels_of(error))
 
 
 def values_of(groups: Sequence[Labelled], name: str, title: str, key: str, x_label: str) -> Panel:
     """The last query's errors of groups over the values of the setting `key`, a curve for each
     label; of a text the bits per byte after all loops."""
-    config = groups[0][1].config
-    values = sorted({float(setting_of(group.config, key)) for _, group in groups})
+    by_label: dict[str, dict[float, Group[Measured]]] = {}
+    for label, group in groups:
+        value = float(setting_of(group.config, key))
+        by_label.setdefault(label, {})[value] = group
+    values = sorted({value for by_value in by_label.values() for value in by_value})
     curves = []
-    for label in dict.fromkeys(label for label, _ in groups):
-        own = {
-            float(setting_of(group.config, key)): group for other, group in groups if other == label
-        }
-        missing = (np.nan, np.nan, np.nan)
-        points = [
-            interval_over_seeds([_last_errors(own[value])], log=True) if value in own else missing
-            for value in values
-        ]
-        first = next(iter(own.values()))
-        curves.append(_curve(label, first, Interval(*np.array(points).T)))
+    for label, by_value in by_label.items():
+        points = np.full((len(values), 3), np.nan)  # mean, low and high at each value
+        for index, value in enumerate(values):
+            if value in by_value:
+                points[index] = interval_over_seeds([_last_errors(by_value[value])], log=True)
+        # The curve has the look of its first group.
+        first = next(iter(by_value.values()))
+        curves.append(_curve(label, first, Interval(*points.T)))
+    config = groups[0][1].config
     error = error_name(build_task(config))
-    y_label = "bits per byte" if config.task.is_text else by_loop_name(error)
-    panel = errors_panel(name, title, error, (x_label, y_label), values, curves, levels_of(error))
-    if 0 < _WIDE * values[0] <= values[-1]:
-        panel = replace(panel, log=f"{panel.log}x")
+    axes = (x_label, _last_name(config, error))
+    panel = errors_panel(name, title, error, axes, values, curves, levels_of(error))
+    if 0 < _WIDE * values[0] <= values[-1]:  # all above 0, over about a decade
+        return replace(panel, log=f"{panel.log}x")
     return panel
 
 
@@ -206,8 +209,15 @@ def _curve(label: str, group: Group[Measured], interval: Interval) -> Curve:
 
 def _level(curve: Curve, length: int) -> Curve:
     """The last value of a curve, so many times."""
-    ends = {part: [getattr(curve, part)[-1]] * length for part in ("mean", "low", "high")}
-    return replace(curve, mean=ends["mean"], low=ends["low"], high=ends["high"])
+    mean = [curve.mean[-1]] * length
+    low = [curve.low[-1]] * length
+    high = [curve.high[-1]] * length
+    return replace(curve, mean=mean, low=low, high=high)
+
+
+def _last_name(config: Config, error: str) -> str:
+    """The name of `_last_errors`, for an axis."""
+    return "bits per byte" if config.task.is_text else by_loop_name(error)
 
 
 def _last_errors(group: Group[Measured]) -> Floats:

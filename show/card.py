@@ -1,14 +1,13 @@
 """The card of a model that travels: its README.md."""
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from looplab.conf.command import as_word
 from looplab.conf.words import as_typed
 from looplab.evaluation.evaluate_run import KIND
 from looplab.evaluation.evaluation import FORMAT, Evaluation
 from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.plain import Content
 from looplab.evaluation.results import by_loop_name, unit
 from looplab.tasks.language import Language
 from looplab.training.assemble import trained_loops
@@ -64,31 +63,47 @@ lm-evaluation-harness (`--model hf`) take `add_bos_token=False`."""
 _LENGTH = 32  # of the text with its continuation, in the example
 
 
-def card(run: Run, environment: Mapping[str, Any]) -> str:
+def card(run: Run, environment: Content) -> str:
     """The card, in Markdown: what the model is, how it was trained (`environment` has the command),
     its use, and the numbers of its last evaluation, where there is one of these weights."""
-    config, task = run.config, run.task
-    values = {"dims": config.task.dims, "points": config.task.points, **config.task.settings}
-    data = [f"task.{key}={as_word(value)}" for key, value in values.items() if value != ""]
+    task = run.task
+    command = "The command was not kept."
     words = shlex.split(as_typed(environment.get("command")))
-    command = shlex.join(word for word in words if not word.startswith("folder="))
-    b, positions = trained_loops(config), run.model.spec.n_positions
-    use = _PAIRS.format(b=b, dims=config.task.dims, points=config.task.points)
-    if isinstance(task, Language):
-        length, start = min(_LENGTH, positions), task.tokenizer.start
-        use = _TEXT.format(b=b, positions=positions, length=length, start=start)
+    words = [word for word in words if not word.startswith("folder=")]
+    if words:
+        command = f"```\n{shlex.join(words)}\n```"
     return _CARD.format(
         tag="language-model" if task.is_text else "in-context-learning",
         task=task.name,
         model=run.model.describe(),
         steps=run.step,
-        data=shlex.join([f"task={task.name}", *data]),
-        seed=config.seed,
-        b=b,
-        command=f"```\n{command}\n```" if command else "The command was not kept.",
-        use=use,
+        data=_data(run),
+        seed=run.config.seed,
+        b=trained_loops(run.config),
+        command=command,
+        use=_use(run),
         numbers=_numbers(run),
     )
+
+
+def _data(run: Run) -> str:
+    """The words of a command that ask for the run's task."""
+    task = run.config.task
+    words = [f"task={run.task.name}"]
+    values = {"dims": task.dims, "points": task.points} | dict(task.settings)
+    for key, value in values.items():
+        if value != "":
+            words.append(f"task.{key}={as_word(value)}")
+    return shlex.join(words)
+
+
+def _use(run: Run) -> str:
+    b = trained_loops(run.config)
+    if not isinstance(run.task, Language):
+        return _PAIRS.format(b=b, dims=run.config.task.dims, points=run.config.task.points)
+    start = run.task.tokenizer.start
+    positions = run.model.spec.n_positions
+    return _TEXT.format(b=b, positions=positions, length=min(_LENGTH, positions), start=start)
 
 
 def _numbers(run: Run) -> str:
@@ -96,10 +111,13 @@ def _numbers(run: Run) -> str:
     if content.get("format") != FORMAT or content["weights"] != weights_digest(run.model):
         return "Not evaluated: `python run.py action=evaluate run=PATH`."
     result = Evaluation.read(content)
-    b, by_loop = result.b, result.by_loop.model
-    mean, low, high = (part[b - 1] for part in (by_loop["mean"], by_loop["low"], by_loop["high"]))
+    errors = result.by_loop.model
+    mean = errors["mean"][result.b - 1]
+    low = errors["low"][result.b - 1]
+    high = errors["high"][result.b - 1]
     name = by_loop_name(result.error, result.by_examples.k[-1])
+    loops = f"{result.b} {unit(result.family)}s"
     return (
-        f"{name} after {b} {unit(result.family)}s, {result.prompts:,} prompts: {mean:.4g} "
+        f"{name} after {loops}, {result.prompts:,} prompts: {mean:.4g} "
         f"(90 %: {low:.4g} to {high:.4g})\n\n{report(result, 'markdown')}"
     )

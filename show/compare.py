@@ -69,26 +69,29 @@ def compare(
     >>> len(result["runs"])
     2
     """
-    members = [*map(run_of, runs)]
+    members = list(map(run_of, runs))
     check_folder("folder", str(folder))
+    figures = figures or FigureSettings()
     result, settings = compared(members, settings or EvaluationConfig(), changes, device)
-    labels, entries = run_labels(result), result.runs
-    lines = shared({labels[name]: each.remarks for name, each in entries.items()})
-    result = replace(result, remarks=lines)
-    key = key_of([[name, each.key] for name, each in entries.items()], 8)
-    place = Path(folder, f"compare-{key}")
-    panels, figures = comparison_panels(result), figures or FigureSettings()
-    named = f"runs=[{','.join(run.path.as_posix() for run in members)}]"
-    content = {
-        **result.plain(),
-        "title": f"{title(result)}: {', '.join(result.curves)}",
-        "command": run_py("action=compare", named, *setting_words(settings, EvaluationConfig())),
+    labels = run_labels(result)
+    remarks = shared({labels[name]: run.remarks for name, run in result.runs.items()})
+    result = replace(result, remarks=remarks)
+    key = key_of([[name, run.key] for name, run in result.runs.items()], 8)
+    result_folder = Path(folder, f"compare-{key}")
+    panels = comparison_panels(result)
+    paths = ",".join(run.path.as_posix() for run in members)
+    words = setting_words(settings, EvaluationConfig())
+    command = run_py("action=compare", f"runs=[{paths}]", *words)
+    heading = f"{title(result)}: {', '.join(result.curves)}"
+    content = result.plain() | {
+        "title": heading,
+        "command": command,
         "panels": [panel.plain() for panel in panels],
         "figures": figures.plain(),
     }
 
     def make() -> list[Path]:
-        return save_panels(place / "figures", panels, figures, title(result), lines)
+        return save_panels(result_folder / "figures", panels, figures, title(result), remarks)
 
-    shown(place / "comparison.json", "comparison", content, make)
-    return Result({**result.plain(), "path": str(place)})
+    shown(result_folder / "comparison.json", "comparison", content, make)
+    return Result(result.plain() | {"path": str(result_folder)})

@@ -42,7 +42,7 @@ def evaluate(
     """Measure the errors of a run's model and of the solvers on the evaluation prompts.
 
     Every evaluation is stored in the run folder, in evaluations/, under its request, and read from
-    there if weights, settings and code are the same; evaluation.json, evaluation.npz and figures/
+    there if weights, settings and code are the same. evaluation.json, evaluation.npz and figures/
     are those of the one that was asked for last. An interrupted evaluation resumes. A run can be
     evaluated while it is trained. That of a finished run goes to its wandb and TensorBoard, too. Of
     a run whose folder cannot be written in, nothing is kept and nothing drawn.
@@ -81,30 +81,31 @@ def evaluate(
     """
     run = run_of(run)
     settings = changed(settings or run.config.evaluation, changes, run.config)
-    found, arrays = measured(run, settings, device)
-    evaluation = replace(found, remarks=remarks(run))
-    result, figures = Result(evaluation.plain()), figures or run.config.figures
+    evaluation, arrays = measured(run, settings, device)
+    evaluation = replace(evaluation, remarks=remarks(run))
+    figures = figures or run.config.figures
+    result = Result(evaluation.plain())
 
     def make() -> Iterator[Path]:
         with RunFolder(run.path).lock(KIND):
             errors = run.path / "evaluation.npz"
             write_arrays(errors, arrays)
             yield errors
-            panels = [*evaluation_panels(evaluation), *panels_of_training(run)]
-            above = title(evaluation), evaluation.remarks
-            files = save_panels(run.path / "figures", panels, figures, *above)
+            panels = evaluation_panels(evaluation) + panels_of_training(run)
+            folder = run.path / "figures"
+            files = save_panels(folder, panels, figures, title(evaluation), evaluation.remarks)
             yield from files
             _track(run, evaluation, [file for file in files if file.suffix == ".png"])
 
     if is_writable(run.path):
-        shown(run.path / "evaluation.json", KIND, {**result, "figures": figures.plain()}, make)
+        shown(run.path / "evaluation.json", KIND, result | {"figures": figures.plain()}, make)
     return result
 
 
 def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
-    """Bring the evaluation of a training that has ended to its trackers: the errors at the largest
-    k, that after b loops (of a text bits per byte), and the pictures; or print what keeps them from
-    it."""
+    """Bring the evaluation of a training that has ended to its trackers, or print what keeps it
+    from them: the errors at the largest k, that after b loops (of a text bits per byte), and the
+    pictures."""
     if status_of(run.path)["state"] not in ("finished", STOPPED_EARLY):  # nor has a snapshot
         return
     bands = result.by_examples.bands
@@ -121,5 +122,6 @@ def _track(run: Run, result: Evaluation, pictures: list[Path]) -> None:
 
 def panels_of_training(run: Run) -> list[Panel]:
     """The pictures of a run's training: its log and its curriculum."""
-    curriculum, kind = build_curriculum(run.config, run.task), kind_of(run.config.model)
+    kind = kind_of(run.config.model)
+    curriculum = build_curriculum(run.config, run.task)
     return training_panels(logged(run), kind, curriculum, run.task.is_text)

@@ -13,7 +13,7 @@ from looplab.conf.in_words import labels_of_settings
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.evaluation.run_sets import groups_in
+from looplab.evaluation.run_sets import Group, groups_in
 from looplab.evaluation.runs_table import (
     Row,
     duration,
@@ -62,56 +62,69 @@ def main(words: Sequence[str]) -> int:
 
 def _listing(settings: ListSettings) -> str:
     """The groups and their runs as text. Raises ConfigError where the folder holds neither."""
-    folder, form = Path(settings.folder), settings.tables.format
-    rows = sorted(rows_of(folder), key=lambda row: -row["written"])
+    folder = Path(settings.folder)
+    form = settings.tables.format
+    rows = sorted(rows_of(folder), key=lambda row: -row.written)
     groups = groups_in({folder: None} | folders_of(rows))
     if not rows and (form == "csv" or not groups):
         raise ConfigError("no runs yet", no_runs(folder))
     if form == "csv":
-        return runs_table([row["path"] for row in rows]).to_csv(index=False).rstrip()
+        return runs_table([row.path for row in rows]).to_csv(index=False).rstrip()
     parts = list[Part]()
+    alone = rows
     for group in groups:
-        own = [row for row in rows if row["path"] in group.runs]
-        finished = sum(row["state"] == "finished" for row in own)
-        parts.append(f"{group.path}: {group.title}; {finished} of {len(group.runs)} runs finished")
-        is_running = any(row["state"] == "running" for row in own)
-        if finished < len(group.runs) and not is_running:
-            parts.append(f"  goes on by {group.command}")
-        parts += [*_table(own, [group.runs[row["path"]] for row in own]), ""]
-    grouped = {path for group in groups for path in group.runs}
-    alone = [row for row in rows if row["path"] not in grouped]
-    alone.sort(key=lambda row: not row["settings"])  # one that cannot be read has none
-    readable = [row for row in alone if row["settings"]]
-    labels = labels_of_settings([row["settings"] for row in readable])
-    labels = [f"{label}, seed {row['seed']}" for label, row in zip(labels, readable, strict=True)]
-    labels += [""] * (len(alone) - len(labels))
+        parts += _group(group, [row for row in rows if row.path in group.runs])
+        alone = [row for row in alone if row.path not in group.runs]
     if alone:
-        parts += ["runs of no grid", *_table(alone, labels), ""]
-    states = Counter(row["state"] for row in rows).most_common()
-    counts = ", ".join(f"{number:,} {state}" for state, number in states)
-    parts.append(f"{len(rows):,} run{'s' * (len(rows) != 1)}: {counts or 'none was begun'}")
-    notes = dict.fromkeys(row["remarks"] for row in rows if row["error"] is not None)
+        parts.append("runs of no grid")
+        parts += _alone(alone)
+    states = Counter(row.state for row in rows).most_common()
+    counts = ", ".join(f"{number:,} {state}" for state, number in states) or "none was begun"
+    parts.append(f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {counts}")
+    notes = dict.fromkeys(row.remarks for row in rows if row.error is not None)
     parts += [f"* {remark}" for remark in notes if remark]
     parts.append("rm -r FOLDER deletes a run; of a grid's folder the result, but none of its runs")
     return document(parts, form)
 
 
-def _table(rows: Sequence[Row], labels: Sequence[str]) -> list[Part]:
-    """A table of the runs of a group, each with its label; none where there are no runs."""
+def _group(group: Group, rows: Sequence[Row]) -> list[Part]:
+    """A grid or an experiment: its title, the command that goes on with it, and its runs."""
+    finished = sum(row.state == "finished" for row in rows)
+    title = f"{group.path}: {group.title}; {finished} of {len(group.runs)} runs finished"
+    parts: list[Part] = [title]
+    is_running = any(row.state == "running" for row in rows)
+    if finished < len(group.runs) and not is_running:
+        parts.append(f"  goes on by {group.command}")
+    if rows:
+        parts.append(_table(rows, [group.runs[row.path] for row in rows]))
+    parts.append("")
+    return parts
+
+
+def _alone(rows: Sequence[Row]) -> list[Part]:
+    """The runs of no group, those last that cannot be read, which have no settings."""
+    readable = [row for row in rows if row.settings]
+    others = [row for row in rows if not row.settings]
+    words = labels_of_settings([row.settings for row in readable])
+    labels = [f"{word}, seed {row.seed}" for word, row in zip(words, readable, strict=True)]
+    labels += [""] * len(others)
+    return [_table(readable + others, labels), ""]
+
+
+def _table(rows: Sequence[Row], labels: Sequence[str]) -> Table:
+    """A table of some runs, each with its label."""
     cells = []
     for row, label in zip(rows, labels, strict=True):
-        error = "" if row["error"] is None else f"{row['error']:.4g}{'*' * bool(row['remarks'])}"
-        left = "" if row["left"] is None else f", {duration(row['left'])} left"
-        steps = f"/{row['steps']:,}" if row["steps"] else ""
-        problem = f"! {row['remarks']}"  # of one that cannot be read
-        cells.append(
-            [
-                shorten(label, _MOST, placeholder=" …") if row["settings"] else problem,
-                f"{row['state']}{left}",
-                f"{row['step']:,}{steps}",
-                error,
-                duration(max(time.time() - row["written"], 0)),
-                row["path"],
-            ]
-        )
-    return [Table(_HEAD, cells, _SPARE)] if cells else []
+        name = shorten(label, _MOST, placeholder=" …") if row.settings else f"! {row.remarks}"
+        state = row.state
+        if row.left is not None:
+            state += f", {duration(row.left)} left"
+        step = f"{row.step:,}"
+        if row.steps:
+            step += f"/{row.steps:,}"
+        error = ""
+        if row.error is not None:
+            error = f"{row.error:.4g}{'*' if row.remarks else ''}"
+        age = duration(max(time.time() - row.written, 0))
+        cells.append([name, state, step, error, age, row.path])
+    return Table(_HEAD, cells, _SPARE)

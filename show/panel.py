@@ -8,7 +8,6 @@ panel.frame()                    # its numbers, a pandas table
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from looplab.evaluation.bootstrap import Band, Interval
+from looplab.evaluation.plain import Content, Fields
 from looplab.evaluation.statistics import interval_over_seeds
 
 if TYPE_CHECKING:
@@ -60,10 +60,13 @@ class Curve:
     @classmethod
     def of(cls, label: str, kind: str, values: Interval | Band, **more: Any) -> Curve:
         """A curve of a mean with its interval, None where a number is not finite."""
+        # JSON has no infinity: an end without a number is None in a picture's file.
         if isinstance(values, Interval):
-            finite = (np.where(np.isfinite(part), part, np.nan) for part in values)
-            values = Interval(*finite).to_json()
-        return cls(label=label, kind=kind, **values, **{"name": file_name(label), **more})
+            numbers = np.array(values, dtype=np.float64)
+            numbers[~np.isfinite(numbers)] = np.nan
+            values = Interval(*numbers).to_json()
+        more.setdefault("name", file_name(label))
+        return cls(label=label, kind=kind, **values, **more)
 
 
 @dataclass(frozen=True)
@@ -108,55 +111,69 @@ class Panel:
 
     def legend(self) -> list[str]:
         """The names in its legend: those of curves, levels and marks."""
-        return [*(curve.label for curve in self.curves), *self.levels, *self.marks]
+        names = [curve.label for curve in self.curves]
+        names += self.levels
+        names += self.marks
+        return names
 
     def renamed(self, names: Mapping[str, str]) -> Panel:
         """The panel with new names in its legend, by the old ones; others stay."""
-        curves = [
-            replace(curve, label=names.get(curve.label, curve.label)) for curve in self.curves
-        ]
+        curves = []
+        for curve in self.curves:
+            curves.append(replace(curve, label=names.get(curve.label, curve.label)))
         levels = {names.get(name, name): height for name, height in self.levels.items()}
         marks = {names.get(name, name): places for name, places in self.marks.items()}
         return replace(self, curves=curves, levels=levels, marks=marks)
 
     def frame(self) -> DataFrame:
-        """The numbers of the panel: a column x, then `<curve>_mean`, `<curve>_low`,
-        `<curve>_high`, and `<curve>_x` of a curve with an x of its own; shorter curves end in
-        nan."""
+        """The numbers of the panel: a column x, then those of the curves; shorter ones end in nan.
+
+        A curve has `<curve>_mean`, `<curve>_low`, `<curve>_high`, and `<curve>_x` where it has an x
+        of its own.
+        """
         from pandas import DataFrame, Series
 
         columns: dict[str, Sequence[Any]] = {self.x_label: self.x_names or self.x}
-        for curve in [*self.curves, *self.undrawn]:
+        for curve in (*self.curves, *self.undrawn):
             parts = {"x": curve.x, "mean": curve.mean, "low": curve.low, "high": curve.high}
-            columns |= {f"{curve.name}_{part}": values for part, values in parts.items() if values}
+            for part, values in parts.items():
+                if values:
+                    columns[f"{curve.name}_{part}"] = values
+        # A matrix has a column for each x, and a row for each x as well.
         columns |= dict(zip(map(str, self.x), self.matrix, strict=False))
         return DataFrame({name: Series(values) for name, values in columns.items()})
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Fields:
         """The panel as JSON has it, without what is as by default."""
-        plain = _plain(self) | {"curves": [_plain(curve) for curve in self.curves]}
-        return plain | ({"undrawn": [*map(_plain, self.undrawn)]} if self.undrawn else {})
+        plain = _plain(self)
+        plain["curves"] = [_plain(curve) for curve in self.curves]
+        if self.undrawn:
+            plain["undrawn"] = [_plain(curve) for curve in self.undrawn]
+        return plain
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Panel:
+    def read(cls, values: Content) -> Panel:
         """The panel of what `plain` returned."""
-        curves = {
-            part: [Curve(**curve) for curve in values.get(part, ())]
-            for part in ("curves", "undrawn")
-        }
-        return cls(**{**values, **curves})
+        known = dict(values)
+        for part in ("curves", "undrawn"):
+            known[part] = [Curve(**curve) for curve in values.get(part, ())]
+        return cls(**known)
 
 
-def _plain(part: Panel | Curve) -> dict[str, Any]:
-    found = {}
-    for each in fields(part):
-        value = getattr(part, each.name)
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        if each.name in ("x", "mean", "low", "high"):
-            found[each.name] = value and [None if v is None else float(v) for v in value]
+def _plain(shown: Panel | Curve) -> Fields:
+    """The fields that are not as by default, and all numbers, as floats."""
+    plain = {}
+    for declared in fields(shown):
+        name = declared.name
+        value = getattr(shown, name)
+        default = declared.default
+        if declared.default_factory is not MISSING:
+            default = declared.default_factory()
+        if name in ("x", "mean", "low", "high"):
+            plain[name] = value and [None if v is None else float(v) for v in value]
         elif value != default:
-            found[each.name] = dict(value) if isinstance(value, Mapping) else value
-    return found
+            plain[name] = dict(value) if isinstance(value, Mapping) else value
+    return plain
 
 
 def mean_of_seeds(values: ArrayLike | Sequence[Values], log: bool = False) -> Interval:
@@ -171,14 +188,15 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values], log: bool = False) -> In
     [0.6, 0.3]
     """
     rows = np.array(values, dtype=np.float64)
-    found = list[tuple[Any, ...]]()
-    for column in rows.T:
+    points = np.full((rows.T.shape[0], 3), np.nan)  # mean, low and high at each x
+    for index, column in enumerate(rows.T):
         known = column[np.isfinite(column)]
         if len(known) > 1:
-            found.append(interval_over_seeds([known[:, None]], log=log))
-        else:
-            found.append((*known, *[math.nan] * (3 - len(known))))
-    return Interval(*np.array(found).reshape(-1, 3).T)
+            # [seeds, 1]: one value a seed, so that the interval is over seeds alone.
+            points[index] = interval_over_seeds([known[:, None]], log=log)
+        elif len(known) == 1:
+            points[index, 0] = known[0]
+    return Interval(*points.T)
 
 
 def without_interval(values: ArrayLike) -> Interval:
@@ -189,7 +207,9 @@ def without_interval(values: ArrayLike) -> Interval:
 
 def padded(values: Values, length: int) -> list[float | None]:
     """The values with None at their end, `length` in all."""
-    return [*values, *[None] * (length - len(values))]
+    filled = list(values)
+    filled += [None] * (length - len(values))
+    return filled
 
 
 def file_name(label: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from looplab.conf.mistakes import ConfigError, RunError, check_choice
 from looplab.evaluation.comparison import Comparison
 from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.load import run_of
+from looplab.evaluation.plain import Content
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.run import Run, shown_evaluation
 
@@ -32,7 +33,7 @@ _RESULTS = {"result.json": "experiment", "comparison.json": "comparison", "begun
 
 
 def plot(
-    run: Run | str | PathLike[str] | Mapping[str, Any],
+    run: Run | str | PathLike[str] | Content,
     what: str = "",
     ax: Axes | None = None,
     labels: Mapping[str, str] | None = None,
@@ -72,11 +73,12 @@ def plot(
         raise ConfigError("ax", f"must be matplotlib's axes, got {ax!r}")
     labels = {} if labels is None else labels
     is_dict = isinstance(labels, Mapping)
-    if not is_dict or not all(isinstance(each, str) for pair in labels.items() for each in pair):
+    words = [*labels, *labels.values()] if is_dict else []
+    if not is_dict or not all(isinstance(word, str) for word in words):
         raise ConfigError("labels", f"must be a dict of new names by old ones, got {labels!r}")
     panels = {panel.name: panel for panel in _panels_of(run, what)}
     what = what or next(iter(panels))
-    check_choice("what", what, [*panels])
+    check_choice("what", what, list(panels))
     if problems := unknown_names([panels[what]], labels):
         raise ConfigError("labels", problems[0])
     panel = panels[what].renamed(labels)
@@ -111,10 +113,10 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
     of_training = panels_of_training(run)
     if what in [panel.name for panel in of_training]:
         return of_training
-    return [*_panels_of_result(shown_evaluation(run)), *of_training]
+    return _panels_of_result(shown_evaluation(run)) + of_training
 
 
-def _panels_of_result(result: Mapping[str, Any]) -> list[Panel]:
+def _panels_of_result(result: Content) -> list[Panel]:
     """The panels of an evaluation, a comparison, a grid or an experiment."""
     if "panels" in result or "members" in result:
         panels = [Panel.read(panel) for panel in result.get("panels", ())]

@@ -21,6 +21,9 @@ except (OSError, ValueError) as error:
 
     print(f"matplotlib's settings are left out, as it cannot read them: {one_line(error)}")
 
-DEFAULTS: dict[Any, Any] = dict(matplotlib.rcParamsDefault)
+# By name; matplotlib's own annotation lists all of the names.
+RcParams = dict[Any, Any]
+
+DEFAULTS: RcParams = dict(matplotlib.rcParamsDefault)
 for key in ("backend", "interactive"):  # how a notebook or a script shows pictures is its own
     del DEFAULTS[key]

@@ -45,12 +45,12 @@ class ReportSettings:
             if not any(path.glob("*.json")):
                 raise ConfigError("runs", f"must name a run, a grid or an experiment: {path}")
         for name in self.experiment:
-            found = sorted(Path(self.folder).glob(f"experiments/{name}-*/result.json"))
-            if not found:
+            results = sorted(Path(self.folder).glob(f"experiments/{name}-*/result.json"))
+            if not results:
                 check_choice("experiment", name, choices("experiment"))
                 made = f"python run.py experiment={name} makes it"
                 raise ConfigError("experiment", f"{name} has no result in {self.folder}: {made}")
-            paths += [path.parent for path in found]
+            paths += [path.parent for path in results]
         return paths
 
 

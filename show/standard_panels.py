@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from looplab.conf.build import config_to_mapping, flatten, setting_of
 from looplab.conf.in_words import in_words, labels_of_settings, name_in_words, task_in_words
+from looplab.conf.schema import Config
 from looplab.evaluation.groups import Group, grouped
 from looplab.evaluation.measured import Measured
 from looplab.tasks import SHIFTS
@@ -16,21 +17,26 @@ from .panel_spec import PanelSpec
 def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
     """The panels of all pictures: one for each task among the runs, and for each value of the
     setting that the picture is split by."""
-    found: list[Panel] = []
+    drawn: list[Panel] = []
     for spec in specs:
-        parts: dict[str, list[Measured]] = {}
+        by_name: dict[str, list[Measured]] = {}
         for run in runs:
-            task = run.config.task
-            named = task.name.replace("_", " ") + ("" if task.is_text else f", d = {task.dims}")
-            if spec.split:
-                named += f", {in_words(spec.split, setting_of(run.config, spec.split))}"
-            parts.setdefault(named, []).append(run)
-        for named, part in parts.items():
-            groups = grouped(part)
+            by_name.setdefault(_name(run.config, spec), []).append(run)
+        for name, members in by_name.items():
+            groups = grouped(members)
             labelled = list(zip(_labels(groups, spec.x), groups, strict=True))
-            name = "-".join(filter(None, (spec.kind, file_name(named))))
-            found += panels_of(spec, labelled, name, _title(part, spec.split))
-    return found
+            drawn += panels_of(spec, labelled, name, _title(members, spec.split))
+    return drawn
+
+
+def _name(config: Config, spec: PanelSpec) -> str:
+    """The name of the panel that a run is drawn in."""
+    words = config.task.name.replace("_", " ")
+    if not config.task.is_text:
+        words += f", d = {config.task.dims}"
+    if spec.split:
+        words += f", {in_words(spec.split, setting_of(config, spec.split))}"
+    return f"{spec.kind}-{file_name(words)}"
 
 
 def panels_of(spec: PanelSpec, groups: Sequence[Labelled], name: str, title: str) -> list[Panel]:
@@ -42,12 +48,11 @@ def panels_of(spec: PanelSpec, groups: Sequence[Labelled], name: str, title: str
         return [loops_of(groups, name, title)]
     if spec.kind == "by_value":
         return [values_of(groups, name, title, spec.x, name_in_words(spec.x))]
-    runs = [run for _, group in groups for run in group.runs]
-    return [
-        examples_of(groups, f"{name}-{shift}", f"{title}, {SHIFTS[shift].label}", shift)
-        for shift in SHIFTS
-        if all(f"{shift}/model" in run.arrays for run in runs)
-    ]
+    shown = []
+    for key, shift in SHIFTS.items():
+        if all(f"{key}/model" in run.arrays for _, group in groups for run in group.runs):
+            shown.append(examples_of(groups, f"{name}-{key}", f"{title}, {shift.label}", key))
+    return shown
 
 
 def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
@@ -55,22 +60,25 @@ def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
     more than the setting `x`, each with what sets it apart."""
     labels = [group.runs[0].label for group in groups]
     values = [setting_of(group.config, x) if x else None for group in groups]
-    if len({*zip(labels, values, strict=True)}) == len(groups):
+    if len(set(zip(labels, values, strict=True))) == len(groups):
         return labels
-    settings = []
+    others = []  # the settings of each group, without x
     for group in groups:
-        flat = flatten(config_to_mapping(group.config))
-        settings.append({k: v for k, v in flat.items() if k.replace(".settings.", ".") != x})
-    words = labels_of_settings(settings)
-    return [f"{label}, {said}" for label, said in zip(labels, words, strict=True)]
+        settings = flatten(config_to_mapping(group.config))
+        names = [name for name in settings if name.replace(".settings.", ".") != x]
+        others.append({name: settings[name] for name in names})
+    differences = labels_of_settings(others)
+    return [f"{label}, {words}" for label, words in zip(labels, differences, strict=True)]
 
 
 def _title(runs: Sequence[Measured], split: str) -> str:
     """The functions of a panel's runs, and their value of the setting that it is split by."""
     config = runs[0].config
     dims = 0 if config.task.is_text else config.task.dims
-    sparsities = {run.config.task.settings.get("sparsity", 0) for run in runs}
-    title = task_in_words(config.task.name, dims, sparsities.pop() if len(sparsities) == 1 else 0)
+    sparsity = config.task.settings.get("sparsity", 0)
+    if any(run.config.task.settings.get("sparsity", 0) != sparsity for run in runs):
+        sparsity = 0  # for the words: not the same in all
+    title = task_in_words(config.task.name, dims, sparsity)
     if split in ("", "task.sparsity"):  # which the words have
         return title
     return f"{title}, {in_words(split, setting_of(config, split))}"

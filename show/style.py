@@ -8,8 +8,8 @@ by lightness or by dash. Curves of numbers, as of loops or layers, are darker fo
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -19,85 +19,112 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
 Dash = str | tuple[int, tuple[float, ...]]  # as matplotlib's linestyle, in widths of the line
-_SOLID: Dash = "-"
-_LONG: Dash = (0, (6, 1.6))
-_LONG_DOT: Dash = (0, (6, 1.6, 1, 1.6))
-_SHORT: Dash = (0, (3, 1.4))
-_SHORT_DOT: Dash = (0, (3, 1.4, 1, 1.4))
-_SHORT_DOTS: Dash = (0, (3, 1.4, 1, 1.4, 1, 1.4))
-_DOTS: Dash = (0, (1, 1.3))
-_DASHES = (_SOLID, _LONG, _LONG_DOT, _DOTS, _SHORT, _SHORT_DOT, _SHORT_DOTS)
-STYLES: dict[str, tuple[str, Dash]] = {
-    # Families of models, and ways to loop.
-    "looped": ("#0072B2", _SOLID),
-    "standard": ("#D55E00", _LONG),
-    "tied": ("#009E73", _LONG_DOT),
-    "LT": ("#56B4E9", _SOLID),
-    "LT_i": ("#332288", _LONG),
-    "LT_ai": ("#CC79A7", _LONG_DOT),
-    "FLT": ("#882255", _SOLID),
-    "FLT_res": ("#E69F00", _LONG),
-    "recurrent": ("#117733", _SOLID),
-    "unnormed": ("#44AA99", _LONG),
-    "lanes": ("#661100", _LONG_DOT),
-    # Solvers.
-    "bayes": ("#000000", _DOTS),
-    "least_squares": ("#AA4499", _SHORT),
-    "ridge": ("#CC6677", _SHORT_DOT),
-    "lasso": ("#117733", _SHORT_DOTS),
-    "averaging": ("#999933", _DOTS),
-    "nearest_neighbours": ("#888888", _SHORT_DOT),
-    "greedy_tree_2": ("#88CCEE", _SHORT),
-    "greedy_tree_4": ("#1B5E20", _SHORT),
-    "greedy_tree_2_signs": ("#88CCEE", _DOTS),
-    "greedy_tree_4_signs": ("#1B5E20", _DOTS),
-    "boosted_trees": ("#882255", _SHORT),
-    "boosted_trees_signs": ("#882255", _DOTS),
-    "network": ("#332288", _SHORT_DOT),
-    "majority": ("#777777", _DOTS),
-    "gradient_descent": ("#E69F00", _SHORT),
-    "conjugate_gradients": ("#117733", _SHORT_DOT),
-    "newton": ("#332288", _SHORT),
-    # Those of scikit-learn beside one context.
-    "logistic": ("#AA4499", _SHORT),
-    "k-NN": ("#E69F00", _SHORT_DOT),
-    "forest": ("#117733", _SHORT_DOTS),
-    "boosting": ("#882255", _DOTS),
-    # Residual scalings, recipes of training, and optimisers.
-    "none": ("#222222", _SOLID),
-    "sqrt": ("#E69F00", _SOLID),
-    "linear": ("#0072B2", _SOLID),
-    "factored": ("#44AA99", _LONG),
-    "paper": ("#D55E00", _LONG),
-    "fast": ("#0072B2", _SOLID),
-    "adam": ("#D55E00", _LONG),
-    "muon": ("#0072B2", _SOLID),
-    # Tokens.
-    "interleaved": ("#D55E00", _LONG),
-    "pairs": ("#0072B2", _SOLID),
-    "head": ("#009E73", _LONG_DOT),
-    # Parts of a probing.
-    "probe": ("#0072B2", _SOLID),
-    "linear_probe": ("#44AA99", _LONG),
-    "control": ("#000000", _SHORT),
-    "published": ("#D55E00", _DOTS),
-    "median": ("#000000", _DOTS),
-    # Trained to halt.
-    "act": ("#CC79A7", _LONG_DOT),
-    "ponder": ("#D55E00", _LONG),
-    # Whose change over a loop it is, or what early exit goes by.
-    "state": ("#882255", _SHORT),
-    "prediction": ("#E69F00", _SHORT_DOT),
-    # Numbers of a curriculum, and shifted inputs.
-    "loops": ("#0072B2", _SOLID),
-    "dims": ("#332288", _LONG_DOT),
-    "points": ("#CC6677", _SHORT_DOT),
-    "shift": ("#AA4499", _SHORT_DOTS),
+Look = tuple[str, Dash]  # colour and dash
+
+
+class Style(TypedDict):
+    """The look of a curve by the names that matplotlib takes it under."""
+
+    color: str
+    linestyle: Dash
+
+
+_DASHES: dict[str, Dash] = {
+    "solid": "-",
+    "long": (0, (6, 1.6)),
+    "long-dot": (0, (6, 1.6, 1, 1.6)),
+    "dots": (0, (1, 1.3)),
+    "short": (0, (3, 1.4)),
+    "short-dot": (0, (3, 1.4, 1, 1.4)),
+    "short-dots": (0, (3, 1.4, 1, 1.4, 1, 1.4)),
 }
+_LOOKS = {
+    # Families of models, and ways to loop.
+    "looped": "#0072B2 solid",
+    "standard": "#D55E00 long",
+    "tied": "#009E73 long-dot",
+    "LT": "#56B4E9 solid",
+    "LT_i": "#332288 long",
+    "LT_ai": "#CC79A7 long-dot",
+    "FLT": "#882255 solid",
+    "FLT_res": "#E69F00 long",
+    "recurrent": "#117733 solid",
+    "unnormed": "#44AA99 long",
+    "lanes": "#661100 long-dot",
+    # Solvers.
+    "bayes": "#000000 dots",
+    "least_squares": "#AA4499 short",
+    "ridge": "#CC6677 short-dot",
+    "lasso": "#117733 short-dots",
+    "averaging": "#999933 dots",
+    "nearest_neighbours": "#888888 short-dot",
+    "greedy_tree_2": "#88CCEE short",
+    "greedy_tree_4": "#1B5E20 short",
+    "greedy_tree_2_signs": "#88CCEE dots",
+    "greedy_tree_4_signs": "#1B5E20 dots",
+    "boosted_trees": "#882255 short",
+    "boosted_trees_signs": "#882255 dots",
+    "network": "#332288 short-dot",
+    "majority": "#777777 dots",
+    "gradient_descent": "#E69F00 short",
+    "conjugate_gradients": "#117733 short-dot",
+    "newton": "#332288 short",
+    # Those of scikit-learn beside one context.
+    "logistic": "#AA4499 short",
+    "k-NN": "#E69F00 short-dot",
+    "forest": "#117733 short-dots",
+    "boosting": "#882255 dots",
+    # Residual scalings, recipes of training, and optimisers.
+    "none": "#222222 solid",
+    "sqrt": "#E69F00 solid",
+    "linear": "#0072B2 solid",
+    "factored": "#44AA99 long",
+    "paper": "#D55E00 long",
+    "fast": "#0072B2 solid",
+    "adam": "#D55E00 long",
+    "muon": "#0072B2 solid",
+    # Tokens.
+    "interleaved": "#D55E00 long",
+    "pairs": "#0072B2 solid",
+    "head": "#009E73 long-dot",
+    # Parts of a probing.
+    "probe": "#0072B2 solid",
+    "linear_probe": "#44AA99 long",
+    "control": "#000000 short",
+    "published": "#D55E00 dots",
+    "median": "#000000 dots",
+    # Trained to halt.
+    "act": "#CC79A7 long-dot",
+    "ponder": "#D55E00 long",
+    # Whose change over a loop it is, or what early exit goes by.
+    "state": "#882255 short",
+    "prediction": "#E69F00 short-dot",
+    # Numbers of a curriculum, and shifted inputs.
+    "loops": "#0072B2 solid",
+    "dims": "#332288 long-dot",
+    "points": "#CC6677 short-dot",
+    "shift": "#AA4499 short-dots",
+}
+
+
+def _look(words: str) -> Look:
+    color, dash = words.split()
+    return color, _DASHES[dash]
+
+
+STYLES = {kind: _look(words) for kind, words in _LOOKS.items()}
 # For further curves of a kind: blue, orange, green and wine first, which differ in grey too.
 _PALETTE = (
-    *("#0072B2", "#E69F00", "#009E73", "#882255", "#56B4E9", "#CC79A7", "#332288", "#999933"),
-    *("#D55E00", "#000000"),
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#882255",
+    "#56B4E9",
+    "#CC79A7",
+    "#332288",
+    "#999933",
+    "#D55E00",
+    "#000000",
 )
 # For a kind that is not known here, as a plugin's: chosen by its name. Each is dark enough for a
 # white page and further than `_FAR` from every colour above, so that it is no known curve's.
@@ -110,10 +137,9 @@ _MOST_SHADES = 6  # that can be told apart without dashes
 def styles_of(
     kinds: Sequence[str],
     numbers: Sequence[float | None] = (),
-    beside: Sequence[Mapping[str, Any]] = (),
-) -> list[dict[str, Any]]:
-    """The styles of one picture's curves, each its `color` and its `linestyle`; `beside` are those
-    of its other curves.
+    beside: Sequence[Style] = (),
+) -> list[Style]:
+    """The styles of one picture's curves; `beside` are those of its other curves.
 
     A kind's first curve has the kind's own style, unless a curve beside it has that colour; a kind
     that is not known here has a colour that no other curve has, by its name. Further curves of a
@@ -126,57 +152,69 @@ def styles_of(
     scale = _scale({number for number in numbers if number is not None})
     counts = Counter(kind for kind, number in zip(kinds, numbers, strict=True) if number is None)
     repeated = [count for count in counts.values() if count > 1]
+    # Kinds by two of something, as two models with and without the same change.
     crossed = len(repeated) > 1 and max(repeated) == 2
-    taken: list[tuple[str, Dash]] = [(style["color"], style["linestyle"]) for style in beside]
-    own = _own_styles(kinds, [color for color, _ in taken])
+    taken: list[Look] = [(style["color"], style["linestyle"]) for style in beside]
+    firsts = _first_looks(kinds, [color for color, _ in taken])
     seen: set[str] = set()
     for kind, number in zip(kinds, numbers, strict=True):
-        color, dash = own[kind] if number is None else scale[number]
-        if number is None and kind in seen and not crossed:
-            used = [*own.values(), *taken]
-            further = _PALETTE + _OTHERS
-            color = next(
-                (each for each in further if all(_differ(each, other) for other, _ in used)),
-                min(_PALETTE, key=[other for other, _ in taken].count),
-            )
-            dash = min(_DASHES, key=[each for _, each in used].count)
+        if number is not None:
+            color, dash = scale[number]
+        elif kind in seen and not crossed:
+            color, dash = _further_look(list(firsts.values()), taken)
+        else:
+            color, dash = firsts[kind]
+            seen.add(kind)
+        # As numbers of two groups, or a model's kind that comes twice in crossed ones.
         if (color, dash) in taken:
-            dash = next((each for each in _DASHES if (color, each) not in taken), dash)
-        seen |= {kind} if number is None else set()
+            dash = next((free for free in _DASHES.values() if (color, free) not in taken), dash)
         taken.append((color, dash))
-    return [{"color": color, "linestyle": dash} for color, dash in taken[len(beside) :]]
+    return [Style(color=color, linestyle=dash) for color, dash in taken[len(beside) :]]
 
 
-def _differ(first: str, second: str) -> bool:
-    return float(np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))) > _FAR
-
-
-def _own_styles(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, tuple[str, Dash]]:
-    """The own style of each kind of a picture that has the colours `beside` already. Where one of
-    these is its colour, or that of another unknown kind, it takes the next free one of `_OTHERS`.
-    """
-    own: dict[str, tuple[str, Dash]] = {}
-    taken = [*beside]
-    for kind in sorted({*kinds}):  # whichever order they are drawn in
-        number = crc32(kind.encode())  # of a name that is not known here, as a plugin's
-        dash = _DASHES[1 + number // len(_OTHERS) % (len(_DASHES) - 1)]
+def _first_looks(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, Look]:
+    """The look of the first curve of each kind, in a picture that has the colours `beside` already.
+    Where one of these is its colour, or that of another unknown kind, it takes the next free one of
+    `_OTHERS`."""
+    looks: dict[str, Look] = {}
+    taken = list(beside)
+    broken = list(_DASHES.values())[1:]
+    for kind in sorted(set(kinds)):  # whichever order they are drawn in
+        # Of a name that is not known here, as a plugin's, colour and dash are by its checksum.
+        number = crc32(kind.encode())
+        dash = broken[number // len(_OTHERS) % len(broken)]
         color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         if color in taken:
             color = min(_OTHERS, key=taken.count)
         if color in _OTHERS:  # those of the table may be the same, as of a tree on signs
             taken.append(color)
-        own[kind] = color, dash
-    return own
+        looks[kind] = color, dash
+    return looks
 
 
-def _scale(numbers: Collection[float]) -> dict[float, tuple[str, Dash]]:
-    """The styles of numbers: the larger, the darker; of many of them, in grey like their
-    neighbours, every second one is dashed."""
+def _further_look(firsts: list[Look], taken: list[Look]) -> Look:
+    """The look of a further curve of its kind: a colour unlike those of all others, as long as the
+    palette has one, and the dash that the fewest have."""
+    used = firsts + taken
+    dash = min(_DASHES.values(), key=[other for _, other in used].count)
+    for color in _PALETTE + _OTHERS:
+        if all(_differ(color, other) for other, _ in used):
+            return color, dash
+    return min(_PALETTE, key=[other for other, _ in taken].count), dash
+
+
+def _differ(first: str, second: str) -> bool:
+    distance = np.linalg.norm(np.subtract(to_rgb(first), to_rgb(second)))
+    return float(distance) > _FAR
+
+
+def _scale(numbers: Collection[float]) -> dict[float, Look]:
+    """The looks of numbers: the larger, the darker; of many of them, in grey like their neighbours,
+    every second one is dashed."""
     shares = np.linspace(1, 0, len(numbers)) if len(numbers) > 1 else [0.5]
-    return {
-        number: (
-            to_hex(colormaps["viridis"](_LIGHTEST * share)),
-            _LONG if len(numbers) > _MOST_SHADES and rank % 2 else _SOLID,
-        )
-        for rank, (number, share) in enumerate(zip(sorted(numbers), shares, strict=False))
-    }
+    looks: dict[float, Look] = {}
+    for rank, number in enumerate(sorted(numbers)):
+        color = to_hex(colormaps["viridis"](_LIGHTEST * shares[rank]))
+        is_dashed = len(numbers) > _MOST_SHADES and rank % 2
+        looks[number] = color, _DASHES["long" if is_dashed else "solid"]
+    return looks

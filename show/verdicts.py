@@ -11,7 +11,7 @@ from textwrap import shorten
 from looplab.conf.files import read_values
 from looplab.evaluation.verdict import Line, Verdict, VerdictName
 
-from .tables import Part, Table
+from .tables import Cells, Part, Table
 
 _HEAD = ("claim", "statement", "published", "ours", "line", "seeds", "steps", "verdict")
 _WORDS: dict[VerdictName, tuple[str, str]] = {  # of one claim, and of several
@@ -26,24 +26,25 @@ _WEIGHTIEST: tuple[VerdictName, ...] = ("fails", "paper scale", "not measured", 
 
 
 def verdict_parts(verdicts: Sequence[Verdict]) -> list[Part]:
-    """A table (the shortened sentence, its statement, the published number, ours with its 90 %
-    interval, the line, seeds, steps of the published steps, the verdict), the lines on statements
-    that several of them judge, and each note once, with its rows."""
-    rows, notes = [], dict[str, list[int]]()
+    """A table with the columns of `_HEAD`, sentences shortened; the lines on statements that
+    several of them judge; and each note once, with the numbers of its rows."""
+    rows = []
+    notes: dict[str, list[str]] = {}
     for number, verdict in enumerate(verdicts, start=1):
-        published, *numbers, name = verdict_cells(verdict)
+        published, ours, line, seeds, name = verdict_cells(verdict)
+        published = shorten(published, 24, placeholder=" …")
         steps = "–" if verdict.mean is None else f"{verdict.steps:,}"
         if verdict.mean is not None and verdict.published_steps is not None:
             steps += f" of {verdict.published_steps:,}"
         sentence = f"{number} {shorten(verdict.sentence, 60, placeholder=' …')}"
-        identity = verdict.statement or "–"
-        published = shorten(published, 24, placeholder=" …")
-        rows.append([sentence, identity, published, *numbers, steps, name])
+        statement = verdict.statement or "–"
+        rows.append([sentence, statement, published, ours, line, seeds, steps, name])
         if verdict.note:
-            notes.setdefault(verdict.note, []).append(number)
-    lines = [f"{', '.join(map(str, at))}: {note}" for note, at in notes.items()]
-    table = Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))
-    return [table, *statement_lines(verdicts), *lines]
+            notes.setdefault(verdict.note, []).append(str(number))
+    parts: list[Part] = [Table(_HEAD, rows, spare=("statement", "steps", "seeds", "published"))]
+    parts += statement_lines(verdicts)
+    parts += [f"{', '.join(numbers)}: {note}" for note, numbers in notes.items()]
+    return parts
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:
@@ -65,12 +66,10 @@ def estimate_text(mean: float | None, low: float | None, high: float | None) -> 
     if mean is None:
         return "–"
     for digits in (3, 4, 5):  # as many as tell the ends apart
-        first, middle, last = (
-            "" if value is None else f"{value:.{digits}g}" for value in (low, mean, high)
-        )
+        first, last = ("" if end is None else f"{end:.{digits}g}" for end in (low, high))
         if first != last:
             break
-    return f"{middle} ({first or '−∞'} to {last or '∞'})"
+    return f"{mean:.{digits}g} ({first or '−∞'} to {last or '∞'})"
 
 
 def line_text(verdict: Verdict) -> str:
@@ -87,8 +86,12 @@ def ends_of(line: Line) -> Sequence[float]:
 def count_text(names: Sequence[str]) -> str:
     """'82 claims: 46 hold, 15 fail, 21 are not settled', by their verdicts' names."""
     counts = Counter(names)
-    words = [f"{number} {_WORDS[name][number > 1]}" for name in _WORDS if (number := counts[name])]
-    return f"{len(names)} claim{'s' * (len(names) != 1)}: {', '.join(words) or 'none judged'}"
+    words = []
+    for name, (of_one, of_several) in _WORDS.items():
+        if number := counts[name]:
+            words.append(f"{number} {of_several if number > 1 else of_one}")
+    judged = ", ".join(words) or "none judged"
+    return f"{len(names)} claim{'s' if len(names) != 1 else ''}: {judged}"
 
 
 def heading(source: str) -> str:
@@ -96,21 +99,25 @@ def heading(source: str) -> str:
     return re.split(r"[,:;(]| for | against ", source)[0].strip()
 
 
-def statements(verdicts: Sequence[Verdict]) -> list[list[str]]:
+def statements(verdicts: Sequence[Verdict]) -> Cells:
     """Of each statement with claims among these verdicts its id, its verdict by these, their number
-    ('2', '1 of 2' where it has others) and what it says. It holds if all hold, fails if one
-    fails."""
-    found: dict[str, dict[str, Verdict]] = {}
+    ('2', '1 of 2' where it has others) and what it says.
+
+    It holds if all hold, fails if one fails.
+    """
+    by_statement: dict[str, dict[str, Verdict]] = {}
     for verdict in verdicts:
-        if identity := verdict.statement:
-            found.setdefault(identity, {})[verdict.claim] = verdict
-    known, rows = read_values("statements"), []
-    for identity, by_claim in found.items():
-        names = {*known.get(identity, {}).get("claims", ())}
+        if verdict.statement:
+            by_statement.setdefault(verdict.statement, {})[verdict.claim] = verdict
+    known = read_values("statements")
+    rows = []
+    for identity, by_claim in by_statement.items():
         judged = [verdict.verdict for verdict in by_claim.values()]
         name = next((name for name in _WEIGHTIEST if name in judged), "holds")
-        others = len(names - by_claim.keys())
-        count = f"{len(judged)} of {len(judged) + others}" if others else str(len(judged))
+        count = str(len(judged))
+        others = set(known.get(identity, {}).get("claims", ())) - by_claim.keys()
+        if others:
+            count += f" of {len(judged) + len(others)}"
         says = next(iter(by_claim.values())).says
         rows.append([identity, name, count, says])
     return rows

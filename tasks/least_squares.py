@@ -32,11 +32,13 @@ def least_squares_weights(xs: Floats, ys: Floats) -> Floats:
     """
     dims = xs.shape[2]
     inputs, outputs = torch.tensor(xs), torch.tensor(ys)
-    parts = [_few_pairs(inputs[:, :dims], outputs[:, :dims])]
+    solution, regular = _few_pairs(inputs[:, :dims], outputs[:, :dims])
     if inputs.shape[1] > dims:
-        parts.append(_many_pairs(inputs, outputs))
-    solution, regular = (torch.cat(each, dim=1) for each in zip(*parts, strict=True))
-    weights = solution.numpy()
+        more, more_regular = _many_pairs(inputs, outputs)
+        solution = torch.cat((solution, more), dim=1)
+        regular = torch.cat((regular, more_regular), dim=1)
+    weights = solution.contiguous().numpy()
+    # Of prompts and prefixes that may be singular, each prefix of all these prompts at once.
     for k in 1 + np.flatnonzero(~regular.all(0).numpy()):
         b = np.flatnonzero(~regular[:, k - 1].numpy())
         left, values, right = np.linalg.svd(xs[b, :k], full_matrices=False)
@@ -88,7 +90,9 @@ def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
     basis, factor = torch.linalg.qr(xs.mT)
     unit = torch.eye(xs.shape[1], dtype=xs.dtype)
     inverse = torch.linalg.solve_triangular(factor, unit, upper=True)
-    norms, inverse_norms = xs.square().sum(2).cumsum(1), inverse.square().sum(1).cumsum(1)
+    # Squared Frobenius norms of the leading k rows of X, and columns of R⁻¹.
+    norms = xs.square().sum(2).cumsum(1)
+    inverse_norms = inverse.square().sum(1).cumsum(1)
     regular = _surely_regular(norms, inverse_norms, xs.shape[2])
     coefficients = torch.linalg.solve_triangular(factor.mT, ys[:, :, None], upper=False)
     # The terms of a singular pair may be infinite, and affect only prefixes that are not regular.

@@ -38,9 +38,11 @@ def sparse_posterior(
     scale[scale == 0] = 1.0  # an input of zeros carries no information, at any scale
     xs, ys = xs / scale[:, :, None], ys / scale
     block = max(1, _CANDIDATES // supports.shape[1])
-    parts = [slice(first, first + block) for first in range(0, prompts, block)]
-    found = [_posterior(xs[rows], ys[rows], queries[rows], supports) for rows in parts]
-    return np.concatenate(found)
+    predictions = np.empty_like(ys)
+    for first in range(0, prompts, block):
+        rows = slice(first, first + block)
+        predictions[rows] = _posterior(xs[rows], ys[rows], queries[rows], supports)
+    return predictions
 
 
 def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.intp]) -> Floats:
@@ -68,8 +70,11 @@ def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.int
         evidence -= np.maximum.reduceat(evidence, first)[prompt]
         mask = evidence > -_DROP_NATS
         if mask.mean() < 0.9:  # else the copy costs more than it saves
-            prompt, misfit, evidence = prompt[mask], misfit[mask], evidence[mask]
-            support, triangles = support[:, mask], triangles[:, :, mask]
+            prompt = prompt[mask]
+            misfit = misfit[mask]
+            evidence = evidence[mask]
+            support = support[:, mask]
+            triangles = triangles[:, :, mask]
             first = np.searchsorted(prompt, np.arange(prompts))
         weights = np.exp(evidence)
         means = (queries[prompt, k, support] * _solve(triangles)).sum(0)
@@ -81,9 +86,11 @@ def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.int
 def _absorb(triangles: Floats, row: Floats) -> Floats:
     """Rotate rows [s + 1, N] into triangles [s, s + 1, N], in place; returns y's residuals [N]."""
     for j in range(len(triangles)):
-        old, new = triangles[j, j:], row[j:]
+        old = triangles[j, j:]
+        new = row[j:]
         length = np.hypot(old[0], new[0])
-        cosine, sine = old[0] / length, new[0] / length
+        cosine = old[0] / length
+        sine = new[0] / length
         old[:], new[:] = cosine * old + sine * new, cosine * new - sine * old
     return row[-1]
 

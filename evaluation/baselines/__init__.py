@@ -27,21 +27,18 @@ from .trees import boosted_trees, greedy_tree
 
 Solver = Callable[..., Floats]
 
+_tree_2 = partial(greedy_tree, depth=2)
+_tree_4 = partial(greedy_tree, depth=4)
 _SOLVERS: dict[str, dict[str, Solver]] = {
     "least_squares": {"least squares": least_squares},
     "ridge": {f"ridge, λ = {λ:g}": partial(ridge, penalty=λ) for λ in (0.01, 0.1, 1, 10)},
     "averaging": {"averaging": averaging},
     "nearest_neighbours": {"3-nearest neighbours": nearest_neighbours},
     "lasso": {f"Lasso, α = {α:g}": partial(lasso, alpha=α) for α in (1e-4, 1e-3, 0.01, 0.1, 1)},
-    **{
-        f"greedy_tree_{depth}{'_signs' * signs}": {
-            f"greedy tree, depth {depth}{', of signs' * signs}": partial(
-                greedy_tree, depth=depth, signs=signs
-            )
-        }
-        for signs in (False, True)
-        for depth in (2, 4)
-    },
+    "greedy_tree_2": {"greedy tree, depth 2": _tree_2},
+    "greedy_tree_4": {"greedy tree, depth 4": _tree_4},
+    "greedy_tree_2_signs": {"greedy tree, depth 2, of signs": partial(_tree_2, signs=True)},
+    "greedy_tree_4_signs": {"greedy tree, depth 4, of signs": partial(_tree_4, signs=True)},
     "boosted_trees": {"boosted trees": boosted_trees},
     "boosted_trees_signs": {"boosted trees, of signs": partial(boosted_trees, signs=True)},
     "network": {"2-layer network, Adam": network},
@@ -123,13 +120,15 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
     are not finite, differ each time or depend on later outputs, and for changed inputs."""
     if task.is_text or not is_users(solve):
         return
-    xs, ys = (part[:TRIED].double().numpy() for part in (prompts.xs, prompts.ys))
-    half, given = ys.shape[1] // 2, [each.copy() for each in (xs, ys, xs)]
-    later = np.concatenate((ys[:, :half], (0 if task.classes else 1) - ys[:, half:]), axis=1)
-    first, again, changed = (
-        solve(*each)
-        for each in (given, (xs.copy(), ys.copy(), xs.copy()), (xs.copy(), later, xs.copy()))
-    )
+    xs = prompts.xs[:TRIED].double().numpy()
+    ys = prompts.ys[:TRIED].double().numpy()
+    half = ys.shape[1] // 2
+    later = ys.copy()  # the outputs of the second half are others
+    later[:, half:] = (0 if task.classes else 1) - ys[:, half:]
+    given = [xs.copy(), ys.copy(), xs.copy()]
+    first = solve(*given)
+    again = solve(xs.copy(), ys.copy(), xs.copy())
+    changed = solve(xs.copy(), later, xs.copy())
     problem = ""
     if not np.isfinite(first).all():
         column = int(np.argmin(np.isfinite(first).all(0)))
@@ -159,4 +158,5 @@ def _bayes(task: Task) -> Solver | None:
     if "bayes" not in vars(type(task)):
         return None
     with blamed(type(task), "bayes"):
-        return task.bayes()
+        predictor = task.bayes()
+    return _Guarded(predictor) if predictor and is_users(predictor) else predictor

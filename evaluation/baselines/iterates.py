@@ -84,7 +84,7 @@ def newton(equations: Equations) -> Iterator[Floats]:
     solution = np.where(positive, right / np.where(positive, values, 1), 0)
     with np.errstate(divide="ignore"):
         log_residual = np.log1p(-np.square(np.where(positive, ratio, 0)))
-    power = 1.0
+    power = 1.0  # 2 to the number of steps
     while True:
         yield _times(vectors, -np.expm1(power * log_residual) * solution)
         power *= 2
@@ -104,14 +104,18 @@ def best_rate(equations: Equations, queries: Floats, ys: Floats, steps: int) -> 
 
     In closed form for each rate: after k steps the error along an eigenvector of A with eigenvalue
     a is (1 − rate · a)ᵏ of what it was."""
+    # Everything in the basis of the last query's eigenvectors, [B, d].
     values, vectors = np.linalg.eigh(equations.matrix[:, -1])
     right = np.einsum("bij,bi->bj", vectors, equations.right[:, -1])
     query = np.einsum("bij,bi->bj", vectors, queries[:, -1])
     positive = values > 1e-12 * values[:, -1:]
     solution = np.where(positive, right / np.where(positive, values, 1), 0)
     rates = _STEPS / values[:, -1].mean()
-    left = [(1 - rate * values) ** steps for rate in rates]
-    errors = [np.square(((1 - part) * solution * query).sum(1) - ys[:, -1]).mean() for part in left]
+    errors = []
+    for rate in rates:
+        reached = 1 - (1 - rate * values) ** steps  # the share of the solution
+        predictions = (reached * solution * query).sum(1)
+        errors.append(np.square(predictions - ys[:, -1]).mean())
     return float(rates[int(np.argmin(errors))])
 
 

@@ -37,15 +37,16 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float 
     most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
     they are, and a warning counts these prefixes and gives their largest gap.
 
-    The steps are those of an active-set method (Osborne, Presnell and Turlach 2000): to the minimum
-    over the active weights with fixed signs, or up to the first change of a sign, whose weight
-    leaves the set; at the minimum, the input with the largest slope beyond k·alpha joins.
+    The steps are those of an active-set method (Osborne, Presnell and Turlach 2000). One goes to
+    the minimum over the active weights with fixed signs, or up to the first change of a sign, whose
+    weight leaves the set. At the minimum, the input with the largest slope beyond k·alpha joins.
     """
-    weights, gaps = np.zeros(xs.shape), list[float]()
+    weights = np.zeros(xs.shape)
+    gaps = list[float]()
     for first in range(0, len(xs), _CHUNK):
-        inputs, outputs = (torch.tensor(part[first : first + _CHUNK]) for part in (xs, ys))
-        filled = torch.from_numpy(weights[first : first + _CHUNK])
-        gaps += _solve(inputs, outputs, alpha, tolerance, filled)
+        rows = slice(first, first + _CHUNK)
+        filled = torch.from_numpy(weights[rows])  # the same memory
+        gaps += _solve(torch.tensor(xs[rows]), torch.tensor(ys[rows]), alpha, tolerance, filled)
     if gaps:
         warnings.warn(
             f"Lasso, alpha = {alpha:g}: {len(gaps)} of {ys[:, 1:].size} prefixes have not "
@@ -58,13 +59,21 @@ def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float 
 def _solve(xs: Tensor, ys: Tensor, alpha: float, tolerance: float, weights: Tensor) -> list[float]:
     """Fill weights [B, n, d]; returns the relative gaps of the prefixes that did not converge."""
     batch, points, dims = xs.shape
-    gaps, rows = list[float](), torch.arange(batch)
+    gaps = list[float]()
     if points == 1:
         return gaps
-    none = torch.zeros(batch, dtype=torch.long)
-    gram, zeros = xs.new_zeros(batch, dims, dims), xs.new_zeros(batch, dims)
+    rows = torch.arange(batch)
     state = _State(
-        *(rows, xs, ys, none, gram, zeros, ys.clone(), zeros.clone(), none.bool(), none.clone())
+        prompt=rows,
+        xs=xs,
+        ys=ys,
+        pairs=torch.zeros_like(rows),
+        gram=xs.new_zeros(batch, dims, dims),
+        weights=xs.new_zeros(batch, dims),
+        residual=ys.clone(),
+        signs=xs.new_zeros(batch, dims),
+        at_minimum=torch.zeros_like(rows, dtype=torch.bool),
+        steps=torch.zeros_like(rows),
     )
     state.append(rows)  # all prompts begin at their first prefix, one pair, with weights zero
     while len(state.prompt):
@@ -102,7 +111,9 @@ class _State:
 
     def append(self, rows: Tensor) -> Tensor:
         """Append the next pair to the prefixes of rows [R]; returns its part of their slopes."""
-        x, residual = self.xs[rows, self.pairs[rows]], self.residual[rows, self.pairs[rows]]
+        pair = self.pairs[rows]
+        x = self.xs[rows, pair]
+        residual = self.residual[rows, pair]
         self.gram[rows] += x[:, :, None] * x[:, None, :]
         self.pairs[rows] += 1
         self.steps[rows] = 0

@@ -67,9 +67,9 @@ def network(
     """v·relu(W x + b) + c fitted to each prefix of each prompt; zero without examples.
 
     `steps` steps of Adam at `rate` on the mean squared error of `batch` examples, drawn without
-    replacement, or of all if there are fewer (the network of Garg et al. 2022, section 3.3, with
-    the steps and minibatches of Yang et al.'s figures). Weights start as PyTorch's nn.Linear does.
-    Each prefix has its own weights and minibatches; a minibatch is the same for all prompts. Random
+    replacement, or of all if there are fewer. It is the network of Garg et al. 2022, section 3.3,
+    with the steps and minibatches of Yang et al.'s figures. Weights start as nn.Linear's do. Each
+    prefix has its own weights and minibatches; a minibatch is the same for all prompts. Random
     numbers depend on the seed and on a prompt's index in xs. In float32.
     """
     generator = Generator().manual_seed(seed)

@@ -21,18 +21,15 @@ class Counts:
     """The numbers of all sequences of 1 to `order` tokens of a stream."""
 
     def __init__(self, stream: _Ints, order: int, vocabulary: int) -> None:
-        self.vocabulary, self.order = vocabulary, order
+        self.vocabulary = vocabulary
         self._grams: list[tuple[_Ints, _Ints]] = []  # of each order: keys, sorted, and counts
         # Of each context: how often it occurs, and how many tokens are seen after it.
         self._contexts: list[tuple[_Ints, _Ints]] = []
         context = np.zeros(len(stream), np.int64)  # the number of the context before each token
         contexts = 1
         for n in range(1, order + 1):
-            keys, gram, counts = np.unique(
-                context[n - 1 :] * vocabulary + stream[n - 1 :],
-                return_inverse=True,
-                return_counts=True,
-            )
+            grams = context[n - 1 :] * vocabulary + stream[n - 1 :]
+            keys, gram, counts = np.unique(grams, return_inverse=True, return_counts=True)
             self._grams.append((keys, counts))
             before = keys // vocabulary
             total = np.bincount(before, weights=counts, minlength=contexts).astype(np.int64)
@@ -44,27 +41,32 @@ class Counts:
 
     def probabilities(self, tokens: _Ints, next_tokens: _Ints) -> Floats:
         """The probability of each of `next_tokens` [B, n] after the tokens [B, n] up to its own
-        place, by interpolation of all orders (Witten and Bell 1991): with c(h) the number of times
-        that a context h occurs and t(h) the number of different tokens seen after it, order n has
-        the weight c / (c + t), the orders below the rest; below them all tokens are equal."""
+        place, by interpolation of all orders (Witten and Bell 1991).
+
+        A context h occurs c(h) times, with t(h) different tokens after it. Order n has the weight
+        c / (c + t), the orders below the rest; below them all tokens are equal.
+        """
         batch, length = tokens.shape
-        found = np.full((batch, length), 1.0 / self.vocabulary)
+        below = np.full((batch, length), 1.0 / self.vocabulary)  # by the orders below
         rows = np.concatenate((tokens, next_tokens[:, -1:]), axis=1)
         context = np.zeros((batch, length + 1), np.int64)  # of order 1 the empty one
         known = np.ones((batch, length + 1), dtype=bool)
         for (keys, counts), (total, kinds) in zip(self._grams, self._contexts, strict=True):
-            wanted = context * self.vocabulary + rows
-            place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-            seen = known & (keys[place] == wanted)
-            here = known[:, 1:]  # of the next token: its context has been seen
-            count = np.where(seen[:, 1:], counts[place[:, 1:]], 0)
-            c, t = (np.where(here, each[context[:, 1:]], 0) for each in (total, kinds))
+            gram = context * self.vocabulary + rows
+            index = np.searchsorted(keys, gram).clip(max=len(keys) - 1)
+            seen = known & (keys[index] == gram)
+            # From here on of the next tokens: `c` and `t` of their contexts, 0 for unseen ones.
+            count = np.where(seen[:, 1:], counts[index[:, 1:]], 0)
+            c = np.where(known[:, 1:], total[context[:, 1:]], 0)
+            t = np.where(known[:, 1:], kinds[context[:, 1:]], 0)
             weight = c + t
-            mixed = (count + t * found) / np.maximum(weight, 1)
-            found = np.where(weight > 0, mixed, found)
-            context[:, 1:], known[:, 1:] = place[:, :-1], seen[:, :-1]
+            mixed = (count + t * below) / np.maximum(weight, 1)
+            below = np.where(weight > 0, mixed, below)
+            # A gram is the context of the token after it.
+            context[:, 1:] = index[:, :-1]
+            known[:, 1:] = seen[:, :-1]
             known[:, 0] = False
-        return found
+        return below
 
 
 def ngram(task: Task, prompts: Prompts, order: int) -> Floats:
@@ -72,8 +74,7 @@ def ngram(task: Task, prompts: Prompts, order: int) -> Floats:
     trains on; it reads up to `order` - 1 tokens, none of another prompt."""
     assert isinstance(task, Language)
     counts = _counts(task, order)
-    tokens, ys = prompts.xs.numpy(), prompts.ys.numpy()
-    return -np.log(counts.probabilities(tokens, ys))
+    return -np.log(counts.probabilities(prompts.xs.numpy(), prompts.ys.numpy()))
 
 
 @lru_cache(maxsize=2)

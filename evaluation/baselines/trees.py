@@ -39,7 +39,8 @@ class _Node(NamedTuple):
         size = mask[:, 0].sum(1)
         shape = (*mask.shape[:2], int(size.max()))
         slots = np.broadcast_to(np.arange(shape[2]) < size[:, None, None], shape)
-        source, target = np.flatnonzero(mask), np.flatnonzero(slots)
+        source = np.flatnonzero(mask)
+        target = np.flatnonzero(slots)
 
         def pack(values: NDArray[Any], padding: float) -> NDArray[Any]:
             array = np.full(shape, padding, dtype=values.dtype)
@@ -65,8 +66,11 @@ def greedy_tree(
         xs, queries = np.sign(xs), np.sign(queries)
     (prompts, points), dims = ys.shape, xs.shape[2]
     block = max(1, _IN_CACHE // (points * dims))
-    parts = [slice(first, first + block) for first in range(0, prompts, block)]
-    return np.concatenate([_greedy(xs[rows], ys[rows], queries[rows], depth) for rows in parts])
+    predictions = np.empty_like(ys)
+    for first in range(0, prompts, block):
+        rows = slice(first, first + block)
+        predictions[rows] = _greedy(xs[rows], ys[rows], queries[rows], depth)
+    return predictions
 
 
 def _greedy(xs: Floats, ys: Floats, queries: Floats, depth: int) -> Floats:
@@ -77,7 +81,8 @@ def _greedy(xs: Floats, ys: Floats, queries: Floats, depth: int) -> Floats:
     root = _Node(example, np.take_along_axis(xs.mT, example, axis=2), ys[prompt_index, example])
     predictions = np.zeros_like(ys)
     for k in range(1, ys.shape[1]):
-        node, mask = root, np.tile(np.arange(ys.shape[1]) < k, (len(xs), 1))
+        node = root
+        mask = np.tile(np.arange(ys.shape[1]) < k, (len(xs), 1))  # the examples in the node
         for _ in range(depth):
             node = node.subset(mask[prompt_index, node.example] & (node.x > -np.inf))
             if node.x.shape[2] == 1:  # one example in each

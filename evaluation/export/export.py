@@ -3,10 +3,9 @@
 export(load_run("runs/NAME"), Path("NAME"), card)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import yaml
 
@@ -20,6 +19,7 @@ from looplab.training.run_folder.data import copy_kept
 from looplab.training.run_folder.files import write_bytes, write_json, write_record
 from looplab.training.run_folder.run import Run, RunFolder
 
+from ..plain import Content, Fields
 from .tokenizer import tokenizer_file, tokenizer_settings
 
 _CODE = Path(__file__).with_name("modeling_looplab.py")
@@ -35,10 +35,9 @@ _GROUPS = (
     "scale",
     "recipe",
 )
-
-
+_KNOWN = ("git_commit", "python", "torch", "backend")  # of what a run was made with
 # What writes README.md, from a run and what it was made with.
-Card = Callable[[Run, Mapping[str, Any]], str]
+Card = Callable[[Run, Content], str]
 
 
 def export(run: Run, folder: Path, card: Card) -> Path:
@@ -60,25 +59,28 @@ def _write(run: Run, folder: Path, card: Card) -> None:
     save_checkpoint(folder / "checkpoints", run.step, weights)
     (tensors,) = (folder / "checkpoints").glob("*.safetensors")
     tensors.rename(folder / EXPORTED)
-    config = config_to_mapping(Config(**{part: getattr(run.config, part) for part in _GROUPS}))
+    config = config_to_mapping(Config(**{name: getattr(run.config, name) for name in _GROUPS}))
     write_bytes(folder / "config.yaml", yaml.safe_dump(config, sort_keys=False).encode())
-    made_with, status = RunFolder(run.path).made_with() or {}, RunFolder(run.path).status()
-    known = ("git_commit", "python", "torch", "backend")
-    environment = {key: made_with.get(key) for key in known}
+    made_with = RunFolder(run.path).made_with() or {}
+    environment = {key: made_with.get(key) for key in _KNOWN}
     write_record(folder / "environment.json", "environment", environment)
-    times = {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
-    state = {"state": "finished", "step": run.step} | times
+    status = RunFolder(run.path).status()
+    state: dict[str, object] = {"state": "finished", "step": run.step}
+    state |= {key: status[key] for key in ("seconds", "cpu_seconds") if key in status}
     write_record(folder / "status.json", "status", state)
     copy_kept(run.path, folder, exported=True)
     facts = {"model_type": "looplab", "step": run.step, "settings": config}
-    write_json(folder / "config.json", facts | (_language(run, folder) if run.task.is_text else {}))
+    if run.task.is_text:
+        facts |= _language(run, folder)
+    write_json(folder / "config.json", facts)
     write_bytes(folder / "README.md", card(run, made_with).encode())
 
 
-def _language(run: Run, folder: Path) -> dict[str, Any]:
+def _language(run: Run, folder: Path) -> Fields:
     """What config.json has of a language model for `transformers`, whose other files are written to
     the folder."""
-    spec, task = run.model.spec, run.task
+    spec = run.model.spec
+    task = run.task
     assert isinstance(task, Language)
     write_bytes(folder / _CODE.name, _CODE.read_bytes())
     write_json(folder / "tokenizer.json", tokenizer_file(task.tokenizer))
@@ -87,16 +89,18 @@ def _language(run: Run, folder: Path) -> dict[str, Any]:
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
     special = dict.fromkeys(names, task.tokenizer.start)
     write_json(folder / "generation_config.json", special | {"use_cache": False})
-    name = "LooplabForCausalLM"
-    return {
-        "architectures": [name],
-        "auto_map": {
-            "AutoConfig": f"{_CODE.stem}.LooplabConfig",
-            "AutoModelForCausalLM": f"{_CODE.stem}.{name}",
-        },
+    model = "LooplabForCausalLM"
+    code = {
+        "AutoConfig": f"{_CODE.stem}.LooplabConfig",
+        "AutoModelForCausalLM": f"{_CODE.stem}.{model}",
+    }
+    facts = {
+        "architectures": [model],
+        "auto_map": code,
         "dtype": "float32",
         "vocab_size": spec.vocabulary,
         "loops": trained_loops(run.config),
         "max_position_embeddings": spec.n_positions,
         "tie_word_embeddings": spec.tied_head,
-    } | special
+    }
+    return facts | special

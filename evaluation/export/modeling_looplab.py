@@ -35,7 +35,9 @@ class LooplabConfig(PretrainedConfig):
         tie_word_embeddings: bool = False,
         **others: Any,
     ) -> None:
-        self.settings, self.vocab_size, self.loops = settings or {}, vocab_size, loops
+        self.settings = settings or {}
+        self.vocab_size = vocab_size
+        self.loops = loops
         self.tie_word_embeddings = tie_word_embeddings
         super().__init__(**others)
 

@@ -5,9 +5,10 @@ tokenizer_file(run.task.tokenizer)
 
 import json
 from pathlib import Path
-from typing import Any
 
 from looplab.tasks.language.tokens import Tokenizer
+
+from ..plain import Fields
 
 _NAME = "<|start|>"
 # A byte-pair encoding without pairs, whose tokens are the bytes as GPT-2 writes them, and the start
@@ -15,25 +16,27 @@ _NAME = "<|start|>"
 _BYTES = Path(__file__).with_name("bytes.json")
 
 
-def tokenizer_file(tokenizer: Tokenizer) -> dict[str, Any]:
+def tokenizer_file(tokenizer: Tokenizer) -> Fields:
     """The content of the file: the tokeniser's own, or that of bytes, and the start token, the
     number after all of its tokens."""
-    name, start = _start(tokenizer), tokenizer.start
-    of_bytes: dict[str, Any] = json.loads(_BYTES.read_text().replace(_NAME, name))
+    name = _start(tokenizer)
+    start = tokenizer.start
+    of_bytes: Fields = json.loads(_BYTES.read_text().replace(_NAME, name))
     if not tokenizer.content():
         return of_bytes
-    content: dict[str, Any] = json.loads(tokenizer.content())
+    content: Fields = json.loads(tokenizer.content())
     vocabulary = content["model"]["vocab"]
     # The package numbers an added token by the count of tokens, which numbers may leave out.
     if isinstance(vocabulary, dict) and max(vocabulary.values()) == start - 1:
         vocabulary[name] = start
     content["added_tokens"].append(of_bytes["added_tokens"][0] | {"id": start})
-    content["post_processor"] = of_bytes["post_processor"]
-    content["post_processor"]["special_tokens"][name]["ids"] = [start]
+    template = of_bytes["post_processor"]
+    template["special_tokens"][name]["ids"] = [start]
+    content["post_processor"] = template
     return content
 
 
-def tokenizer_settings(tokenizer: Tokenizer, positions: int) -> dict[str, Any]:
+def tokenizer_settings(tokenizer: Tokenizer, positions: int) -> Fields:
     """The content of tokenizer_config.json: the start token also ends a text and pads it."""
     names = ("bos_token", "eos_token", "pad_token")
     return dict.fromkeys(names, _start(tokenizer)) | {

@@ -67,17 +67,20 @@ class LanguageModel:
         scores = dict[int, Score]()
         batches = range(0, len(order), batch_size)
         for first in tqdm(batches, disable=None if len(batches) > 1 else True):
-            rows = order[first : first + batch_size]
-            texts = [[*pairs[index][0], *pairs[index][1]][-self.positions :] for index in rows]
-            begun = [torch.tensor([start, *text]) for text in texts]
-            tokens = pad_sequence(begun, batch_first=True, padding_value=start)
+            indices = order[first : first + batch_size]
+            rows = []  # of the start token and a text, as far as there are positions for it
+            for index in indices:
+                context, end = pairs[index]
+                text = list(context) + list(end)
+                rows.append(torch.tensor([start, *text[-self.positions :]]))
+            tokens = pad_sequence(rows, batch_first=True, padding_value=start)
             prompts = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device)
-            logits = self.model(prompts, self.loops)[-1]
+            logits = self.model(prompts, self.loops)[-1]  # [B, n, vocabulary]
             nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
             nats = nats.view_as(prompts.ys).double().cpu()
             is_likeliest = (logits.argmax(-1) == prompts.ys).cpu()
-            for row, index in enumerate(rows):
-                size = len(texts[row])
+            for row, index in enumerate(indices):
+                size = len(rows[row]) - 1  # without the start token; the end is its last tokens
                 count = min(len(pairs[index][1]), size)
                 judged = row, slice(size - count, size)
                 sum_of_nats = float(nats[judged].sum())
@@ -92,9 +95,12 @@ class LanguageModel:
         the first half of them goes. Raises ValueError for more tokens than positions."""
         generator = Generator().manual_seed(settings.seed)
         device = next(self.model.parameters()).device
-        tokens, cache, new = list(first), Cache(settings.shared), list(first)
+        tokens = list(first)
+        cache = Cache(settings.shared)
+        new = list(first)  # tokens that the model has not read
         while True:
             logits = self.model.continue_text(torch.tensor([new], device=device), self.loops, cache)
+            # Drawn on the CPU, so that the numbers do not depend on the device.
             if settings.temperature:
                 probabilities = (logits[0, -1].float().cpu() / settings.temperature).softmax(0)
                 new = [int(torch.multinomial(probabilities, 1, generator=generator))]
@@ -103,7 +109,8 @@ class LanguageModel:
             yield new[0]
             tokens += new
             if cache.length == self.positions:
-                cache, new = Cache(settings.shared), [first[0], *tokens[-(self.positions // 2) :]]
+                cache = Cache(settings.shared)
+                new = [first[0], *tokens[-(self.positions // 2) :]]
 
 
 def language_model(run: Run, loops: int | None = None, device: str = "auto") -> LanguageModel:
@@ -112,8 +119,9 @@ def language_model(run: Run, loops: int | None = None, device: str = "auto") -> 
     that this machine does not have."""
     if not isinstance(run.task, Language):
         raise ConfigError("run", f"is no language model but one of task={run.config.task.name}")
-    model, most = place_exactly(device).prepare(run.model), run.model.loop.most_loops
+    model = place_exactly(device).prepare(run.model)
     loops = loops or trained_loops(run.config)
+    most = model.loop.most_loops
     if most is not None and loops > most:
         raise ConfigError("loops", f"is {loops}, and the model makes at most {most}")
     return LanguageModel(model, run.task.tokenizer, loops)
@@ -123,16 +131,20 @@ def generate(run: Run, prompt: str, settings: Generation) -> str:
     """The continuation of a prompt, without it. Raises ConfigError as `language_model`, and for a
     prompt longer than the model's positions."""
     model = language_model(run, settings.loops, settings.device)
-    first = [model.tokenizer.start, *model.tokenizer.encode(prompt).tolist()]
-    if len(first) > (most := model.positions):
+    tokens = model.tokenizer.encode(prompt).tolist()
+    first = [model.tokenizer.start, *tokens]
+    if len(first) > model.positions:
         size = f"{len(first)} tokens with the start token"
-        raise ConfigError("prompt", f"is {size}, and the model has {most} positions")
-    tokens = [*first[1:], *islice(model.continued(first, settings), settings.tokens)]
-    return continuation(model.tokenizer, tokens, len(first) - 1)
+        raise ConfigError("prompt", f"is {size}, and the model has {model.positions} positions")
+    written = islice(model.continued(first, settings), settings.tokens)
+    return continuation(model.tokenizer, [*tokens, *written], len(tokens))
 
 
 def continuation(tokenizer: Tokenizer, tokens: Sequence[int], count: int) -> str:
     """The text of all but the first `count` tokens, with the space that a tokeniser may leave out
     at the beginning of a text."""
-    before, whole = tokenizer.decode(tokens[:count]), tokenizer.decode(tokens)
-    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(tokens[count:])
+    before = tokenizer.decode(tokens[:count])
+    whole = tokenizer.decode(tokens)
+    if whole.startswith(before):
+        return whole[len(before) :]
+    return tokenizer.decode(tokens[count:])

@@ -22,7 +22,7 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from ..baselines import TRIED, solvers, try_solver
+from ..baselines import TRIED, Solver, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..evaluation import Size, Texts, TextScores
 from ..kept import Arrays, digest
@@ -50,26 +50,32 @@ def measure_language(measure: Measure) -> tuple[Texts, Arrays]:
     lengths = task.corpus.lengths
     held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"], lengths)
     texts = {"held_out": held_out.result()}
+    most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
     for path in eval_files(task.eval):
         documents = read_documents(str(path), task.column, "task.eval")
-        most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
-        text = _Text(measure, path.name, *tokens_of(documents, task.tokenizer, most))
-        texts[path.name] = text.result(True)
+        tokens, bytes_of_tokens = tokens_of(documents, task.tokenizer, most)
+        text = _Text(measure, path.name, tokens, bytes_of_tokens)
+        texts[path.name] = replace(text.result(), running_perplexity=text.running_perplexity())
     bits = bits_per_byte(held_out.nats, held_out.prompts, lengths)
     return Texts(size=_size(measure.run), texts=texts), {"held_out": bits}
 
 
 def _size(run: Run) -> Size:
     """A model's parameters, and the FLOPs of its training."""
-    model, tokens = run.model, run.config.task.points
-    backbone, last = model.backbone_parameters(), last_stage(run)
+    model = run.model
+    tokens = run.config.task.points
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    backbone = model.backbone_parameters()
     costs = pass_costs(model, tokens)
-    single = model.spec.n_layer if model.spec.family == "standard" else 1
+    last = last_stage(run)
+    flops = costs.of_step(last.loops, last.grad_loops, last.window)
+    once = model.spec.n_layer if model.spec.family == "standard" else 1
+    flops_of_one_loop = costs.of_step(once, once, window=1)
     return Size(
         backbone=backbone,
-        embedding=sum(p.numel() for p in model.parameters()) - backbone,
-        flops=costs.of_step(last.loops, last.grad_loops, last.window) / tokens,
-        flops_of_one_loop=costs.of_step(single, single, window=1) / tokens,
+        embedding=parameters - backbone,
+        flops=flops / tokens,
+        flops_of_one_loop=flops_of_one_loop / tokens,
     )
 
 
@@ -87,47 +93,57 @@ class _Text:
 
     def __init__(self, measure: Measure, name: str, tokens: Tokens, lengths: Lengths) -> None:
         assert isinstance(measure.task, Language)
-        self.measure, self.name, self.tokens = measure, name, tokens
+        self.measure = measure
+        self.name = name
+        self.tokens = tokens
         self.lengths = lengths
-        self.task, self.tokenizer = measure.task, measure.task.tokenizer
+        self.task = measure.task
+        self.tokenizer = measure.task.tokenizer
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
         self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
         self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 
-    def result(self, also_running: bool = False) -> TextScores:
-        """Its scores, with `also_running` those of running blocks, and the solvers' on the same
-        blocks."""
-        settings, running = self.measure.settings, None
-        result = text_result(self.nats, self.prompts, self.tokenizer, self.lengths, settings)
-        prompts = running_blocks(self.tokens, self.length, self.most)
-        if also_running and len(prompts):
-            everything = torch.ones_like(prompts.ys, dtype=torch.bool)
-            nats = self._nats(f"running-{self.name}", prompts, everything)
-            running = running_perplexity(nats, self.length, settings)
-        solved = dict(map(self._solver, baseline_names(self.task, settings)))
-        return replace(result, running_perplexity=running, solvers=solved or None)
+    def result(self) -> TextScores:
+        """Its scores, and the solvers' bits per byte of the same blocks."""
+        scores = self._scores(self.nats)
+        bands = {}
+        # Of no loops: their nats are one column, and so is each band.
+        for name in baseline_names(self.task, self.measure.settings):
+            ((label, solve),) = solvers(name, self.task).items()
+            bands[label] = self._scores(self._solver_nats(name, solve)).bits_per_byte
+        return replace(scores, solvers=bands or None)
 
-    def _solver(self, name: str) -> tuple[str, Band]:
-        """A solver's label, and its bits per byte of the same blocks."""
-        ((label, solve),) = solvers(name, self.task).items()
-        asked = digest(self.prompts.xs, self.prompts.ys)
-        content = {"prompts": asked, "data": self.task.data.identity()}
+    def running_perplexity(self) -> Band | None:
+        """The perplexity in running blocks; None of a text that fills none."""
+        prompts = running_blocks(self.tokens, self.length, self.most)
+        if not len(prompts):
+            return None
+        everything = torch.ones_like(prompts.ys, dtype=torch.bool)
+        nats = self._nats(f"running-{self.name}", prompts, everything)
+        return running_perplexity(nats, self.length, self.measure.settings)
+
+    def _scores(self, nats: Floats) -> TextScores:
+        settings = self.measure.settings
+        return text_result(nats, self.prompts, self.tokenizer, self.lengths, settings)
+
+    def _solver_nats(self, name: str, solve: Solver) -> Floats:
+        """A solver's nats of each block, [blocks, 1]."""
+        prompts = digest(self.prompts.xs, self.prompts.ys)
+        content = {"prompts": prompts, "data": self.task.data.identity()}
 
         def compute(rows: slice) -> Arrays:
             nats = solve(self.task, self.prompts[rows]) * self.counted[rows].numpy()
             return {"nats": nats.sum(1, keepdims=True)}
 
         name = f"text-{self.name}-{name}"
-        arrays = self.measure.rows(name, content, len(self.prompts), compute, solve)
-        settings = self.measure.settings
-        found = text_result(arrays["nats"], self.prompts, self.tokenizer, self.lengths, settings)
-        return label, found.bits_per_byte
+        return self.measure.rows(name, content, len(self.prompts), compute, solve)["nats"]
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
         """By block and loop, [blocks, loops]."""
-        measure, loops = self.measure, self.measure.settings.max_loops
+        measure = self.measure
+        loops = measure.settings.max_loops
         assert loops is not None
 
         def compute(rows: slice) -> Arrays:
@@ -146,9 +162,9 @@ def last_stage(run: Run) -> Stage:
 
 
 def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:
-    """Raises ConfigError for a solver that the task has not, or that cannot be one, and for a text
-    of `task.eval` that is shorter than `points` tokens, or a file there that cannot be read; and as
-    `check_normalise`."""
+    """Raises ConfigError for a solver that the task has not, or that cannot be one; and as
+    `check_normalise`. So it does for a text of `task.eval` that is shorter than `points` tokens,
+    and for a file there that cannot be read."""
     check_normalise(settings.normalise, task)
     for name in baseline_names(task, settings):
         for solve in named_solvers(name, task).values():

@@ -6,7 +6,6 @@ result = text_result(arrays, documents, settings)
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
@@ -44,19 +43,21 @@ def running_blocks(tokens: Tokens, length: int, most: int) -> Prompts:
     tokens of their own, each of which predicts the `length` tokens after its first. Empty for a
     text that fills none."""
     count = (min(len(tokens), max(most, length) + 1) - 1) // length
-    rows = [tokens[first : first + count * length].reshape(count, length) for first in (0, 1)]
-    return Prompts(*(torch.from_numpy(row.astype(np.int64)) for row in rows))
+    stream = torch.from_numpy(tokens[: count * length + 1].astype(np.int64))
+    return Prompts(stream[:-1].view(count, length), stream[1:].view(count, length))
 
 
 def tokens_of(documents: Iterable[str], tokenizer: Tokenizer, most: int) -> tuple[Tokens, Lengths]:
     """The documents' tokens, each document begun by the start token, and the number of their bytes
     that each token stands for, [vocabulary]; no document is read after the first `most` tokens."""
-    pieces, total, size = [], 0, 0
+    pieces = []
+    count = 0
+    size = 0  # bytes of the text
     for document in documents:
         pieces.append(np.concatenate(([tokenizer.start], tokenizer.encode(document))))
-        total += len(pieces[-1])
+        count += len(pieces[-1])
         size += len(document.encode("utf-8", "replace"))
-        if total > most:
+        if count > most:
             break
     tokens = np.concatenate(pieces)
     lengths = tokenizer.lengths()
@@ -66,7 +67,8 @@ def tokens_of(documents: Iterable[str], tokenizer: Tokenizer, most: int) -> tupl
 def nats_by_loop(model: Model, prompts: Prompts, loops: int, counted: torch.Tensor) -> Arrays:
     """`nats` [B, loops], float64: of each block's counted tokens [B, n] together, by loop."""
     device = next(model.parameters()).device
-    batch, mask = prompts.to(device), counted.to(device)
+    batch = prompts.to(device)
+    mask = counted.to(device)
     sums = []
     for loop, (_, logits) in enumerate(model.unroll(batch, loops)):
         if loop:  # the read-in precedes the first loop
@@ -90,22 +92,28 @@ def text_result(
     settings: EvaluationConfig,
 ) -> TextScores:
     """The scores of a text's blocks, of which `nats` [blocks, loops] are those of `nats_by_loop`.
+
     The whole text's nats are those of its words and line ends, as WikiText's perplexity is counted.
-    `lengths` are the bytes that each token stands for; those without have no part in it."""
+    `lengths` are the bytes that each token stands for; those without have no part in it.
+    """
     ys = prompts.ys.numpy()
     sizes = lengths[ys]
-    tokens, size = (sizes > 0).sum(1), sizes.sum(1)
+    # Of each block, [blocks].
+    tokens = (sizes > 0).sum(1)
     words = _words(ys, tokenizer)
-    by_token, by_word, by_byte = (_ratio(nats, of, settings) for of in (tokens, words, size))
+    size = sizes.sum(1)
+    nats_by_token = _ratio(nats, tokens, settings)
+    nats_by_word = _ratio(nats, words, settings)
+    bits = [values / math.log(2) for values in _ratio(nats, size, settings)]
     return TextScores(
         tokens=int(tokens.sum()),
         bytes=round(float(size.sum())),
         words=int(words.sum()),
         loop=list(range(1, nats.shape[1] + 1)),
-        bits_per_byte=Interval(*(part / math.log(2) for part in by_byte)).to_json(),
-        nats=by_token.to_json(),
-        perplexity=_exp(by_token).to_json(),
-        word_perplexity=_exp(by_word).to_json(),
+        bits_per_byte=Interval(*bits).to_json(),
+        nats=nats_by_token.to_json(),
+        perplexity=_exp(nats_by_token).to_json(),
+        word_perplexity=_exp(nats_by_word).to_json(),
     )
 
 
@@ -121,7 +129,8 @@ def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]
     counts = np.zeros(len(blocks), np.int64)
     inside = False  # a word
     for index, block in enumerate(blocks):
-        for number, piece in enumerate(np.split(block, np.flatnonzero(block == tokenizer.start))):
+        starts = np.flatnonzero(block == tokenizer.start)
+        for number, piece in enumerate(np.split(block, starts)):
             inside = inside and not number  # a start token ends it
             text = tokenizer.decode(piece[piece < tokenizer.size].tolist())
             if text:
@@ -131,12 +140,13 @@ def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]
     return counts
 
 
-def _ratio(nats: Floats, units: NDArray[np.number[Any]], settings: EvaluationConfig) -> Interval:
+def _ratio(nats: Floats, units: NDArray[np.number], settings: EvaluationConfig) -> Interval:
     """Nats over units [blocks], both summed over resampled blocks."""
     columns = np.column_stack((nats, units)).astype(np.float64)
     means = resampled_means(columns, settings.resamples, settings.seed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.percentile(means[:, :-1] / means[:, -1:], (5, 95), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a text without such a unit
+        ratios = means[:, :-1] / means[:, -1:]
+        low, high = np.percentile(ratios, (5, 95), axis=0)
         return Interval(nats.sum(0) / units.sum(), low, high)
 
 

@@ -1,125 +1,162 @@
 """What was found, in sentences that rules write from results: claims that hold, comparisons of a
 grid's settings, claims that fail, each kind with the most informative first.
 
-for sentence in findings(results, claims, settings): print(sentence["text"])
+for finding in findings(claims, comparisons, runs): print(finding.text)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
-from operator import itemgetter
-from typing import Any
+from itertools import chain, zip_longest
+from typing import NamedTuple
 
 from looplab.conf.in_words import in_words
+from looplab.evaluation.plain import Content
 from looplab.show.verdicts import count_text, ends_of, estimate_text
 
-_MOST, _LEAST = 6, 3  # sentences
+from .content import Claim, Finding, Result, Seeds, SettingsCompared
+
+_MOST = 6  # sentences
+_LEAST = 3
 _LEVEL = 0.1  # of p, by Holm: that of a 90 % interval
-Part = dict[str, Any]
 
 
 def findings(
-    results: Sequence[Part], claims: Sequence[Part], settings: Sequence[Part]
-) -> list[Part]:
-    """At most six sentences, each its `text`, its `verdict` and `of`, the id of what it is about:
-    claims that hold, comparisons and claims that fail, in turns, then the number of the others.
-    Where there are not three of them, the errors of runs by their `settings`."""
+    claims: Sequence[Claim], comparisons: Sequence[SettingsCompared], runs: Sequence[Seeds]
+) -> list[Finding]:
+    """At most six sentences: claims that hold, comparisons and claims that fail, in turns, then the
+    number of the others. Where there are not three of them, the errors of runs."""
     # A claim of several results is that of the most seeds.
-    own = [*{each["claim"]: each for each in sorted(claims, key=itemgetter("seeds"))}.values()]
-    compared = [comparison for each in results for comparison in each["comparisons"]]
-    compared.sort(key=itemgetter("rank"))
-    kinds = (_claims(own, "holds"), compared, _claims(own, "fails"))
-    turns = [each for turn in zip_longest(*kinds) for each in turn if each][: _MOST - 1]
-    chosen = [each for kind in kinds for each in kind if each in turns]
-    more, rest = "more " * bool(chosen), []
-    if left := [each for each in own if each["claim"] not in [one.get("claim") for one in chosen]]:
-        rest.append(
-            count_text([each["verdict"] for each in left]).replace("claim", f"{more}claim", 1)
-        )
-    if left := [comparison for comparison in compared if comparison not in chosen]:
-        settled = sum(not comparison["verdict"] for comparison in left)
-        rest.append(f"{len(left)} {more}comparisons: {settled} settled, {len(left) - settled} not")
-    chosen += [{"text": f"{'; '.join(rest)}.", "verdict": "", "of": ""}] * bool(rest)
-    for each in settings[: max(0, _LEAST - len(chosen))]:
-        text = f"{each['title']}: error {each['error']}, {seeds_text(len(each['runs']))}."
-        chosen.append({"text": text, "verdict": "", "of": each["runs"][0]["id"]})
+    by_name = {claim.claim: claim for claim in sorted(claims, key=lambda claim: claim.seeds)}
+    judged = list(by_name.values())
+    holding = _claims(judged, "holds")
+    compared = sorted(comparisons, key=_rank)
+    failing = _claims(judged, "fails")
+    # One of each kind, then the second of each, so that no kind crowds out another.
+    turns = list[Finding]()
+    for turn in zip_longest(holding, compared, failing):
+        turns += [finding for finding in turn if finding is not None]
+    turns = turns[: _MOST - 1]
+    chosen = [finding for finding in chain(holding, compared, failing) if finding in turns]
+    more = "more " if chosen else ""
+    # What is left is counted in the last sentence.
+    rest = []
+    names = [finding.claim for finding in chosen]
+    if left := [claim.verdict for claim in judged if claim.claim not in names]:
+        rest.append(count_text(left).replace("claim", f"{more}claim", 1))
+    if unsaid := [comparison for comparison in compared if comparison not in chosen]:
+        settled = sum(not comparison.verdict for comparison in unsaid)
+        counts = f"{settled} settled, {len(unsaid) - settled} not"
+        rest.append(f"{len(unsaid)} {more}comparisons: {counts}")
+    if rest:
+        chosen.append(Finding(f"{'; '.join(rest)}."))
+    for seeds in runs[: max(0, _LEAST - len(chosen))]:
+        text = f"{seeds.title}: error {seeds.error}, {_seeds_text(len(seeds.runs))}."
+        chosen.append(Finding(text, of=seeds.runs[0].id))
     return chosen
 
 
-def _claims(claims: Sequence[Part], verdict: str) -> list[Part]:
-    """The claims of a verdict with their sentences: the clearest of every experiment, then the
-    others. Those of several seeds are clearer, then those whose interval is the farther from their
-    line, in intervals."""
-
-    def rank(claim: Part) -> tuple[bool, float]:
-        low, high = claim["low"], claim["high"]
-        known = low is not None and high is not None and low < high
-        distances = [abs(own - end) for end in ends_of(claim["line"]) for own in (low, high)]
-        near = min(distances) / (high - low) if known else 0.0
-        return claim["seeds"] < 2, -near
-
-    found = []
-    for claim in sorted((each for each in claims if each["verdict"] == verdict), key=rank):
-        number = f"{claim['quantity']} is {claim['ours']}, which should be {claim['side']}, "
-        number += f"{seeds_text(claim['seeds'])}."
-        found.append({**claim, "text": f"{claim['sentence'].rstrip('.')}: {number}"})
-    clearest = {claim["of"]: claim for claim in reversed(found)}
-    return sorted(found, key=lambda claim: claim is not clearest[claim["of"]])
+def _claims(claims: Sequence[Claim], verdict: str) -> list[Finding]:
+    """The claims of a verdict in sentences: the clearest of every result, then the others."""
+    first = list[Finding]()
+    others = list[Finding]()
+    for claim in sorted(claims, key=_clearness):
+        if claim.verdict != verdict:
+            continue
+        number = f"{claim.quantity} is {claim.ours}, which should be {claim.side}"
+        text = f"{claim.sentence.rstrip('.')}: {number}, {_seeds_text(claim.seeds)}."
+        is_later = claim.of in [earlier.of for earlier in first]
+        chosen = others if is_later else first
+        chosen.append(Finding(text, verdict, claim.of, claim.claim))
+    return first + others
 
 
-def seeds_text(*seeds: int) -> str:
+def _clearness(claim: Claim) -> tuple[bool, float]:
+    """A claim of several seeds is clearer, then one whose interval is the farther from its line, in
+    lengths of the interval."""
+    low = claim.low
+    high = claim.high
+    far = 0.0
+    if low is not None and high is not None and low < high:
+        distances = [abs(end - line) for line in ends_of(claim.line) for end in (low, high)]
+        far = min(distances) / (high - low)
+    return claim.seeds < 2, -far
+
+
+def _seeds_text(*seeds: int) -> str:
     """'3 seeds', '2 and 3 seeds', '1 seed'."""
-    return f"{' and '.join(map(str, dict.fromkeys(seeds)))} seed{'s' * (max(seeds) > 1)}"
+    numbers = " and ".join(map(str, dict.fromkeys(seeds)))
+    return f"{numbers} seed{'s' if max(seeds) > 1 else ''}"
 
 
-def comparisons_of(grid: Part) -> list[Part]:
-    """The comparisons of a grid's result, each with its sentence, those that are settled first:
-    where the interval of the ratio leaves out 1 and p, by Holm, is below .1. They are the effects
-    of settings, in a result from before there were any the tests."""
-    kind, sentence = ("effects", _effect) if "effects" in grid else ("tests", _test)
-    tasks = [in_words(*each.split("=")) for each in grid["shared"] if each.startswith("task=")]
-    found = []
-    for row in grid[kind]:
-        p, low, high = row["p, Holm"], row["low"], row["high"]
+def comparisons_of(grid: Result) -> list[SettingsCompared]:
+    """The comparisons of a grid's result, those that are settled first: where the interval of the
+    ratio leaves out 1 and p, by Holm, is below .1.
+
+    They are the effects of settings, in a result from before there were any the tests.
+    """
+    tasks = [in_words(*word.split("=")) for word in grid.shared if word.startswith("task=")]
+    comparisons = []
+    for row in grid.tests if grid.effects is None else grid.effects:
+        p = row["p, Holm"]
+        low = row["low"]
+        high = row["high"]
         if None in (p, low, high):
             continue
-        settled = p < _LEVEL and not low <= 1 <= high
-        p_text = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
         ratio = estimate_text(row["ratio"], low, high)
-        text, brackets, names = sentence(grid, row, ratio)
-        where = ", ".join([*tasks, *brackets, f"{p_text} by Holm"])
-        end = "" if settled else "; ".join(filter(None, [": not settled", row.get("note")]))
-        found.append(
-            {
-                "text": f"{text.replace(' of with', ' with')} ({where}){end}.",
-                "verdict": "" if settled else "not settled",
-                "of": grid["id"],
-                "rank": (not settled, p),
-                "cells": [*names, ratio, p_text],
-            }
-        )
-    return sorted(found, key=itemgetter("rank"))
+        sentence = _test(grid, row, ratio) if grid.effects is None else _effect(row, ratio)
+        p_text = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
+        where = ", ".join(tasks + sentence.where + [f"{p_text} by Holm"])
+        text = f"{sentence.text.replace(' of with', ' with')} ({where})"
+        verdict = ""
+        if p >= _LEVEL or low <= 1 <= high:
+            verdict = "not settled"
+            text += ": not settled"
+            if row.get("note"):
+                text += f"; {row['note']}"
+        cells = [*sentence.cells, ratio, p_text]
+        comparisons.append(SettingsCompared(f"{text}.", verdict, grid.id, p=p, cells=cells))
+    return sorted(comparisons, key=_rank)
 
 
-def _effect(grid: Part, effect: Part, ratio: str) -> tuple[str, list[str], list[str]]:
-    """The sentence of an effect, nothing more for its brackets, and the names of its cells."""
-    value, against = (in_words(effect["setting"], effect[side]) for side in ("value", "against"))
-    seeds = f"{seeds_text(effect['seeds'], effect['most_seeds'])} each"
-    over = effect["over"]
-    text = f"Over {over}, with {seeds}" if over else f"With {seeds}"
+def _rank(comparison: SettingsCompared) -> tuple[bool, float]:
+    return bool(comparison.verdict), comparison.p
+
+
+class _Sentence(NamedTuple):
+    """A sentence on two settings, where it holds, and the first cells of its row."""
+
+    text: str
+    where: list[str]
+    cells: list[str]
+
+
+def _effect(effect: Content, ratio: str) -> _Sentence:
+    """The sentence of an effect: of a setting's value against another, over all other settings."""
+    value = in_words(effect["setting"], effect["value"])
+    against = in_words(effect["setting"], effect["against"])
+    seeds = f"{_seeds_text(effect['seeds'], effect['most_seeds'])} each"
+    text = f"With {seeds}"
+    others = seeds
+    if over := effect["over"]:
+        text = f"Over {over}, with {seeds}"
+        others = f"{over}, {seeds}"
     text += f", the error at k = {effect['k']} of {value} is "
     text += f"{ratio.replace(' (', ' times (')} that of {against}"
-    return text, [], [value, against, f"{over}, {seeds}" if over else seeds]
+    return _Sentence(text, [], [value, against, others])
 
 
-def _test(grid: Part, test: Part, ratio: str) -> tuple[str, list[str], list[str]]:
-    """The sentence of a test, where it holds, and the names of its cells."""
-    labels = [" ".join(f"{key}={row[key]}" for key in grid["varied"]) for row in grid["settings"]]
-    rows = dict(zip(labels, grid["settings"], strict=True))
-    first, second, key = rows[test["first"]], rows[test["second"]], test["differ in"]
-    one, other = in_words(key, first[key]), in_words(key, second[key])
-    rest = [in_words(each, first[each]) for each in grid["varied"] if each != key]
-    where = [*rest, seeds_text(first["seeds"], second["seeds"])]
+def _test(grid: Result, test: Content, ratio: str) -> _Sentence:
+    """The sentence of a test: of two combinations of settings that differ in one."""
+    rows = dict[str, Content]()
+    for row in grid.settings:
+        rows[" ".join(f"{key}={row[key]}" for key in grid.varied)] = row
+    first = rows[test["first"]]
+    second = rows[test["second"]]
+    key = test["differ in"]
+    one = in_words(key, first[key])
+    other = in_words(key, second[key])
+    where = [in_words(name, first[name]) for name in grid.varied if name != key]
+    where.append(_seeds_text(first["seeds"], second["seeds"]))
     text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other}"
-    return text, where, [one, other, ", ".join(where)]
+    return _Sentence(text, where, [one, other, ", ".join(where)])

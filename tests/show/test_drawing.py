@@ -21,9 +21,10 @@ from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.evaluation.bootstrap import numbers
 from looplab.show import style
 from looplab.show.builders import without_far
-from looplab.show.drawing import curve_styles, save_panels, svg
+from looplab.show.drawing import curve_styles, save_panels
 from looplab.show.evaluate import evaluate
 from looplab.show.figures import training_panels
+from looplab.show.page.svg import svg
 from looplab.show.panel import Curve, Panel
 from looplab.show.style import styles_of
 from looplab.training import Run

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from looplab.show.page.content import Result
 from looplab.show.page.findings import comparisons_of, findings
 
 _VARIED = ["model.tokens", "loops.b"]
@@ -21,12 +22,14 @@ _EFFECT: dict[str, Any] = {
 }
 
 
-def _grid(**rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"id": "result-0", "varied": _VARIED, "shared": ["task=linear", "loops.T=2"], **rows}
+def _grid(**rows: list[dict[str, Any]]) -> Result:
+    about: dict[str, Any] = {"id": "result-0", "sort": "Grids", "path": "runs/grid"}
+    about |= {"name": "grid", "title": "", "varied": _VARIED}
+    return Result(**{**about, "shared": ["task=linear", "loops.T=2"], **rows})
 
 
-def _texts(grid: dict[str, Any]) -> list[str]:
-    return [comparison["text"] for comparison in comparisons_of(grid)]
+def _texts(grid: Result) -> list[str]:
+    return [comparison.text for comparison in comparisons_of(grid)]
 
 
 def test_a_grids_first_sentence_is_its_clearest_effect() -> None:
@@ -43,8 +46,8 @@ def test_a_grids_first_sentence_is_its_clearest_effect() -> None:
         "that of interleaved tokens (linear, p = 0.27 by Holm): not settled; about 4 seeds would "
         "settle it."
     )
-    found = findings([{"comparisons": comparisons_of(grid)}], [], [])
-    assert [each["text"] for each in found] == [first, second]
+    found = findings([], comparisons_of(grid), [])
+    assert [finding.text for finding in found] == [first, second]
 
 
 def test_a_result_without_effects_is_shown_by_its_tests() -> None:

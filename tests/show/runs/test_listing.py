@@ -92,18 +92,18 @@ def test_states_of_runs_that_are_not_finished(
     RunFolder(copy).write_status("running", 20)
     with holding(copy):
         (row,) = rows_of([copy])
-        assert row["state"] == "running"
-        assert row["left"] == pytest.approx(20 / json.loads(lines[1])["steps_per_second"])
+        assert row.state == "running"
+        assert row.left == pytest.approx(20 / json.loads(lines[1])["steps_per_second"])
     (row,) = rows_of([copy])
-    assert (row["state"], row["left"], row["step"]) == ("stopped", None, 20)
+    assert (row.state, row.left, row.step) == ("stopped", None, 20)
     (copy / "evaluation.json").write_text("{", encoding="utf-8")
     metrics.unlink()
     (row,) = rows_of([copy])
-    assert (row["error"], row["loss"]) == (None, None)
+    assert (row.error, row.loss) == (None, None)
     shutil.rmtree(copy / "checkpoints")
     (copy / "config.yaml").write_text(": [", encoding="utf-8")
     (row,) = rows_of([copy])
-    assert "config.yaml cannot be read" in row["remarks"]
+    assert "config.yaml cannot be read" in row.remarks
     said = listed(tmp_path, capsys)
     assert said[2].startswith(f"! {copy}")
 
@@ -119,11 +119,11 @@ def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     write_record(path, "evaluation", evaluation | {"remarks": ["curriculum unfinished"]})
     (row, *_, note, _) = listed(tmp_path, capsys)[2:]
     (found,) = rows_of([copy])
-    assert f"{found['error']:.4g}* " in row
+    assert f"{found.error:.4g}* " in row
     assert note == "* curriculum unfinished"
     write_record(path, "evaluation", evaluation | {"step": 20})
     (found,) = rows_of([copy])
-    assert (found["error"], found["remarks"]) == (None, "")
+    assert (found.error, found.remarks) == (None, "")
 
 
 def test_a_table_has_a_row_for_each_run_or_each_of_its_loops(folder: Path) -> None:

@@ -103,9 +103,9 @@ def test_an_edited_baseline_is_evaluated_alone(
     file.write_text(CODE.replace("float(self.dims)", "1.0 * self.dims"), "utf-8")
     assert main(["action=evaluate", f"run={run}"]) == 0
     assert "kept.py differs now" in capsys.readouterr().out
-    assert "kept.py differs now" in rows_of([run])[0]["remarks"]
+    assert "kept.py differs now" in rows_of([run])[0].remarks
     file.write_text(CODE, "utf-8")
-    assert "differs" not in rows_of([run])[0]["remarks"]
+    assert "differs" not in rows_of([run])[0].remarks
 
 
 def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
