@@ -13,7 +13,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from looplab import play
 from looplab.experiments.definition import Experiment, load, names
 from looplab.gallery import Kept, draw, kept_files
 from looplab.show.verdicts import count_text
@@ -50,6 +49,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(file)))
             drawn += [name] if file.suffix == ".png" else []
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
+    from looplab import play  # takes torch
+
     _LOG.info("Writing the page on which anyone draws points")
     page = play(_PLAYED[0], also=_PLAYED[1:])
     files.append(File.generated(config, "play.html", content=page.html))

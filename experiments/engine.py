@@ -6,7 +6,7 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from looplab.show.verdicts import count_text, heading, statements, verdict_cells
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
-from .claims import Evidence, find_claim, judge
-from .definition import RUN_MEASURES, Experiment, Member, described
+from .claims import claims_of
+from .definition import EVALUATION, Experiment, Member, described, module_of
+from .evidence import Evidence
+from .judge import judge
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, measure_runs
 from .settings import ALL, ExperimentSettings
@@ -57,8 +59,7 @@ def perform(settings: ExperimentSettings) -> str:
     where runs failed; ConfigError as `ExperimentSettings.check`.
     """
     experiments = settings.experiments
-    for name in dict.fromkeys(name for each in experiments for name in each.claims):
-        find_claim(name)  # a wrong one is said before anything is trained
+    _check_functions(experiments)
     members = {experiment.name: settings.members(experiment) for experiment in experiments}
     failures: dict[str, str] = {}
     if settings.action == "train":
@@ -100,6 +101,13 @@ def perform(settings: ExperimentSettings) -> str:
     return text
 
 
+def _check_functions(experiments: Sequence[Experiment]) -> None:
+    """Raises ConfigError for a claim without a function, before anything is trained."""
+    for experiment in experiments:
+        for claim in claims_of(experiment).values():
+            claim.estimate.function()
+
+
 def _finish(
     experiment: Experiment,
     members: Sequence[Member],
@@ -123,8 +131,8 @@ def _finish(
         "command": command,
         "panels": [*panels(experiment.panels, runs), *measurement.panels],
         "verdicts": [
-            judge(find_claim(name), evidence, scale=settings.scale, command=command)
-            for name in experiment.claims
+            judge(claim, evidence, scale=settings.scale, command=command)
+            for claim in claims_of(experiment).values()
         ],
         "missing": [*result["missing"], *measurement.missing],
     }
@@ -150,15 +158,16 @@ def _measured(
     experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
 ) -> Measurement:
     """The experiment's own measurement of its runs."""
-    if experiment.measure == "evaluation":
+    if experiment.measure == EVALUATION:
         return Measurement()
     given, finished = experiment.at(settings.scale).settings, [run for run in runs if run.arrays]
     others, stored_only = [r.config for r in runs if not r.arrays], settings.action == "figure"
     request = Request(given, finished, settings.folder, settings.jobs, stored_only, others)
-    if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
+    measure = module_of(experiment.measure).measure
+    if "request" not in signature(measure).parameters:
         return measure_runs(experiment.measure, request)
-    module = import_module(f"{__package__}.{experiment.measure}")
-    return module.measure(request)
+    measurement: Measurement = measure(request)
+    return measurement
 
 
 def result_of(

@@ -1,26 +1,112 @@
-"""The parts of runs that claims take: the groups of one configuration's seeds, and their errors as
-arrays; and from what a measure of runs found.
+"""What claims are judged from: the runs of an experiment and the results of its measures.
+
+Of runs they take the groups of one configuration's seeds, and their errors as arrays.
 
 looped = group(evidence, family="looped", name="linear")
 last(looped)                            # [seeds, prompts], the last query's error
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
+from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import Group, grouped
 from looplab.evaluation.measured import Measured
+from looplab.evaluation.remarks import unfinished
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
+from looplab.training.assemble import build_task
+from looplab.training.validation import evaluation_prompts
 
-from .claims import Evidence
-
+_WORST = 0.9  # of the error of predicting zero
+_PROMPTS = 1280  # on which that error is measured
 Trainings = Group[Measured]  # of one configuration
 Errors = Callable[[Trainings], Floats]  # [seeds, prompts]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The measurements of an experiment: its runs, and the results of other commands (probing,
+    tables, measures of runs) by name, as in their JSON files.
+
+    `left_out` says why no claim may be judged from some of the runs; `asked` collects the runs that
+    a claim asked for, these included.
+
+    Examples
+    --------
+    >>> from looplab import Evidence
+    >>> Evidence(results={"wide": {"moves": {"16": [0.1]}}}).result("wide")["moves"]
+    {'16': [0.1]}
+    """
+
+    members: Sequence[Measured] = ()
+    results: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[Measured, str] = field(default_factory=dict)
+    asked: list[Measured] = field(default_factory=list, compare=False)
+
+    def where(self, **settings: Any) -> list[Measured]:
+        """The runs with these settings, given by the last part of their key (`family="looped"`,
+        `b=12`, `name="linear"` for the task), in the order of their seeds.
+
+        Raises NotMeasured if there is none."""
+
+        def matches(config: Config) -> bool:
+            flat = flatten(config_to_mapping(config)).items()
+            own = [(key.rpartition(".")[2], value) for key, value in flat]
+            return all(each in own for each in settings.items())
+
+        asked = [each for each in self.members if matches(each.config)]
+        self.asked.extend(each for each in asked if each not in self.asked)
+        found = [each for each in asked if each not in self.left_out]
+        if not found:
+            text = ", ".join(f"{key} = {value}" for key, value in settings.items())
+            raise NotMeasured(f"no finished run with {text or 'any settings'}")
+        return sorted(found, key=lambda member: member.config.seed)
+
+    @cached_property  # the same for each claim that is judged from it
+    def unfinished(self) -> dict[Measured, str]:
+        """Why no claim may be judged from some of the runs."""
+        reasons = {member: why_unfinished(member) for member in self.members}
+        return {member: why for member, why in reasons.items() if why}
+
+    def result(self, *names: str) -> Any:
+        """The result under these names, such as ("iso_depth", "phi"); NotMeasured without it."""
+        value: Any = self.results
+        for name in names:
+            if not isinstance(value, Mapping) or name not in value:
+                raise NotMeasured(f"no result of {' '.join(names)}")
+            value = value[name]
+        return value
+
+
+def why_unfinished(member: Measured) -> str:
+    """The reason why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps',
+    or 'learned nothing: …', as its model predicts new prompts of its endless training set hardly
+    better than zero does: such models match each other, and stay what they are beyond b. Empty for
+    others."""
+    if member.step == 0:
+        return "untrained"
+    config, task = member.config, build_task(member.config)
+    if lines := unfinished(config, task, member.step):
+        return ", ".join(lines)
+    errors = member.arrays.get("model_at_b")
+    memorised = task.distinct_prompts or task.distinct_functions  # it may fail on new ones
+    if errors is None or task.loss != "squared_error" or memorised:
+        return ""
+    prompts = evaluation_prompts(task, _PROMPTS, config.task.points, config.evaluation.seed)
+    zero = float(prompts.ys[:, -1].square().mean()) / task.divisor  # above 1 with noise
+    error = float(errors[:, -1].mean())
+    if not error > _WORST * zero:
+        return ""
+    return f"learned nothing: error {error:.2g} at the last query, {zero:.2g} of predicting zero"
 
 
 def groups(evidence: Evidence, **settings: Any) -> list[Trainings]:

@@ -12,11 +12,10 @@ def panels(found):                                 # what is drawn of it, whenev
 """
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
+from inspect import signature
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ import numpy as np
 import torch
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.groups import Group
@@ -48,8 +46,8 @@ from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run, run_folder
 from looplab.training.run_folder.sources import measured_by
 
-from .claims import why_unfinished
-from .definition import ALSO_UNFINISHED
+from .definition import module_of
+from .evidence import why_unfinished
 
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
 
@@ -99,20 +97,25 @@ class Measurement:
 
 def measure_runs(name: str, request: Request) -> Measurement:
     """Return what the `measure` of the module of this name finds in the request's runs, as plain
-    values: the stored result, or that of now; with the pictures that its `panels` makes of it. The
-    settings of the experiment's file are its other
-    arguments, but for `panels`, the beginnings of the names of those that are shown (all, if left
-    out); those of `ALSO_UNFINISHED` get the configurations of unfinished runs, too. Raises
-    ConfigError for runs that it cannot measure, and for other settings."""
-    members = [run for run in request.runs if name in ALSO_UNFINISHED or not why_unfinished(run)]
+    values: the stored result, or that of now; with the pictures that its `panels` makes of it.
+
+    The settings of the experiment's file are its other arguments, but for `panels`, the beginnings
+    of the names of those that are shown (all, if left out). A measure with an argument `unfinished`
+    gets runs that learned nothing, too, and the configurations of unfinished ones. Raises
+    ConfigError for runs that it cannot measure, and for other settings.
+    """
+    module = module_of(name)
+    members = request.runs
+    others = {}
+    if "unfinished" in signature(module.measure).parameters:
+        others["unfinished"] = request.unfinished
+    else:
+        members = [run for run in members if not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
     if not members and not given:
         return Measurement()
-    own = sys.modules.get(f"{PREFIX}{name}")  # a user's file
-    module = own or import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
-    others = {"unfinished": request.unfinished} if name in ALSO_UNFINISHED else {}
     try:
         runs = [load_run(run.path) for run in members]
         key = {

@@ -29,7 +29,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from . import near_init
-from .claims import SUITE, Evidence, Paper
+from .evidence import Evidence
 from .near_init import Near, values_of
 from .residual_scaling_rates import rates, rates_panels
 from .residual_scaling_toy import toy, toy_panels
@@ -224,119 +224,130 @@ def _mean(cosines: Floats) -> Any:
     return np.ma.masked_invalid(cosines).mean(0)
 
 
-_PAPER = Paper("arXiv 2606.18524", "scaling_", steps=0, size="U = 12, d = 768")
-_of_paper = _PAPER.claim
-
-
-def _sized(values: Floats, result: Mapping[str, Any], steps: int, log: bool = False) -> Estimate:
-    """The mean of values [seeds], with the size of the models of a result."""
-    size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
-    return over_seeds(values, log=log)._replace(steps=steps, size=size)
-
-
-def _norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
+def norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
+    """The norm of the stream after the first steps, from the fewest loops to the most."""
     result = evidence.result("residual_scaling")
     norms = values_of(result["norm"][sharing][scaling])[:, :, -1]
-    return _sized(norms[:, -1] / norms[:, 0], result, result["steps"], log=True)
+    ratios = norms[:, -1] / norms[:, 0]
+    return _sized(over_seeds(ratios, log=True), result, result["steps"])
 
 
-def _apart(evidence: Evidence, sharing: str) -> Estimate:
+def increments_cosine(evidence: Evidence, sharing: str) -> Estimate:
+    """The mean cosine of two different increments of a new model."""
     result = evidence.result("residual_scaling")
-    return _sized(values_of(result["apart"][sharing]), result, 0)
+    return _sized(over_seeds(values_of(result["apart"][sharing])), result, 0)
 
 
-def _slope(evidence: Evidence, scalings: Sequence[str], steps: int) -> Estimate:
+def slope(evidence: Evidence, scaling: str, steps: int) -> Estimate:
     """The slope of log change of the output before the final norm over log R, the mean over the
-    first steps; of two scalings the first's less the second's."""
+    first steps."""
     result = evidence.result("residual_scaling")
-    first, *second = (
-        values_of(result["slope"]["raw"][each])[:, :steps].mean(1) for each in scalings
-    )
-    return _sized(first - sum(second), result, steps)
+    return _sized(over_seeds(_slopes(result, scaling, steps)), result, steps)
 
 
-def _update_ratio(evidence: Evidence, over: str) -> Estimate:
-    """The largest change by one update, with the same signs in all layers and a rate ∝ 1/√U, over
-    the smallest: of all numbers of layers at the most loops, or of loops at the most layers."""
+def slope_difference(evidence: Evidence, scaling: str, less: str, steps: int) -> Estimate:
+    """The slope of a scaling less that of another."""
     result = evidence.result("residual_scaling")
+    differences = _slopes(result, scaling, steps) - _slopes(result, less, steps)
+    return _sized(over_seeds(differences), result, steps)
+
+
+def _slopes(result: Mapping[str, Any], scaling: str, steps: int) -> Floats:
+    """The mean slope over the first steps, [seeds]."""
+    return values_of(result["slope"]["raw"][scaling])[:, :steps].mean(1)
+
+
+def _sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
+    """The estimate with the size of the models of a result."""
+    size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
+    return estimate._replace(steps=steps, size=size)
+
+
+def update_ratio_by_layers(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of layers at the most
+    loops."""
+    result = evidence.result("residual_scaling")
+    return _largest_over_smallest(result, _changes(result)[..., -1])
+
+
+def update_ratio_by_loops(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of loops at the most
+    layers."""
+    result = evidence.result("residual_scaling")
+    return _largest_over_smallest(result, _changes(result)[-1].T)
+
+
+def _changes(result: Mapping[str, Any]) -> Floats:
+    """The changes by one update with the same signs in all layers and a rate ∝ 1/√U, [U, seeds,
+    R]."""
     by_layers = result["same_signs"].items()
-    changes = np.stack([values_of(of) / int(u) ** 0.5 for u, of in by_layers])  # [U, seeds, R]
-    changes = changes[..., -1] if over == "layers" else changes[-1].T
-    estimate = over_seeds(changes.max(0) / changes.min(0), log=True)
-    return estimate._replace(steps=0, size=f"d = {result['width']}")
+    return np.stack([values_of(changes) / int(layers) ** 0.5 for layers, changes in by_layers])
 
 
-for _over, _at in (("layers", "loops"), ("loops", "layers")):
-    _PAPER._replace(size="").claim(
-        f"proposition7_{_over}",
-        "With ε = λ/(R √U) and a rate ∝ 1/√U one update, alike in all layers, moves the output as "
-        f"far whatever the number of {_over}.",
-        figure="Proposition 7",
-        quantity=f"largest over smallest change of the output by {_over}, at the most {_at}",
-        published="1 (flat)",
-        below=1.25,
-    )(partial(_update_ratio, over=_over))
-
-
-def _branch_spread(evidence: Evidence) -> Estimate:
+def branch_spread(evidence: Evidence) -> Estimate:
     """The largest branch of any number of layers and loops over the smallest."""
     result = evidence.result("residual_scaling")
-    sizes = np.stack(
-        [values_of(curve) for curve in result["branches"].values()]
-    )  # [U, seeds, R, 2]
-    estimate = over_seeds(sizes.max((0, 2, 3)) / sizes.min((0, 2, 3)), log=True)
+    curves = [values_of(curve) for curve in result["branches"].values()]
+    sizes = np.stack(curves).transpose(0, 2, 3, 1)  # [U, R, 2, seeds]
+    return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
+
+
+def _largest_over_smallest(result: Mapping[str, Any], values: Floats) -> Estimate:
+    """The largest over the smallest of values [cells, seeds] of new models, seed by seed."""
+    estimate = over_seeds(values.max(0) / values.min(0), log=True)
     return estimate._replace(steps=0, size=f"d = {result['width']}")
 
 
-_PAPER._replace(size="").claim(
-    "theorem3_branch_sizes",
-    "With ε = λ/(R √U) what a layer adds, in the mean over loops, is of one size whatever the "
-    "number of layers and of loops.",
-    figure="Theorem 3, assumption (i)",
-    quantity="largest over smallest ‖r‖/√d, over layers and all numbers of layers and loops, as "
-    "initialised",
-    published="between two constants",
-    below=2.0,
-    line_set="after",
-)(_branch_spread)
+def increments_agree(evidence: Evidence) -> Estimate:
+    """The mean cosine of two different increments, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["apart"] is not None]
+    return _over_runs(runs, [run["apart"] for run in runs])
 
-_HALF = 0.25  # slopes 1, 1/2 and 0 are told apart halfway between them
-for _number, _steps, _when in (
-    (4, 1, "one optimiser step"),
-    (9, 10, "each of the first ten optimiser steps"),
-):
-    for _name, _scalings, _scaled, _moves, _published in (
-        (
-            "none_moves_more",
-            ("none", "sqrt"),
-            "Unscaled",
-            "moves the output more the more loops there are",
-            "1/2 (∝ R against √R)",
-        ),
-        (
-            "sqrt_moves_more",
-            ("sqrt", "linear"),
-            "Scaled by 1/√R",
-            "still moves the output more the more loops there are",
-            "1/2 (∝ √R against flat)",
-        ),
-        (
-            "linear_is_flat",
-            ("linear",),
-            "Scaled by 1/R",
-            "moves the output as far whatever the number of loops",
-            "0 (flat)",
-        ),
-    ):
-        _of_paper(
-            f"fig{_number}_{_name}",
-            f"{_scaled}, {_when} {_moves}.",
-            figure=f"Figure {_number}",
-            quantity=f"slope of log change over log R, {' less '.join(_scalings)}",
-            published=_published,
-            published_steps=_steps,
-            **{"above" if len(_scalings) > 1 else "below": _HALF},
-        )(partial(_slope, scalings=_scalings, steps=_steps))
+
+def last_increment_less_others(evidence: Evidence) -> Estimate:
+    """The mean cosine of pairs with the last loop less that of the others, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 2]
+    differences = []
+    for run in runs:
+        cosine = np.array(run["cosine"], dtype=np.float64)
+        different = ~np.eye(len(cosine) - 1, dtype=bool)
+        others = cosine[:-1, :-1][different]
+        differences.append(cosine[-1, :-1].mean() - others.mean())
+    return _over_runs(runs, differences)
+
+
+def branch_ratio(evidence: Evidence) -> Estimate:
+    """The largest over the smallest branch by loop, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 1]
+    ratios = [max(run["branch"]) / min(run["branch"]) for run in runs]
+    return _over_runs(runs, ratios, log=True)
+
+
+def trained_norm_ratio(evidence: Evidence) -> Estimate:
+    """The largest norm of the stream after the last loop over the smallest, by loops, of the
+    number of layers at which it is largest."""
+    by_layers: dict[int, list[Any]] = {}
+    for run in _trained(evidence):
+        layers = run.get("layers", 0)  # 0: of results without it
+        by_layers.setdefault(layers, []).append(run)
+    ratios = []
+    for runs in by_layers.values():
+        if len({run["loops"] for run in runs}) > 1:
+            ratios.append(_norm_ratio_of(runs))
+    if not ratios:
+        raise NotMeasured("no two trained runs that differ in their loops alone")
+    return max(ratios, key=lambda estimate: estimate.high)
+
+
+def _norm_ratio_of(runs: Sequence[Any]) -> Estimate:
+    """The largest over the smallest last norm of runs, as if their errors were independent."""
+    by_norm = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
+    small = by_norm[0]["norm"]
+    large = by_norm[-1]["norm"]
+    ratio = large["mean"][-1] / small["mean"][-1]
+    relative = [norm["standard_error"][-1] / norm["mean"][-1] for norm in (small, large)]
+    spread = ratio * float(np.hypot(*relative))
+    return _over_runs(runs, [ratio], [spread], log=True)
 
 
 def _trained(evidence: Evidence) -> list[Any]:
@@ -345,143 +356,18 @@ def _trained(evidence: Evidence) -> list[Any]:
     for run in runs:
         if run["unfinished"] or not run["step"]:
             raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
-    found = [run for run in runs if run["scaling"] in ("linear", "factored")]
-    return sorted(found, key=lambda run: run["loops"])
+    scaled = [run for run in runs if run["scaling"] in ("linear", "factored")]
+    return sorted(scaled, key=lambda run: run["loops"])
 
 
 def _over_runs(
-    runs: list[Any], values: Sequence[float], errors: Sequence[float] | None = None, **how: Any
+    runs: Sequence[Any],
+    values: Sequence[float],
+    errors: Sequence[float] | None = None,
+    log: bool = False,
 ) -> Estimate:
     """The mean of a value of each of these runs, which differ in their loops."""
-    estimate = over_seeds(values, errors, what="run of several loops", **how)
+    estimate = over_seeds(values, errors, what="run of several loops", log=log)
     loops = ", ".join(str(run["loops"]) for run in runs)
     steps = min(run["step"] for run in runs)
     return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
-
-
-def _increments_agree(evidence: Evidence) -> Estimate:
-    runs = [run for run in _trained(evidence) if run["apart"] is not None]
-    return _over_runs(runs, [run["apart"] for run in runs])
-
-
-def _last_increment(evidence: Evidence) -> Estimate:
-    runs = [run for run in _trained(evidence) if run["loops"] > 2]
-    differences = []
-    for run in runs:
-        cosine = np.array(run["cosine"], dtype=np.float64)
-        others = cosine[:-1, :-1][~np.eye(len(cosine) - 1, dtype=bool)]
-        differences.append(cosine[-1, :-1].mean() - others.mean())
-    return _over_runs(runs, differences)
-
-
-def _branch_ratio(evidence: Evidence) -> Estimate:
-    runs = [run for run in _trained(evidence) if run["loops"] > 1]
-    return _over_runs(runs, [max(run["branch"]) / min(run["branch"]) for run in runs], log=True)
-
-
-def _trained_norm_ratio(evidence: Evidence) -> Estimate:
-    """Of the number of layers at which it is largest."""
-    by_layers: dict[int, list[Any]] = {}
-    for run in _trained(evidence):
-        by_layers.setdefault(run.get("layers", 0), []).append(run)  # 0: of results without it
-    found = []
-    for runs in by_layers.values():
-        if len({run["loops"] for run in runs}) > 1:
-            ends = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
-            small, large = ends[0]["norm"], ends[-1]["norm"]
-            ratio = large["mean"][-1] / small["mean"][-1]
-            parts = [each["standard_error"][-1] / each["mean"][-1] for each in (small, large)]
-            spread = ratio * float(np.hypot(*parts))
-            found.append(_over_runs(runs, [ratio], [spread], log=True))
-    if not found:
-        raise NotMeasured("no two trained runs that differ in their loops alone")
-    return max(found, key=lambda estimate: estimate.high)
-
-
-# Figure 2: a normed stream grows like the square root of the loops at least where it grows, over 64
-# loops by far more than half. Figure 3: independent increments have 0 ± .01; 0.3 is the least of
-# the published range of trained ones. Figure 7: 1/√R would give 2 from R = 2 to 8.
-_BOUNDED = 1.25  # a norm within a quarter, from the fewest loops to the most
-_COSINE = "mean cosine of two different increments"
-_FLAT: dict[str, Any] = {"below": _BOUNDED, "published": "flat"}
-_DEEP = "an equally deep stack of layers of its own"
-_NORM = "norm of the stream after the first steps, ratio from the fewest loops to the most"
-for _name, _scaling, _scaled, _stack, _grows, _side in (
-    ("none_grows", "none", "unscaled", "a looped stack", "grows with the loops", {"above": 2.0}),
-    (
-        *("sqrt_grows", "sqrt", "scaled by 1/√R", "a looped stack", "still grows with the loops"),
-        {"above": 1.5},
-    ),
-    ("linear_is_flat", "linear", "scaled by 1/R", "a looped stack", "does not grow", _FLAT),
-    ("deep_sqrt_is_flat", "sqrt", "scaled by 1/√R", _DEEP, "does not grow", _FLAT),
-    ("deep_linear_is_damped", "linear", "scaled by 1/R", _DEEP, "shrinks", {"below": 1.0}),
-):
-    _of_paper(
-        f"fig2_{_name}",
-        f"With residual branches {_scaled}, the norm of {_stack} {_grows}.",
-        figure="its workshop version, Section 3.1" if _grows == "shrinks" else "Figure 2",
-        quantity=_NORM,
-        published_steps=10,
-        **_side,
-    )(partial(_norm_ratio, sharing="non_shared" if _stack == _DEEP else "looped", scaling=_scaling))
-
-_of_paper(
-    "fig3_looped_increments_agree",
-    "The increments of a new looped stack point in one direction.",
-    figure="Figure 3",
-    quantity=f"{_COSINE}, looped",
-    published="densely positive",
-    above=0.3,
-)(partial(_apart, sharing="looped"))
-
-_of_paper(
-    "fig3_deep_increments_do_not",
-    "The increments of layers that share no weights are orthogonal.",
-    figure="Figure 3",
-    quantity=f"{_COSINE}, non-shared",
-    published="near 0",
-    below=0.1,
-)(partial(_apart, sharing="non_shared"))
-
-
-def _claims(of_paper: Paper) -> None:
-    """The claims on trained increments that pairs of numbers and texts share."""
-    of_figures = partial(of_paper.claim, figure="Figures 6 and 8", published_steps=20_000)
-    of_figures(
-        "fig6_trained_increments_agree",
-        "After training, too, the increments of a loop agree in direction.",
-        quantity=f"{_COSINE}, over trained runs",
-        published="mostly positive; 0.3 to 0.6 of early and middle loops, R = 8",
-        above=0.1,
-    )(_increments_agree)
-    of_figures(
-        "fig6_last_increment_agrees_less",
-        "After training the increment of the last loop agrees less with the others than they do "
-        "among themselves.",
-        quantity="mean cosine of pairs with the last loop less that of the others, over trained "
-        "runs",
-        published="about 0 or below against 0.3 to 0.6",
-        below=0.0,
-    )(_last_increment)
-    SUITE._replace(prefix=of_paper.prefix).claim(
-        "branches_keep_their_size",
-        "After training the branches' output is of one size at every loop.",
-        figure="beside Theorem 3 of arXiv 2606.18524",
-        quantity="largest over smallest ‖r‖/√d by loop, over trained runs",
-        below=2.0,
-    )(_branch_ratio)
-
-
-_claims(_PAPER)
-_claims(_PAPER._replace(prefix="language_scaling_"))
-
-_of_paper(
-    "fig7_norm_does_not_depend_on_loops",
-    "With 1/R trained models end with streams of one size however many loops they have.",
-    figure="Figure 7",
-    quantity="largest over smallest norm of the stream after the last loop by loops, the largest "
-    "over numbers of layers",
-    published="similar",
-    published_steps=20_000,
-    below=1.5,
-)(_trained_norm_ratio)

@@ -23,11 +23,12 @@ from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import SUITE, Evidence, Paper
-from .evidence import Errors, bits, groups, over_examples
+from .evidence import Errors, Evidence, bits, groups, over_examples
 from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
+
+_WORST = 0.9  # of the error before training: above it a model is still on the plateau
 
 
 class Optimum(NamedTuple):
@@ -232,142 +233,106 @@ def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
     return drawn
 
 
-def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Estimate:
-    """A movement, or the gain at the most loops; NotMeasured, with the reason, if it is unknown, or
-    if models of pairs learned nothing."""
+def gain_of_linear(evidence: Evidence, over: str) -> Estimate:
+    """The gain of 1/R over another scaling at the most loops, each at its best rate."""
+    result = _learned(evidence)
+    gains = _of_scaling(result["gain"], over)
+    many = str(result["loops"][-1])
+    return _by_seed(evidence, gains[many])
+
+
+def rate_movement(evidence: Evidence, scaling: str) -> Estimate:
+    """The octaves by which the best rate moves either way, from the fewest loops to the most."""
+    result = _learned(evidence)
+    return absolute(_by_seed(evidence, _of_scaling(result["move"], scaling)))
+
+
+def rate_fall(evidence: Evidence, scaling: str) -> Estimate:
+    """The octaves by which the best rate falls, from the fewest loops to the most."""
+    result = _learned(evidence)
+    return _by_seed(evidence, _of_scaling(result["move"], scaling), sign=-1)
+
+
+def _learned(evidence: Evidence) -> Any:
+    """The result; NotMeasured where models of pairs learned nothing."""
     result = evidence.result("residual_scaling")
-    ends = str(result["loops"][0]), str(result["loops"][-1])
-    for each, best in result["best"].items() if "initial" in result else ():
-        for R in ends:
-            if best[R] is None or best[R]["error"] > 0.9 * result["initial"]:
-                raise NotMeasured(f"{each}, R = {R}: still on the plateau at every rate")
-    if scaling not in result[kind]:
+    if "initial" not in result:
+        return result
+    few = str(result["loops"][0])
+    many = str(result["loops"][-1])
+    for scaling, best in result["best"].items():
+        for R in (few, many):
+            if best[R] is None or best[R]["error"] > _WORST * result["initial"]:
+                raise NotMeasured(f"{scaling}, R = {R}: still on the plateau at every rate")
+    return result
+
+
+def _of_scaling(by_scaling: Mapping[str, Any], scaling: str) -> Any:
+    if scaling not in by_scaling:
         raise NotMeasured(f"no runs with residual_scaling={scaling}, or none with linear")
-    found = result[kind][scaling][ends[1]] if kind == "gain" else result[kind][scaling]
-    if "reason" in found:
-        raise NotMeasured(found["reason"])
-    estimate = over_seeds(sign * np.array(found["by_seed"]))
+    return by_scaling[scaling]
+
+
+def _by_seed(evidence: Evidence, measured: Mapping[str, Any], sign: int = 1) -> Estimate:
+    """A movement or a gain; NotMeasured, with the reason, if it is unknown."""
+    if "reason" in measured:
+        raise NotMeasured(measured["reason"])
+    estimate = over_seeds(sign * np.array(measured["by_seed"]))
+    result = evidence.result("residual_scaling")
     if "initial" in result:
         return estimate._replace(steps=result["steps"], size="U = 1, d = 32")
     evidence.where(name="language")
     return estimate
 
 
-def _claims(of_paper: Paper, less: str, those: str, published: str, ends: str) -> None:
-    """The claims on 1/R and 1/√R: those which pairs of numbers and texts share."""
-    of_figure = partial(of_paper.claim, figure="Figure 5")
-    beside = SUITE._replace(prefix=of_paper.prefix)
-    in_suite = partial(beside.claim, figure="beside Figure 5 of arXiv 2606.18524")
-    errors = less.partition(" ")[2]
-    labels = {"sqrt": "1/√R", "none": "no scaling"}
-    for scaling in labels if errors == "bits per byte" else ("sqrt",):
-        label, is_sqrt = labels[scaling], scaling == "sqrt"
-        (of_figure if is_sqrt else in_suite)(
-            "linear_gains" if is_sqrt else "linear_gains_over_none",
-            f"At its best learning rate 1/R has {less} than {label} with many loops.",
-            quantity=f"least {errors} with {label} less {those} with 1/R, at the most loops",
-            above=0.0,
-            published=published if is_sqrt else "",
-        )(partial(_by_seed, kind="gain", scaling=scaling))
-        in_suite(
-            f"{scaling}_rate_falls",
-            f"With {label.replace('no ', 'no residual ')} the best learning rate falls with the "
-            "number of loops.",
-            quantity=f"octaves by which the best rate falls{ends}, {scaling}",
-            above=0.5,  # half a step of the grid of rates: the least that is a movement there
-        )(partial(_by_seed, kind="move", scaling=scaling, sign=-1))
-    of_figure(
-        "sqrt_rate_moves",
-        "With 1/√R the best learning rate moves with the number of loops.",
-        quantity=f"octaves by which the best rate moves either way{ends}, sqrt",
-        above=0.5,
-        published="moves",
-        line_set="after",
-    )(lambda evidence: absolute(_by_seed(evidence, "move", "sqrt")))
-    of_figure(
-        "linear_rate_stays",
-        "With 1/R the best learning rate stays where it is however many loops there are.",
-        quantity=f"octaves by which the best rate moves either way{ends}, linear",
-        below=1.0,  # a step of the grid of rates on texts, two of that on pairs
-        published="a narrow band",
-    )(lambda evidence: absolute(_by_seed(evidence, "move", "linear")))
+def one_rate_over_best(evidence: Evidence) -> Estimate:
+    """The error at the rate that is best for all U and R over the least of any rate."""
+    return _one_rate(evidence, over_examples)
 
 
-_PAPER = Paper("arXiv 2606.18524", steps=20_000)
-_claims(
-    _PAPER._replace(prefix="scaling_fig5_", size="U = 12, d = 768"),
-    "less error",
-    "that",
-    "",
-    " from the fewest loops to the most",
-)
-
-_claims(
-    _PAPER._replace(prefix="language_scaling_", size="12 to 48 layers, d = 768, FineWeb-Edu"),
-    "fewer bits per byte",
-    "those",
-    "0.025 nats a token (340M parameters, R = 8), about 0.008 bits per byte",
-    ", most loops against one",
-)
+def one_rate_over_best_on_texts(evidence: Evidence) -> Estimate:
+    """The bits per byte at the rate that is best for all U and R over the least of any rate."""
+    return _one_rate(evidence, bits)
 
 
-def _one_rate_serves_all(evidence: Evidence, of: Errors) -> Estimate:
-    """Seed by seed; the one rate is that of the least geometric mean over U and R."""
+def _one_rate(evidence: Evidence, errors_of: Errors) -> Estimate:
+    """Seed by seed, the largest over U and R; the one rate is that of the least geometric mean."""
     cells: dict[tuple[int, int], dict[float, Floats]] = {}
-    for each in groups(evidence, residual_scaling="factored"):
-        by_rate = cells.setdefault((each.config.model.n_layer, each.b), {})
-        by_rate[each.config.training.learning_rate] = of(each).mean(1)
+    for model in groups(evidence, residual_scaling="factored"):
+        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
+        by_rate[model.config.training.learning_rate] = errors_of(model).mean(1)
     tried = sorted(set.intersection(*map(set, cells.values())))
     if len(cells) < 3 or len(tried) < 3:
         raise NotMeasured("too few layers, loops or rates whose runs all came through")
-    errors = np.array([[of[rate] for rate in tried] for of in cells.values()])  # [cells, rates, s]
+    rows = []
+    for by_rate in cells.values():
+        rows.append([by_rate[rate] for rate in tried])
+    errors = np.array(rows)  # [cells, rates, seeds]
     shared = int(np.log(errors).mean((0, 2)).argmin())
     if shared in (0, len(tried) - 1):
         raise NotMeasured("the best rate for all is the outermost that was tried")
-    return over_seeds((errors[:, shared] / errors.min(1)).max(0), log=True)
+    over_best = errors[:, shared] / errors.min(1)
+    return over_seeds(over_best.max(0), log=True)
 
 
-def _deepest_stops_first(evidence: Evidence) -> Estimate:
-    """Seed by seed; a run that learned nothing is none of the evidence's."""
-    highest: dict[int, dict[tuple[int, int], float]] = {}
-    for config in (member.config for member in evidence.where(residual_scaling="factored")):
-        cell, rate = (config.model.n_layer, trained_loops(config)), config.training.learning_rate
-        of_seed = highest.setdefault(config.seed, {})
-        of_seed[cell] = max(rate, of_seed.get(cell, 0.0))
+def deepest_rate_over_others(evidence: Evidence) -> Estimate:
+    """The highest rate at which a model learns, of the most layers and loops over the median of the
+    others, seed by seed; a run that learned nothing is none of the evidence's."""
+    highest: dict[int, dict[tuple[int, int], float]] = {}  # rate by seed, then by layers and loops
+    for member in evidence.where(residual_scaling="factored"):
+        config = member.config
+        cell = (config.model.n_layer, trained_loops(config))
+        rates_of_seed = highest.setdefault(config.seed, {})
+        before = rates_of_seed.get(cell, 0.0)
+        rates_of_seed[cell] = max(config.training.learning_rate, before)
     tried = max(member.config.training.learning_rate for member in evidence.members)
-    deepest, ratios = max(cell for of_seed in highest.values() for cell in of_seed), list[float]()
-    for of_seed in highest.values():
-        if deepest not in of_seed or len(of_seed) < 2:
+    deepest = max(cell for rates_of_seed in highest.values() for cell in rates_of_seed)
+    ratios = []
+    for rates_of_seed in highest.values():
+        if deepest not in rates_of_seed or len(rates_of_seed) < 2:
             raise NotMeasured("a model learned at no rate")
-        if tried in of_seed.values():
+        if tried in rates_of_seed.values():
             raise NotMeasured("a model learns at the highest rate that was tried, too")
-        others = [rate for cell, rate in of_seed.items() if cell != deepest]
-        ratios.append(of_seed[deepest] / float(np.median(others)))
+        others = [rate for cell, rate in rates_of_seed.items() if cell != deepest]
+        ratios.append(rates_of_seed[deepest] / float(np.median(others)))
     return over_seeds(ratios, log=True)
-
-
-for _prefix, _size, _what, _error_of, _near in (
-    ("scaling_fig5_", "U = 12 to 48, d = 768", "error", over_examples, 1.1),
-    ("language_scaling_", "12 to 48 layers, d = 768", "bits per byte", bits, 1.01),
-):
-    _PAPER._replace(prefix=_prefix, size=_size).claim(
-        "one_rate_serves_all",
-        "With λ/(R √U) one base rate is near the best for every number of layers and of loops.",
-        figure="Figure 5",
-        quantity=f"{_what} at the one rate that is best for all over the least of any rate, the "
-        "largest over U and R",
-        published="near the best for all three depths",
-        below=_near,
-    )(partial(_one_rate_serves_all, of=_error_of))
-
-_PAPER._replace(prefix="scaling_fig5_", size="U = 12 to 48, d = 768").claim(
-    "deepest_stops_first",
-    "With λ/(R √U) the model of the most layers and loops stops learning at a lower base rate than "
-    "the others.",
-    figure="Section 5.3",
-    quantity="highest base rate at which a model learns, of the most layers and loops over the "
-    "median of the others",
-    published="a tighter margin",
-    below=1.0,
-    line_set="after",
-)(_deepest_stops_first)

@@ -12,8 +12,8 @@ import numpy as np
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate
-from looplab.experiments.claims import Evidence
 from looplab.experiments.definition import Member, load, members_of
+from looplab.experiments.evidence import Evidence
 
 from .synthetic import DIMS, Made, evidence, language, seeds
 
