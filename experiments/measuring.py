@@ -113,7 +113,8 @@ def measure_runs(name: str, request: Request) -> Measurement:
         members = [run for run in members if not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
-    if not members and not given:
+    trains = request.runs or request.unfinished
+    if not members and (trains or not request.settings):
         return Measurement()
     settings = members[0].config.evaluation if members else EvaluationConfig()
     try:

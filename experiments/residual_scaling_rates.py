@@ -119,8 +119,11 @@ def _unknown(reason: str) -> dict[str, Any]:
     return {"verdict": "unknown", "reason": reason}
 
 
-def rates(
-    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
+def measure(
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    unfinished: Sequence[Config] = (),
+    name: str = "rates",
 ) -> dict[str, Any]:
     """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
     b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
@@ -130,7 +133,7 @@ def rates(
     `move`: how far the best rate moves from the fewest loops to the most, by scaling. `gain`: that
     of 1/R over each other scaling, by R. `initial`, of pairs, is the error before training, and
     `bayes` the least possible one. One loop is the same for all scalings. `what` says what the loop
-    does beside its blocks.
+    does beside its blocks. The names of panels begin with the `name`.
     """
     found = {_place(config): math.nan for config in unfinished}
     for run in runs:
@@ -149,6 +152,7 @@ def rates(
     if runs[0].config.model.norm == "at_readout":
         what = "no norm in the loop, no injection"
     result: dict[str, Any] = {
+        "name": name,
         "what": what,
         **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
         **{part: {} for part in ("errors", "best", "move", "gain")},
@@ -185,10 +189,10 @@ def _place(config: Config) -> tuple[str, int, float, int]:
     return config.model.residual_scaling, trained_loops(config), rate, config.seed
 
 
-def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
-    and the gain of 1/R by R, with its 95 % interval. Their names begin with the `figure`."""
-    figure = found["figure"]
+    and the gain of 1/R by R, with its 95 % interval."""
+    name = found["name"]
     what = found["what"]
     is_text = "bayes" not in found
     levels = dict[str, float]()
@@ -201,7 +205,7 @@ def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
         x=found["rates"],
         log="x" if is_text else "xy",
         levels=levels,
-        picture="" if is_text else figure,
+        picture="" if is_text else name,
     )
     drawn = []
     for scaling, by_loops in found["errors"].items():
@@ -209,12 +213,12 @@ def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
         for R, best in found["best"][scaling].items():
             if best:
                 at: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
-                name = f"r-{R}-best"
-                curves.append(Curve(label=f"R = {R}", kind="loops", name=name, number=int(R), **at))
+                file = f"r-{R}-best"
+                curves.append(Curve(label=f"R = {R}", kind="loops", name=file, number=int(R), **at))
         errors = [error for of in by_loops.values() for row in of for error in row]
         lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
         title = f"{LABELS[scaling]}; {what}; {lost}"
-        drawn.append(by_rate(f"{figure}-{scaling}", title, curves=curves))
+        drawn.append(by_rate(f"{name}-{scaling}", title, curves=curves))
     moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in found["move"].items())
     gains = []
     for before, by_loops in found["gain"].items():
@@ -229,7 +233,7 @@ def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
         title = f"{what}, 95 %; the best rate by loops: {moves}"
         axes = ("loops R", f"gain in {'bits per byte' if is_text else 'error'} at the best rates")
         x, levels = found["loops"], {"none": 0.0}
-        drawn.append(Panel(f"{figure}-gain", title, *axes, x, gains, log="x", levels=levels))
+        drawn.append(Panel(f"{name}-gain", title, *axes, x, gains, log="x", levels=levels))
     return drawn
 
 
@@ -255,7 +259,7 @@ def rate_fall(evidence: Evidence, scaling: str) -> Estimate:
 
 def _learned(evidence: Evidence) -> Any:
     """The result; NotMeasured where models of pairs learned nothing."""
-    result = evidence.result("residual_scaling")
+    result = evidence.result("residual_scaling_rates")
     if "initial" not in result:
         return result
     few = str(result["loops"][0])
@@ -278,7 +282,7 @@ def _by_seed(evidence: Evidence, measured: Mapping[str, Any], sign: int = 1) -> 
     if "reason" in measured:
         raise NotMeasured(measured["reason"])
     estimate = over_seeds(sign * np.array(measured["by_seed"]))
-    result = evidence.result("residual_scaling")
+    result = evidence.result("residual_scaling_rates")
     if "initial" in result:
         return estimate._replace(steps=result["steps"], size="U = 1, d = 32")
     evidence.where(name="language")

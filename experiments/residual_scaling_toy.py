@@ -11,11 +11,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate, over_seeds
 from looplab.models.model import residual_scale
 from looplab.show.panel import Curve, Panel, mean_of_seeds
+from looplab.training.run_folder.run import Run
 
-from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves, values_of
+from .evidence import Evidence
+from .near_init import LABELS, Near, by_seed, loop_curves, near_of, scaling_curves, values_of
 
 TOY_WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
@@ -24,6 +28,11 @@ _HIGHEST = 1e3  # of the picture: exploding norms leave it
 _CONE = {"1 − 1/√2": 1 - math.sqrt(0.5), "2": 2.0}  # Lemma 5's bounds for σ = 1, without its δ
 _POWERS = 500  # steps of power iteration: further ones change the extreme gains by under 1 %
 _SIGNS = {"same_signs": "the same signs in all layers", "own_signs": "signs of each layer's own"}
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig, **near: Any) -> dict[str, Any]:
+    """What `toy` finds; it needs no runs. `near` are fields of `Near`."""
+    return toy(near_of(near))
 
 
 def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
@@ -47,7 +56,7 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     return {"width": width, "loops": list(near.loops), **result}
 
 
-def toy_panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers, and their changes by layers and by loops; the cosines; and the gains."""
     loops = found["loops"]
@@ -225,3 +234,38 @@ def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
 def _lengths(states: Tensor) -> Tensor:
     """The length of states [C, d] over √d: [C]."""
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
+
+
+def update_ratio_by_layers(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of layers at the most
+    loops."""
+    result = evidence.result("residual_scaling_toy")
+    return _largest_over_smallest(result, _changes(result)[..., -1])
+
+
+def update_ratio_by_loops(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of loops at the most
+    layers."""
+    result = evidence.result("residual_scaling_toy")
+    return _largest_over_smallest(result, _changes(result)[-1].T)
+
+
+def _changes(result: Mapping[str, Any]) -> Floats:
+    """The changes by one update with the same signs in all layers and a rate ∝ 1/√U, [U, seeds,
+    R]."""
+    by_layers = result["same_signs"].items()
+    return np.stack([values_of(changes) / int(layers) ** 0.5 for layers, changes in by_layers])
+
+
+def branch_spread(evidence: Evidence) -> Estimate:
+    """The largest branch of any number of layers and loops over the smallest."""
+    result = evidence.result("residual_scaling_toy")
+    curves = [values_of(curve) for curve in result["branches"].values()]
+    sizes = np.stack(curves).transpose(0, 2, 3, 1)  # [U, R, 2, seeds]
+    return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
+
+
+def _largest_over_smallest(result: Mapping[str, Any], values: Floats) -> Estimate:
+    """The largest over the smallest of values [cells, seeds] of new models, seed by seed."""
+    estimate = over_seeds(values.max(0) / values.min(0), log=True)
+    return estimate._replace(steps=0, size=f"d = {result['width']}")

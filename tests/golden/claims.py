@@ -198,7 +198,17 @@ def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evi
     arrays = _read_errors()
     for experiment, parts in sorted(evidence.items()):
         members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
-        yield experiment, parts["claims"], Evidence(members, parts["results"])
+        yield experiment, parts["claims"], Evidence(members, _results(experiment, parts["results"]))
+
+
+def _results(experiment: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The results by measure; until November 2026 residual_scaling was that of several figures."""
+    from looplab.experiments.definition import load
+
+    results = dict(kept)
+    if "residual_scaling" in results:
+        results[load(experiment).measure] = results.pop("residual_scaling")
+    return results
 
 
 def verdicts() -> Iterator[dict[str, Any]]:

@@ -1,22 +1,15 @@
-"""'On the Residual Scaling of Looped Transformers' (arXiv 2606.18524): its claims.
+"""The stream of trained runs from loop to loop: its norm, and the increments that loops add to
+it."""
 
-Here are the stream of trained runs from loop to loop (Figures 6 to 8) and the claims on it. The
-claims on the ReLU layer of its theorems rest on `residual_scaling_toy.py`. Those on models near
-their initialisation (Figures 2 to 4 and 9) rest on `near_init.py`. Those on learning rates (Figure
-5) are in `residual_scaling_rates.py`.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from looplab.conf.build import build
-from looplab.conf.mistakes import RunError, check_choice
+from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
-from looplab.conf.setting import check_settings
 from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.remarks import unfinished as missing_of
@@ -28,45 +21,8 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from . import near_init
 from .evidence import Evidence
-from .near_init import Near, values_of
-from .residual_scaling_rates import rates, rates_panels
-from .residual_scaling_toy import toy, toy_panels
-
-
-def measure(
-    runs: Sequence[Run],
-    settings: EvaluationConfig,
-    unfinished: Sequence[Config] = (),
-    figure: str = "",
-    **given: Any,
-) -> dict[str, Any]:
-    """Measure for a figure: of no runs, `given` the fields of `Near`, toy, norms, cosines or
-    changes; of runs trained, sweep, contrast (the same of a loop that norms its stream) or rates
-    (on texts). The result has this name as `figure`, beside what the function of the name, `rates`
-    for the last three, returns. ConfigError for other settings, RunError without a run."""
-    of_none = {
-        "toy": toy,
-        "norms": near_init.norms,
-        "cosines": near_init.cosines,
-        "changes": near_init.changes,
-    }
-    check_choice("figure", figure, tuple(_PANELS))
-    if figure in of_none:
-        near = build(Near, given)
-        check_settings("settings.", near)
-        return {"figure": figure, **of_none[figure](near)}
-    if not runs:
-        raise RunError("none of its runs is finished")
-    found = trained(runs) if figure == "trained" else rates(runs, settings, unfinished)
-    return {"figure": figure, **found}
-
-
-def panels(found: Mapping[str, Any]) -> list[Panel]:
-    """The panels of the figure."""
-    return _PANELS[found["figure"]](found)
-
+from .near_init import by_distance, distance_panel, matrix_panel
 
 PROMPTS = 64  # on which trained runs are followed
 _Z = 1.645  # standard errors in half a 90 % interval
@@ -74,8 +30,11 @@ _Z = 1.645  # standard errors in half a 90 % interval
 _BRANCHES = {"branch": "‖r‖ / √d, r = increment / ε", "gain": "‖r‖ / norm of the state"}
 
 
-def trained(runs: Sequence[Run]) -> dict[str, Any]:
-    """Follow trained runs up to their number of loops, on 64 prompts.
+def measure(
+    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
+) -> dict[str, Any]:
+    """Follow trained runs, also those that learned nothing, up to their number of loops, on 64
+    prompts.
 
     `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
     `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
@@ -98,7 +57,7 @@ def trained(runs: Sequence[Run]) -> dict[str, Any]:
     return {"runs": [*map(_followed, runs)], "groups": groups, "prompts": PROMPTS}
 
 
-def trained_panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """The norms by loop, the cosines of each model's increments, these by the distance between two
     loops, the parts of the squared norm with the inner products of increments, and `branch` and
     `gain`; curves are of the seeds of one model."""
@@ -122,36 +81,24 @@ def trained_panels(found: Mapping[str, Any]) -> list[Panel]:
             curves.append(curve(interval))
         if group["b"] > 1:
             cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
-            interval = mean_of_seeds(near_init.by_distance(cosines, longest - 1))
+            interval = mean_of_seeds(by_distance(cosines, longest - 1))
             apart.append(curve(interval))
             title = f"{group['label']}, step {of[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
-            matrices.append(near_init.matrix_panel(name, title, _mean(cosines).tolist()))
+            matrices.append(matrix_panel(name, title, _mean(cosines).tolist()))
             energies += _energy_panels(len(energies) // 2 + 1, title, of)
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {found['prompts']} prompts"
     return [
         Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
         *matrices,
-        *([near_init.distance_panel("trained-cosines", title, apart)] if apart else []),
+        *([distance_panel("trained-cosines", title, apart)] if apart else []),
         *energies,
         *(
             Panel(f"trained-{part}", title, "loop", _BRANCHES[part], range(1, longest), curves)
             for part, curves in of_branches.items()
         ),
     ]
-
-
-_PANELS: dict[str, Callable[[Mapping[str, Any]], list[Panel]]] = {
-    "toy": toy_panels,
-    "norms": near_init.norms_panels,
-    "cosines": near_init.cosines_panels,
-    "changes": near_init.changes_panels,
-    "trained": trained_panels,
-    "sweep": rates_panels,
-    "contrast": rates_panels,
-    "rates": rates_panels,
-}
 
 
 def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -> list[Panel]:
@@ -171,7 +118,7 @@ def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -
     named = f"{title}: inner products over the largest"
     return [
         Panel(f"trained-energy-{number}", title, *axes, range(len(parts["whole"])), curves),
-        near_init.matrix_panel(f"trained-products-{number}", named, matrix),
+        matrix_panel(f"trained-products-{number}", named, matrix),
     ]
 
 
@@ -222,80 +169,6 @@ def _energy(products: Floats, arrays: Mapping[str, Floats]) -> dict[str, list[fl
 def _mean(cosines: Floats) -> Any:
     """The mean of cosines [P, b, b] over the prompts that have one, masked if there is none."""
     return np.ma.masked_invalid(cosines).mean(0)
-
-
-def norm_ratio(evidence: Evidence, sharing: str, scaling: str) -> Estimate:
-    """The norm of the stream after the first steps, from the fewest loops to the most."""
-    result = evidence.result("residual_scaling")
-    norms = values_of(result["norm"][sharing][scaling])[:, :, -1]
-    ratios = norms[:, -1] / norms[:, 0]
-    return _sized(over_seeds(ratios, log=True), result, result["steps"])
-
-
-def increments_cosine(evidence: Evidence, sharing: str) -> Estimate:
-    """The mean cosine of two different increments of a new model."""
-    result = evidence.result("residual_scaling")
-    return _sized(over_seeds(values_of(result["apart"][sharing])), result, 0)
-
-
-def slope(evidence: Evidence, scaling: str, steps: int) -> Estimate:
-    """The slope of log change of the output before the final norm over log R, the mean over the
-    first steps."""
-    result = evidence.result("residual_scaling")
-    return _sized(over_seeds(_slopes(result, scaling, steps)), result, steps)
-
-
-def slope_difference(evidence: Evidence, scaling: str, less: str, steps: int) -> Estimate:
-    """The slope of a scaling less that of another."""
-    result = evidence.result("residual_scaling")
-    differences = _slopes(result, scaling, steps) - _slopes(result, less, steps)
-    return _sized(over_seeds(differences), result, steps)
-
-
-def _slopes(result: Mapping[str, Any], scaling: str, steps: int) -> Floats:
-    """The mean slope over the first steps, [seeds]."""
-    return values_of(result["slope"]["raw"][scaling])[:, :steps].mean(1)
-
-
-def _sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
-    """The estimate with the size of the models of a result."""
-    size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
-    return estimate._replace(steps=steps, size=size)
-
-
-def update_ratio_by_layers(evidence: Evidence) -> Estimate:
-    """The largest change by one update over the smallest, of all numbers of layers at the most
-    loops."""
-    result = evidence.result("residual_scaling")
-    return _largest_over_smallest(result, _changes(result)[..., -1])
-
-
-def update_ratio_by_loops(evidence: Evidence) -> Estimate:
-    """The largest change by one update over the smallest, of all numbers of loops at the most
-    layers."""
-    result = evidence.result("residual_scaling")
-    return _largest_over_smallest(result, _changes(result)[-1].T)
-
-
-def _changes(result: Mapping[str, Any]) -> Floats:
-    """The changes by one update with the same signs in all layers and a rate ∝ 1/√U, [U, seeds,
-    R]."""
-    by_layers = result["same_signs"].items()
-    return np.stack([values_of(changes) / int(layers) ** 0.5 for layers, changes in by_layers])
-
-
-def branch_spread(evidence: Evidence) -> Estimate:
-    """The largest branch of any number of layers and loops over the smallest."""
-    result = evidence.result("residual_scaling")
-    curves = [values_of(curve) for curve in result["branches"].values()]
-    sizes = np.stack(curves).transpose(0, 2, 3, 1)  # [U, R, 2, seeds]
-    return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
-
-
-def _largest_over_smallest(result: Mapping[str, Any], values: Floats) -> Estimate:
-    """The largest over the smallest of values [cells, seeds] of new models, seed by seed."""
-    estimate = over_seeds(values.max(0) / values.min(0), log=True)
-    return estimate._replace(steps=0, size=f"d = {result['width']}")
 
 
 def increments_agree(evidence: Evidence) -> Estimate:
@@ -352,7 +225,7 @@ def _norm_ratio_of(runs: Sequence[Any]) -> Estimate:
 
 def _trained(evidence: Evidence) -> list[Any]:
     """The finished runs with 1/R or its factored form, by loops."""
-    runs = evidence.result("residual_scaling")["runs"]
+    runs = evidence.result("trained_increments")["runs"]
     for run in runs:
         if run["unfinished"] or not run["step"]:
             raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
