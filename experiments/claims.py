@@ -114,26 +114,11 @@ def _read(experiment: Experiment, name: str, value: Any) -> Claim:
         raise ConfigError(key, f"must be its text or the experiment that has it, got {value!r}")
     texts = {**_defaults(experiment), **_statement_of().get(name, {}), **value}
     arguments = texts.pop("with", {})
-    written = build(_Written, texts, f"{key}.")
-    line, side = _line(key, written.above, written.below)
-    estimators = experiment.estimators or experiment.measure
-    return Claim(
-        name=name,
-        sentence=written.sentence,
-        source=written.source,
-        quantity=written.quantity,
-        estimate=Estimator(estimators, written.estimate, arguments),
-        published=written.published,
-        published_of=written.published_of,
-        published_size=written.published_size,
-        published_steps=written.published_steps,
-        paper_scale=written.paper_scale,
-        line=line,
-        holds_if=side,
-        line_set=written.line_set,
-        statement=written.statement,
-        says=written.says,
-    )
+    written = dict(vars(build(_Written, texts, f"{key}.")))
+    function = written.pop("estimate")
+    line, side = _line(key, written.pop("above"), written.pop("below"))
+    estimate = Estimator(experiment.estimators or experiment.measure, function, arguments)
+    return Claim(name=name, estimate=estimate, line=line, holds_if=side, **written)
 
 
 def _defaults(experiment: Experiment) -> dict[str, Any]:

@@ -58,13 +58,12 @@ def looped_less_standard(evidence: Evidence) -> Estimate:
     if not differences:
         raise NotMeasured("no table with a looped and a standard model")
     estimate = over_seeds(differences, spreads, what="table")
+    tables = len(differences)
+    size = f"{tables} tables" if tables > 1 else "1 table"
+    steps = min(run["step"] for run in chain(*runs))
     seeds = min(map(len, runs))
-    return estimate._replace(
-        seeds=seeds,
-        steps=min(run["step"] for run in chain(*runs)),
-        size=f"{len(differences)} tables" if len(differences) > 1 else "1 table",
-        note="one seed" if seeds == 1 else "",
-    )
+    note = "one seed" if seeds == 1 else ""
+    return estimate._replace(seeds=seeds, steps=steps, size=size, note=note)
 
 
 def _error(accuracy: Mapping[str, float]) -> float:
