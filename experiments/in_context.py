@@ -6,6 +6,8 @@ Published numbers are those printed in the paper's notebooks (evaluation/publish
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -32,6 +34,22 @@ _STAYS = 1.5  # an error that grows by half is still of one size on the figures'
 _FAR = 3  # times b: what an evaluation follows unless it is told more
 
 
+Pair = tuple[Trainings, Trainings]
+
+
+# The models of a row rise in what they differ in.
+def _first_over_last(rows: Sequence[Sequence[Trainings]]) -> list[Pair]:
+    return [(models[0], models[-1]) for models in rows]
+
+
+def _last_over_first(rows: Sequence[Sequence[Trainings]]) -> list[Pair]:
+    return [(models[-1], models[0]) for models in rows]
+
+
+def _last_over_next(rows: Sequence[Sequence[Trainings]]) -> list[Pair]:
+    return [(models[-1], models[-2]) for models in rows]
+
+
 # Looped models beside standard ones.
 def over_standard(evidence: Evidence, task: str) -> Estimate:
     """The mean error of the looped model of a task over that of the standard one."""
@@ -48,7 +66,7 @@ def over_standard_on_shift(evidence: Evidence, task: str, shift: str) -> Estimat
     return ratio([_largest(evidence, task)], _on(shift))
 
 
-def _largest(evidence: Evidence, task: str) -> tuple[Trainings, Trainings]:
+def _largest(evidence: Evidence, task: str) -> Pair:
     """The largest looped and the largest standard model of a task, trained on endless prompts."""
     looped = group(evidence, family="looped", name=task, distinct_prompts=0)
     standard = group(evidence, family="standard", name=task, distinct_prompts=0)
@@ -131,8 +149,8 @@ def over_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
     by_sparsity = differing(evidence, _task, _is_standard, name="sparse_linear")
     if len(by_sparsity) < 2:
         raise NotMeasured("one sparsity only")
-    ratios = [ratio([(models[0], models[-1])], over_examples) for models in by_sparsity]
-    return max(ratios, key=lambda estimate: estimate.high)
+    ratios = [ratio([pair], over_examples) for pair in _first_over_last(by_sparsity)]
+    return max(ratios, key=attrgetter("high"))
 
 
 def over_standard_on_few_prompts(evidence: Evidence) -> Estimate:
@@ -237,13 +255,12 @@ def growth_at_largest_window(evidence: Evidence) -> Estimate:
 
 def growth_at_smallest_window_over_largest(evidence: Evidence) -> Estimate:
     """The growth from b to 3 b loops at each b's smallest T over that at its largest."""
-    rows = [(models[0], models[-1]) for models in _by_window(evidence)]
-    return within(rows, [after(_FAR)], [at_b])
+    return within(_first_over_last(_by_window(evidence)), [after(_FAR)], [at_b])
 
 
 def smallest_window_over_largest(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at each b's smallest T over its largest."""
-    return ratio([(models[0], models[-1]) for models in _by_window(evidence)], at_b)
+    return ratio(_first_over_last(_by_window(evidence)), at_b)
 
 
 def _by_window(evidence: Evidence) -> list[list[Trainings]]:
@@ -261,20 +278,20 @@ def _by_window(evidence: Evidence) -> list[list[Trainings]]:
 # By the loops of training.
 def fewest_loops_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at the smallest b over the next."""
-    models = _at_largest_window(evidence, 2)
-    return ratio([(models[0], models[1])], at_b)
+    fewest, following, *_ = _at_largest_window(evidence, 2)
+    return ratio([(fewest, following)], at_b)
 
 
 def most_loops_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at the largest of three b over the next."""
     models = _at_largest_window(evidence, 3)
-    return ratio([(models[-1], models[-2])], at_b)
+    return ratio(_last_over_next([models]), at_b)
 
 
 def most_loops_over_next_to_converge(evidence: Evidence) -> Estimate:
     """The loops to converge at the largest of three b over those at the next."""
     models = _at_largest_window(evidence, 3)
-    return _loops_to_converge([(models[-1], models[-2])])
+    return _loops_to_converge(_last_over_next([models]))
 
 
 def fewest_loops_over_as_many_layers(evidence: Evidence) -> Estimate:
@@ -288,7 +305,7 @@ def fewest_loops_over_as_many_layers(evidence: Evidence) -> Estimate:
 
 def most_loops_over_fewest(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at the largest b over the smallest."""
-    return ratio([(models[-1], models[0]) for models in _by_loops(evidence, 2)], at_b)
+    return ratio(_last_over_first(_by_loops(evidence, 2)), at_b)
 
 
 def all_loops_over_three_quarters(evidence: Evidence) -> Estimate:
@@ -317,11 +334,11 @@ def _by_loops(evidence: Evidence, least: int) -> list[list[Trainings]]:
     return differing(evidence, alike, lambda model: model.b, least=least, family="looped")
 
 
-def _loops_to_converge(pairs: Sequence[tuple[Trainings, Trainings]]) -> Estimate:
+def _loops_to_converge(pairs: Sequence[Pair]) -> Estimate:
     """The loops in which a model's error first comes within half of what it is after b, of the
     first of a pair over the second: the geometric mean over pairs."""
     curves = []
-    for model in (model for pair in pairs for model in pair):
+    for model in chain(*pairs):
         curves.append(model.errors("by_loop")[..., : model.b])
 
     def statistic(means: Sequence[Floats]) -> Floats:
@@ -342,28 +359,27 @@ def _first_near_last(errors: Floats) -> Floats:
 # By the shape of the block.
 def one_layer_over_most(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, of one layer over the most layers."""
-    return ratio([(models[0], models[-1]) for models in _by_size(evidence, "n_layer")], at_b)
+    return ratio(_first_over_last(_by_size(evidence, "n_layer")), at_b)
 
 
 def most_layers_over_one_to_converge(evidence: Evidence) -> Estimate:
     """The loops to converge of the most layers over those of one."""
-    return _loops_to_converge([(models[-1], models[0]) for models in _by_size(evidence, "n_layer")])
+    return _loops_to_converge(_last_over_first(_by_size(evidence, "n_layer")))
 
 
 def most_heads_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, of the most heads over the next number of them."""
-    return ratio([(models[-1], models[-2]) for models in _by_size(evidence, "n_head")], at_b)
+    return ratio(_last_over_next(_by_size(evidence, "n_head")), at_b)
 
 
 def widest_over_narrowest(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, of the widest block over the narrowest."""
-    return ratio([(models[-1], models[0]) for models in _by_size(evidence, "n_embd")], at_b)
+    return ratio(_last_over_first(_by_size(evidence, "n_embd")), at_b)
 
 
 def widest_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, of the widest of three blocks over the next."""
-    rows = _by_size(evidence, "n_embd", least=3)
-    return ratio([(models[-1], models[-2]) for models in rows], at_b)
+    return ratio(_last_over_next(_by_size(evidence, "n_embd", least=3)), at_b)
 
 
 def _by_size(evidence: Evidence, size: str, least: int = 2) -> list[list[Trainings]]:
@@ -387,7 +403,7 @@ def growing_loops_over_fixed(evidence: Evidence) -> Estimate:
         return config.task, config.model, config.loops, config.training.steps
 
     rows = differing(evidence, alike, _grows, family="looped")
-    return ratio([(models[-1], models[0]) for models in rows], over_examples)
+    return ratio(_last_over_first(rows), over_examples)
 
 
 def _grows(model: Trainings) -> bool:
@@ -410,16 +426,20 @@ def least_loops_over(evidence: Evidence, easy: str, hard: str) -> Estimate:
     loops = [b for window, b in common if window == largest]
     if len(loops) < 2:
         raise NotMeasured(f"no grid of b at one T that {easy} and {hard} share")
+    far = after(_FAR)
     curves = []
     # Prompts of two classes differ, so that to resample them together pairs nothing.
     for models in (models_of_easy, models_of_hard):
         for b in loops:
             model = models[largest, b]
-            curves += [after(_FAR)(model), at_b(model)]
+            curves.append(far(model))
+            curves.append(at_b(model))
 
     def statistic(means: Sequence[Floats]) -> Floats:
         half = len(means) // 2
-        return np.asarray(_least_loops(means[:half], loops) / _least_loops(means[half:], loops))
+        of_easy = _least_loops(means[:half], loops)
+        of_hard = _least_loops(means[half:], loops)
+        return np.asarray(of_easy / of_hard)
 
     return hierarchical_bootstrap(curves, statistic, log=True)
 
