@@ -19,18 +19,20 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from looplab.conf.build import build
 from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError, nearest, nearest_key, one_line
-from looplab.evaluation.statistics import Estimate
 from looplab.evaluation.verdict import Line, Said, Side, VerdictName
 from looplab.show.verdicts import ends_of
 
 from .definition import Experiment, load, module_of, names
 
 if TYPE_CHECKING:
+    from looplab.evaluation.statistics import Estimate
+
     from .evidence import Evidence
 
 
@@ -53,7 +55,7 @@ class Estimator:
         module = module_of(self.module)
         function: Callable[..., Estimate] | None = getattr(module, self.name, None)
         if not inspect.isfunction(function):
-            known = [name for name in vars(module) if inspect.isfunction(getattr(module, name))]
+            known = [name for name, value in vars(module).items() if _is_public(value, module)]
             problem = f"cannot be {self.name!r}: {self.module}.py has no such function"
             raise ConfigError("estimate", f"{problem}{nearest_key(self.name, known)}")
         try:
@@ -61,6 +63,15 @@ class Estimator:
         except TypeError as error:
             raise ConfigError("with", f"does not fit {self.name}: {one_line(error)}") from None
         return function
+
+
+def _is_public(value: Any, module: ModuleType) -> bool:
+    """Says whether a value is a public function that a module defines."""
+    return (
+        inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not value.__name__.startswith("_")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

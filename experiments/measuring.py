@@ -4,11 +4,11 @@ Runs are `grouped` by their settings. The errors of each group are arrays [seeds
 Curves have a `band`, numbers the interval that decides (`estimate`), and each claim reads one
 number.
 
-def measure(runs, settings):                       # what is kept
-    return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
+    def measure(runs, settings):                   # what is kept
+        return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
 
-def panels(found):                                 # what is drawn of it, whenever it is looked at
-    return [Panel("growth", …)]
+    def panels(found):                             # what is drawn of it, whenever it is looked at
+        return [Panel("growth", …)]
 """
 
 import math

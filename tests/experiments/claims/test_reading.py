@@ -7,7 +7,7 @@ import pytest
 from looplab.conf.files import read_yaml
 from looplab.conf.mistakes import ConfigError
 from looplab.experiments.claims import all_claims, claims_of
-from looplab.experiments.definition import load, names
+from looplab.experiments.definition import EVALUATION, load, measures, module_of, names
 from tests.conftest import printed
 
 _CLAIM = """
@@ -112,6 +112,13 @@ def test_reading_needs_no_torch() -> None:
         "print('torch' in sys.modules, 'looplab.experiments.in_context' in sys.modules)"
     )
     assert printed("-c", code) == "False False\n"
+
+
+def test_measures_are_the_files_with_the_function() -> None:
+    for name in measures():
+        assert callable(module_of(name).measure)
+    used = {load(name).measure for name in names()} - {EVALUATION}
+    assert used == set(measures())
 
 
 def test_every_claim_names_a_function_that_takes_its_arguments() -> None:
