@@ -6,7 +6,6 @@ collapse, and norms and gradients in training.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,28 +108,29 @@ def measure(
     of predicting zero, the mean over seeds, at `points`, counted from 1. `loops` are those above
     one.
     """
-    found = {_place(run.config): run for run in runs}
-    configs = {_place(each): each for each in (*(run.config for run in runs), *unfinished)}
-    logs = {place: _logged(run) for place, run in found.items()}
-    errors = {place: final_error(run, settings) for place, run in found.items()}
-    seeds, steps = sorted({seed for *_, seed in configs}), runs[0].step
+    configs = {_place(run.config): run.config for run in runs}
+    for config in unfinished:
+        configs[_place(config)] = config
+    logs = {_place(run.config): _logged(run) for run in runs}
+    errors = {_place(run.config): final_error(run, settings) for run in runs}
+    seeds = sorted({seed for _, _, seed in configs})
+    steps = runs[0].step
     plain = [errors.get(("LT", 1, seed)) for seed in seeds]
     known = [error for error in plain if error is not None]
     reference = float(np.mean(known)) if known else None
     points = [*range(_EVERY, steps, _EVERY), steps]
     variants: dict[str, dict[str, Any]] = {}
-    for kind, K in dict.fromkeys(place[:2] for place in configs):
-        places = [(kind, K, seed) for seed in seeds]
-        rows = [
-            _of_run(configs[place], logs.get(place), errors.get(place), reference)
-            for place in places
-        ]
+    for variant, K in dict.fromkeys((variant, K) for variant, K, _ in configs):
+        places = [(variant, K, seed) for seed in seeds]
+        rows = []
+        for place in places:
+            row = _of_run(configs[place], logs.get(place), errors.get(place), reference)
+            rows.append(row)
         cell: dict[str, Any] = {name: [row.get(name) for row in rows] for name in _OF_RUN}
-        if finished := [logs[place] for place in places if place in logs]:
-            means = {name: np.mean([log[name] for log in finished], axis=0) for name in _METRICS}
-            at = np.array(points) - 1
-            cell["curves"] = {n: smoothed(mean, _DECAY)[at].tolist() for n, mean in means.items()}
-        variants.setdefault(kind, {})[str(K)] = cell
+        finished = [logs[place] for place in places if place in logs]
+        if finished:
+            cell["curves"] = _smoothed_means(finished, points)
+        variants.setdefault(variant, {})[str(K)] = cell
     return {
         "loops": sorted({K for _, K, _ in configs if K > 1}),
         "seeds": seeds,
@@ -141,6 +141,18 @@ def measure(
         "left_below": LEFT,
         "variants": variants,
     }
+
+
+def _smoothed_means(
+    logs: Sequence[Mapping[str, Floats]], points: Sequence[int]
+) -> dict[str, list[float]]:
+    """The mean over seeds of each metric, smoothed, at these steps."""
+    at = np.array(points) - 1
+    curves = {}
+    for name in _METRICS:
+        mean = np.mean([log[name] for log in logs], axis=0)
+        curves[name] = smoothed(mean, _DECAY)[at].tolist()
+    return curves
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -158,8 +170,11 @@ def _logged(run: Run) -> dict[str, Floats]:
     records = logged(run)
     if len(records) < run.step or not records[0].keys() >= set(_NORMS):
         raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
-    log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
-    return {**log, "loss": log["loss"] / run.task.divisor}
+    log = {}
+    for name in _METRICS:
+        log[name] = np.array([record[name] for record in records], np.float64)
+    log["loss"] = log["loss"] / run.task.divisor
+    return log
 
 
 def _of_run(
@@ -169,67 +184,94 @@ def _of_run(
     initial = None if config.task.is_text else initial_error(config)
     if log is None:
         return {"initial": initial, "collapse": "no finished run"}
-    at_end = np.arange(1, len(log["loss"]) + 1) > (1 - _END) * len(log["loss"])
-    return {
+    steps = len(log["loss"])
+    at_end = np.arange(1, steps + 1) > (1 - _END) * steps
+    change = np.diff(np.log(log["last_residual"]))
+    values: dict[str, Any] = {
         "error": error,
         "initial": initial,
-        "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
+        "left": None,
         "collapse": collapse(log["loss"], error, plain),
-        "swing": float(np.diff(np.log(log["last_residual"]))[_SETTLED:].std()),
-        **{name: float(log[name][at_end].mean()) for name in _NORMS},
+        "swing": float(change[_SETTLED:].std()),
     }
+    if initial is not None:
+        values["left"] = plateau_exit(log["loss"], LEFT * initial)
+    for name in _NORMS:
+        values[name] = float(log[name][at_end].mean())
+    return values
 
 
 def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
     """Error, the step that leaves the plateau, and norms by loops, a curve for each variant."""
-    above_one, variants = result["loops"], result["variants"]
-    cells = [of[str(K)] for of in variants.values() for K in above_one if str(K) in of]
-    reasons = [why for cell in cells for why in cell["collapse"]]
-    lost = f"{sum(map(bool, reasons))} of {len(reasons)} runs collapsed or unfinished"
-    title = f"{result['steps']:,} steps; {lost}"
+    variants = result["variants"]
+    above_one = result["loops"]
+    every = sorted({int(K) for by_loops in variants.values() for K in by_loops})
     plain = [error for error in result["plain"] if error is not None]
-    is_text = all(initial is None for cell in cells for initial in cell["initial"])
-    every = sorted({int(K) for of in variants.values() for K in of})
-    panels = []
-
-    def add(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> None:
-        nothing = {key: [None] * len(result["seeds"])}
-        curves = []
-        for variant, of in variants.items():
-            values = np.array([of.get(str(K), nothing)[key] for K in loops], np.float64)
-            if np.isfinite(values).any():
-                curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
-        if curves:
-            panels.append(Panel(name, title, "loops K", axis, loops, curves, **how))
-
     levels = {"one loop": float(np.mean(plain))} if plain else {}
-    axis = "bits per byte" if is_text else ERROR
-    add("variants", "error", axis, above_one, log="x", levels=levels)
+    axis = "bits per byte" if _are_texts(result) else ERROR
     below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
-    add("variants-plateau", "left", below, above_one, log="x")
+    drawn = [
+        _by_loop_numbers(result, "variants", "error", axis, above_one, log="x", levels=levels),
+        _by_loop_numbers(result, "variants-plateau", "left", below, above_one, log="x"),
+    ]
     for name in _NORMS:
         file = f"norms-{name.replace('_', '-')}"
-        add(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
-    return panels
+        axis = f"{_METRICS[name]}, at the end of training"
+        drawn.append(_by_loop_numbers(result, file, name, axis, every, log="y"))
+    return [panel for panel in drawn if panel.curves]
+
+
+def _by_loop_numbers(
+    result: Mapping[str, Any], file: str, quantity: str, axis: str, loops: Sequence[int], **how: Any
+) -> Panel:
+    """A quantity by the number of loops, a curve for each variant that has it."""
+    nothing = {quantity: [None] * len(result["seeds"])}
+    curves = []
+    for variant, by_loops in result["variants"].items():
+        cells = [by_loops.get(str(K), nothing) for K in loops]
+        values = np.array([cell[quantity] for cell in cells], np.float64)
+        if np.isfinite(values).any():
+            curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
+    reasons = [reason for cell in _cells(result) for reason in cell["collapse"]]
+    lost = f"{sum(map(bool, reasons))} of {len(reasons)} runs collapsed or unfinished"
+    title = f"{result['steps']:,} steps; {lost}"
+    return Panel(file, title, "loops K", axis, loops, curves, **how)
+
+
+def _cells(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What is known of each variant at each number of loops above one."""
+    cells = []
+    for by_loops in result["variants"].values():
+        cells += [by_loops[str(K)] for K in result["loops"] if str(K) in by_loops]
+    return cells
+
+
+def _are_texts(result: Mapping[str, Any]) -> bool:
+    """Says whether no run has an initial error, which only those on pairs have."""
+    return all(initial is None for cell in _cells(result) for initial in cell["initial"])
 
 
 def _in_training(result: Mapping[str, Any]) -> list[Panel]:
     """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
     without intervals."""
     seeds = len(result["seeds"])
-    about, panels = f"{seeds} seed{'s' * (seeds > 1)}, rate {result['rate']:g}", list[Panel]()
-    panel = partial(Panel, x_label=f"step ({about})", y_label="", x=result["points"], log="y")
+    about = f"{seeds} seed{'s' if seeds > 1 else ''}, rate {result['rate']:g}"
+    axes = (f"step ({about})", "")
+    panels = []
     for variant, by_loops in result["variants"].items():
         for metric, label in _METRICS.items():
-            curves = [
-                Curve.of(f"K = {K}", "loops", without_interval(of["curves"][metric]), number=int(K))
-                for K, of in by_loops.items()
-                if metric in of.get("curves", ())
-            ]
-            name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+            curves = []
+            for K, cell in by_loops.items():
+                values = cell.get("curves", {}).get(metric)
+                if values is not None:
+                    interval = without_interval(values)
+                    curves.append(Curve.of(f"K = {K}", "loops", interval, number=int(K)))
             if curves:
-                of_variant = f"fully_looped-{variant}"
-                panels.append(panel(name, f"{variant}: {label}", curves=curves, picture=of_variant))
+                name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+                title = f"{variant}: {label}"
+                picture = f"fully_looped-{variant}"
+                points = result["points"]
+                panels.append(Panel(name, title, *axes, points, curves, log="y", picture=picture))
     return panels
 
 

@@ -45,93 +45,103 @@ def measure(
     training lacks. `groups` have the paths of the `runs` of one model, by their seeds. RunError if
     states are not finite.
     """
-    groups = [
-        {
-            "label": label,
-            "kind": kind_of(group.config.model),
-            "b": group.b,
-            "runs": [str(run.path) for run in group.runs],
-        }
-        for label, group in labelled(runs)
-    ]
-    return {"runs": [*map(_followed, runs)], "groups": groups, "prompts": PROMPTS}
+    groups = []
+    for label, group in labelled(runs):
+        paths = [str(run.path) for run in group.runs]
+        kind = kind_of(group.config.model)
+        groups.append({"label": label, "kind": kind, "b": group.b, "runs": paths})
+    return {"runs": list(map(_followed, runs)), "groups": groups, "prompts": PROMPTS}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
     """The norms by loop, the cosines of each model's increments, these by the distance between two
     loops, the parts of the squared norm with the inner products of increments, and `branch` and
     `gain`; curves are of the seeds of one model."""
-    runs = {run["run"]: run for run in found["runs"]}
+    by_path = {run["run"]: run for run in found["runs"]}
     groups = found["groups"]
-    longest = 1 + max(group["b"] for group in groups)
-    tells = len({group["b"] for group in groups}) == len(groups) > 1  # else b tells no two apart
-    norms, matrices, apart = list[Curve](), list[Panel](), list[Curve]()
-    energies, of_branches = list[Panel](), {part: list[Curve]() for part in _BRANCHES}
+    loops = [group["b"] for group in groups]
+    longest = 1 + max(loops)
+    tells = len(set(loops)) == len(groups) > 1  # else b tells no two apart
+    norms = []
+    of_branches: dict[str, list[Curve]] = {part: [] for part in _BRANCHES}
+    apart = []
+    matrices = []
+    energies = []
     for group in groups:
-        of = [runs[path] for path in group["runs"]]
+        runs = [by_path[path] for path in group["runs"]]
         number = group["b"] if tells else None
         curve = partial(Curve.of, group["label"], group["kind"], number=number)
-        interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in of])
-        if len(of) == 1:  # over prompts
-            half = _Z * numbers(padded(of[0]["norm"]["standard_error"], longest))
-            interval = Interval(interval.mean, interval.mean - half, interval.mean + half)
-        norms.append(curve(interval))
+        norms.append(curve(_norms(runs, longest)))
         for part, curves in of_branches.items():
-            interval = mean_of_seeds([padded(run[part], longest - 1) for run in of])
-            curves.append(curve(interval))
+            values = [padded(run[part], longest - 1) for run in runs]
+            curves.append(curve(mean_of_seeds(values)))
         if group["b"] > 1:
-            cosines = np.array([run["cosine"] for run in of], dtype=np.float64)
-            interval = mean_of_seeds(by_distance(cosines, longest - 1))
-            apart.append(curve(interval))
-            title = f"{group['label']}, step {of[0]['step']}"
+            cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
+            apart.append(curve(mean_of_seeds(by_distance(cosines, longest - 1))))
+            title = f"{group['label']}, step {runs[0]['step']}"
             name = f"trained-cosines-{len(matrices) + 1}"
             matrices.append(matrix_panel(name, title, _mean(cosines).tolist()))
-            energies += _energy_panels(len(energies) // 2 + 1, title, of)
+            energies += _energy_panels(len(matrices), title, runs)
     axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
     title = f"trained runs, {found['prompts']} prompts"
-    return [
-        Panel("trained-norms", title, *axes, range(longest), norms, log="y"),
-        *matrices,
-        *([distance_panel("trained-cosines", title, apart)] if apart else []),
-        *energies,
-        *(
-            Panel(f"trained-{part}", title, "loop", _BRANCHES[part], range(1, longest), curves)
-            for part, curves in of_branches.items()
-        ),
-    ]
+    drawn = [Panel("trained-norms", title, *axes, range(longest), norms, log="y")]
+    drawn += matrices
+    if apart:
+        drawn.append(distance_panel("trained-cosines", title, apart))
+    drawn += energies
+    for part, curves in of_branches.items():
+        axes = ("loop", _BRANCHES[part])
+        drawn.append(Panel(f"trained-{part}", title, *axes, range(1, longest), curves))
+    return drawn
+
+
+def _norms(runs: Sequence[Mapping[str, Any]], longest: int) -> Interval:
+    """The norm by loop of the seeds of one model; of one seed the interval is over prompts."""
+    interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+    if len(runs) > 1:
+        return interval
+    half = _Z * numbers(padded(runs[0]["norm"]["standard_error"], longest))
+    return Interval(interval.mean, interval.mean - half, interval.mean + half)
 
 
 def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -> list[Panel]:
     """The parts of the energy by loop, and the inner products of increments over the largest: the
     means over seeds."""
-    parts = {
-        name: np.mean([run["energy"][name] for run in runs], axis=0) for name in runs[0]["energy"]
-    }
-    parts = {"whole": np.sum([*parts.values()], axis=0)} | parts
-    curves = [
-        Curve.of(name, "loops", without_interval(values), name=name.replace(" ", "_"))
-        for name, values in parts.items()
-    ]
+    parts = {}
+    for name in runs[0]["energy"]:
+        parts[name] = np.mean([run["energy"][name] for run in runs], axis=0)
+    parts = {"whole": np.sum(list(parts.values()), axis=0)} | parts
+    curves = []
+    for name, values in parts.items():
+        file = name.replace(" ", "_")
+        curves.append(Curve.of(name, "loops", without_interval(values), name=file))
     axes = ("loop (0: the read-in)", "squared norm of a token's state, and its parts")
+    loops = range(len(parts["whole"]))
+    energy = Panel(f"trained-energy-{number}", title, *axes, loops, curves)
     products = np.mean([run["products"] for run in runs], axis=0)
-    matrix = (products / np.abs(products).max()).tolist()
+    over_largest = products / np.abs(products).max()
     named = f"{title}: inner products over the largest"
-    return [
-        Panel(f"trained-energy-{number}", title, *axes, range(len(parts["whole"])), curves),
-        matrix_panel(f"trained-products-{number}", named, matrix),
-    ]
+    return [energy, matrix_panel(f"trained-products-{number}", named, over_largest.tolist())]
 
 
 def _followed(run: Run) -> dict[str, Any]:
-    config, model = run.config, deepcopy(run.model).requires_grad_(False).double()
-    b, prompts = trained_loops(config), evaluation_prompts(run.task, PROMPTS, config.task.points, 0)
+    config = run.config
+    model = deepcopy(run.model).requires_grad_(False).double()
+    b = trained_loops(config)
+    prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, 0)
     movements = Movements(window=b)
     last = movements.add(follow(model, prompts_on(model, prompts), b))
     if not bool(last.isfinite().all()):
         raise RunError(f"{run.path}: its states are not finite by loop {b}")
     arrays = movements.arrays()
-    raw, cosine, scale = arrays["raw"], _mean(arrays["cosines"]), model.residual_scale()
-    apart, products = cosine[~np.eye(b, dtype=bool)].mean(), arrays["products"].mean(0)
+    norms = arrays["raw"]  # [prompts, loops + 1]
+    standard_error = norms.std(0, ddof=1) / np.sqrt(len(norms))
+    cosine = _mean(arrays["cosines"])
+    apart = cosine[~np.eye(b, dtype=bool)].mean()
+    products = arrays["products"].mean(0)
+    epsilon = model.residual_scale()
+    branch = arrays["absolute"].mean(0) / (epsilon * config.model.n_embd**0.5)
+    gain = arrays["relative"].mean(0) / epsilon
     return {
         "run": str(run.path),
         "what": f"{config.model.connectivity or config.model.family}, b = {b}",
@@ -140,15 +150,12 @@ def _followed(run: Run) -> dict[str, Any]:
         "scaling": config.model.residual_scaling,
         "layers": config.model.n_layer,
         "loops": b,
-        "norm": {
-            "mean": raw.mean(0).tolist(),
-            "standard_error": (raw.std(0, ddof=1) / np.sqrt(len(raw))).tolist(),
-        },
+        "norm": {"mean": norms.mean(0).tolist(), "standard_error": standard_error.tolist()},
         "cosine": cosine.tolist(),
         "products": products.tolist(),
         "energy": _energy(products, arrays),
-        "branch": (arrays["absolute"].mean(0) / (scale * config.model.n_embd**0.5)).tolist(),
-        "gain": (arrays["relative"].mean(0) / scale).tolist(),
+        "branch": branch.tolist(),
+        "gain": gain.tolist(),
         "apart": None if apart is np.ma.masked else float(apart),
     }
 
@@ -157,12 +164,13 @@ def _energy(products: Floats, arrays: Mapping[str, Floats]) -> dict[str, list[fl
     """The parts of ‖Yₜ‖², the mean over prompts and tokens, by loop from 0 on: ‖Y₀‖², twice the
     inner products of Y₀ with the increments until then, and those of the increments with each
     other (arXiv 2606.18524, the energy's decomposition)."""
-    start, with_start = float(arrays["start"].mean()), arrays["with_start"].mean(0)
-    ends = range(len(products) + 1)
+    start = float(arrays["start"].mean())
+    with_start = arrays["with_start"].mean(0)
+    loops = range(len(products) + 1)
     return {
-        "start": [start for _ in ends],
-        "start with increments": [2 * float(with_start[:t].sum()) for t in ends],
-        "increments": [float(products[:t, :t].sum()) for t in ends],
+        "start": [start] * len(loops),
+        "start with increments": [2 * float(with_start[:t].sum()) for t in loops],
+        "increments": [float(products[:t, :t].sum()) for t in loops],
     }
 
 
