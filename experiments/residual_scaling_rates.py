@@ -3,7 +3,7 @@ texts (arXiv 2606.18524, Figure 5)."""
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,24 +50,29 @@ def optimum(rates: Floats, errors: Floats) -> Optimum | None:
         return None
     place = int(np.where(complete, errors.mean(axis=1), np.inf).argmin())
     x = np.log2(rates)
-    by_seed = np.array(
-        [_lowest(x, np.where(complete, np.log(column), np.nan)) for column in errors.T]
-    )
-    at_ends = [place == end or bool((by_seed == x[end]).any()) for end in (0, len(rates) - 1)]
-    return Optimum(place, by_seed, *at_ends)
+    lowest = []
+    for column in errors.T:
+        logs = np.where(complete, np.log(column), np.nan)
+        lowest.append(_lowest(x, logs))
+    by_seed = np.array(lowest)
+    at_lowest = place == 0 or bool((by_seed == x[0]).any())
+    at_highest = place == len(rates) - 1 or bool((by_seed == x[-1]).any())
+    return Optimum(place, by_seed, at_lowest, at_highest)
 
 
 def _lowest(x: Floats, y: Floats) -> float:
     """The vertex of the parabola through the least of y [rates] (may be NaN) and its neighbours;
     the rate of the least if it does not have both."""
     i = int(np.nanargmin(y))
-    if i in (0, len(x) - 1) or not np.isfinite(y[i - 1 : i + 2]).all():
+    is_outermost = i in (0, len(x) - 1)
+    if is_outermost or not np.isfinite(y[i - 1 : i + 2]).all():
         return float(x[i])
-    left, right = x[i] - x[i - 1], x[i + 1] - x[i]
-    rise, fall = (y[i + 1] - y[i]) / right, (y[i] - y[i - 1]) / left
+    left, right = np.diff(x[i - 1 : i + 2])
+    fall, rise = np.diff(y[i - 1 : i + 2]) / (left, right)
     if rise <= fall:  # a plateau: no vertex
         return float(x[i])
-    return float(x[i] - (rise * left + fall * right) / (2 * (rise - fall)))
+    offset = (rise * left + fall * right) / (2 * (rise - fall))
+    return float(x[i] - offset)
 
 
 def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
@@ -84,12 +89,20 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
     octaves = many.by_seed - few.by_seed
     if len(octaves) < 2:
         return _unknown("one seed has no spread")
-    mean, least = octaves.mean(), np.diff(np.log2(rates)).min(initial=np.inf) / 2
-    moves = abs(mean) > _half(octaves) and abs(mean) >= least
-    verdict = ("up" if mean > 0 else "down") if moves else "no movement"
-    # Whether it may be less than measured, and whether it may be more.
-    may_be_less, may_be_more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
-    if {"up": may_be_less, "down": may_be_more, "no movement": may_be_less or may_be_more}[verdict]:
+    mean = octaves.mean()
+    steps = np.diff(np.log2(rates))
+    least = steps.min(initial=np.inf) / 2
+    verdict = "no movement"
+    if abs(mean) > _half(octaves) and abs(mean) >= least:
+        verdict = "up" if mean > 0 else "down"
+    may_be_less = few.at_highest or many.at_lowest  # than measured
+    may_be_more = few.at_lowest or many.at_highest
+    is_open = may_be_less or may_be_more
+    if verdict == "up":
+        is_open = may_be_less
+    elif verdict == "down":
+        is_open = may_be_more
+    if is_open:
         return _unknown("a best rate is the outermost that was tried")
     return {"verdict": verdict, "by_seed": octaves.tolist()}
 
@@ -135,55 +148,96 @@ def measure(
     `bayes` the least possible one. One loop is the same for all scalings. `what` says what the loop
     does beside its blocks. The names of panels begin with the `name`.
     """
-    found = {_place(config): math.nan for config in unfinished}
+    errors = {_place(config): math.nan for config in unfinished}
     for run in runs:
-        losses = np.array([each["loss"] for each in logged(run)]) / run.task.divisor
+        losses = np.array([record["loss"] for record in logged(run)]) / run.task.divisor
         lost = collapse(losses)
-        found[_place(run.config)] = math.nan if lost else final_error(run, settings)
-    names, loops, tried, seeds = (sorted(set(part)) for part in zip(*found, strict=True))
-    scalings = [each for each in LABELS if each in names]
-
-    def error_of(scaling: str, R: int, rate: float, seed: int) -> float:
-        """The error of a run; that of one loop is any scaling's."""
-        cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
-        return next((found[cell] for cell in cells if cell in found), math.nan)
-
+        errors[_place(run.config)] = math.nan if lost else final_error(run, settings)
+    names, loops, tried, seeds = (sorted(set(values)) for values in zip(*errors, strict=True))
+    config = runs[0].config
     what = "normed in the loop, prompt added"
-    if runs[0].config.model.norm == "at_readout":
+    if config.model.norm == "at_readout":
         what = "no norm in the loop, no injection"
     result: dict[str, Any] = {
         "name": name,
         "what": what,
-        **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
-        **{part: {} for part in ("errors", "best", "move", "gain")},
+        "loops": loops,
+        "rates": tried,
+        "seeds": seeds,
+        "steps": min(run.step for run in runs),
+        "errors": {},
+        "best": {},
+        "move": {},
+        "gain": {},
     }
-    grid, errors = np.array(tried), dict[str, dict[int, Floats]]()
-    for scaling in scalings:
-        errors[scaling] = of = {
-            R: np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
-            for R in loops
-        }
-        optima = {R: optimum(grid, values) for R, values in of.items()}
-        result["errors"][scaling] = {
-            str(R): [list(map(finite, row)) for row in values] for R, values in of.items()
-        }
-        result["best"][scaling] = {
-            str(R): peak and {"rate": tried[peak.place], "error": float(of[R][peak.place].mean())}
-            for R, peak in optima.items()
-        }
-        result["move"][scaling] = movement(grid, optima[loops[0]], optima[loops[-1]])
-    for scaling in scalings[:-1] if scalings[-1] == "linear" else ():
-        both = errors[scaling], errors["linear"]
-        result["gain"][scaling] = {str(R): gain(*(of[R] for of in both)) for R in loops}
+    grids: dict[str, dict[int, Floats]] = {}
+    for scaling in LABELS:
+        if scaling not in names:
+            continue
+        by_loops = {R: _grid(errors, scaling, R, tried, seeds) for R in loops}
+        grids[scaling] = by_loops
+        optima = {R: optimum(np.array(tried), grid) for R, grid in by_loops.items()}
+        plain = {str(R): _finite_rows(grid) for R, grid in by_loops.items()}
+        best = {str(R): _best(peak, tried, by_loops[R]) for R, peak in optima.items()}
+        result["errors"][scaling] = plain
+        result["best"][scaling] = best
+        few = optima[loops[0]]
+        many = optima[loops[-1]]
+        result["move"][scaling] = movement(np.array(tried), few, many)
+    linear = grids.pop("linear", None)
+    if linear is not None:
+        for scaling, by_loops in grids.items():
+            gains = {str(R): gain(by_loops[R], linear[R]) for R in loops}
+            result["gain"][scaling] = gains
     if not runs[0].task.is_text:
-        alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
-        result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
-        task = runs[0].config.task
-        result["bayes"] = bayes_error(task.dims, task.points)
+        result["initial"] = _mean_initial_error(runs)
+        result["bayes"] = bayes_error(config.task.dims, config.task.points)
     return result
 
 
-def _place(config: Config) -> tuple[str, int, float, int]:
+_Place = tuple[str, int, float, int]
+
+
+def _grid(
+    errors: Mapping[_Place, float],
+    scaling: str,
+    R: int,
+    tried: Sequence[float],
+    seeds: Sequence[int],
+) -> Floats:
+    """The errors [rates, seeds] of a scaling and R, NaN without a run; those of one loop are any
+    scaling's."""
+    scalings = [scaling, *LABELS] if R == 1 else [scaling]
+    grid = np.full((len(tried), len(seeds)), np.nan)
+    for (row, rate), (column, seed) in product(enumerate(tried), enumerate(seeds)):
+        places = [(each, R, rate, seed) for each in scalings]
+        known = [errors[place] for place in places if place in errors]
+        if known:
+            grid[row, column] = known[0]
+    return grid
+
+
+def _finite_rows(grid: Floats) -> list[list[float | None]]:
+    return [list(map(finite, row)) for row in grid]
+
+
+def _best(peak: Optimum | None, tried: Sequence[float], grid: Floats) -> dict[str, float] | None:
+    """The best rate and its mean error, if there is one."""
+    if peak is None:
+        return None
+    return {"rate": tried[peak.place], "error": float(grid[peak.place].mean())}
+
+
+def _mean_initial_error(runs: Sequence[Run]) -> float:
+    """The error before training, the mean over models; rates do not bear on it."""
+    alike = {}
+    for run in runs:
+        scaling, loops, _, seed = _place(run.config)
+        alike[scaling, loops, seed] = run.config
+    return float(np.mean([initial_error(config) for config in alike.values()]))
+
+
+def _place(config: Config) -> _Place:
     """Scaling, number of loops, rate and seed."""
     rate = config.training.learning_rate
     return config.model.residual_scaling, trained_loops(config), rate, config.seed
@@ -192,49 +246,53 @@ def _place(config: Config) -> tuple[str, int, float, int]:
 def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
     and the gain of 1/R by R, with its 95 % interval."""
-    name = found["name"]
-    what = found["what"]
-    is_text = "bayes" not in found
-    levels = dict[str, float]()
-    if not is_text:
-        levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}
-    by_rate = partial(
-        Panel,
-        x_label="learning rate",
-        y_label="bits per byte" if is_text else ERROR,
-        x=found["rates"],
-        log="x" if is_text else "xy",
-        levels=levels,
-        picture="" if is_text else name,
-    )
-    drawn = []
-    for scaling, by_loops in found["errors"].items():
-        curves = loop_curves({int(R): np.array(of, float).T for R, of in by_loops.items()})
-        for R, best in found["best"][scaling].items():
-            if best:
-                at: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
-                file = f"r-{R}-best"
-                curves.append(Curve(label=f"R = {R}", kind="loops", name=file, number=int(R), **at))
-        errors = [error for of in by_loops.values() for row in of for error in row]
-        lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
-        title = f"{LABELS[scaling]}; {what}; {lost}"
-        drawn.append(by_rate(f"{name}-{scaling}", title, curves=curves))
-    moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in found["move"].items())
+    drawn = [_by_rate(found, scaling) for scaling in found["errors"]]
     gains = []
-    for before, by_loops in found["gain"].items():
-        mean, half = (
-            np.array([of.get(part, math.nan) for of in by_loops.values()])
-            for part in ("mean", "half")
-        )
+    for scaling, by_loops in found["gain"].items():
+        mean = _numbers(by_loops, "mean")
+        half = _numbers(by_loops, "half")
         if np.isfinite(mean).any():
             interval = Interval(mean, mean - half, mean + half)
-            gains.append(Curve.of(f"linear over {before}", before, interval))
+            gains.append(Curve.of(f"linear over {scaling}", scaling, interval))
     if gains:
-        title = f"{what}, 95 %; the best rate by loops: {moves}"
-        axes = ("loops R", f"gain in {'bits per byte' if is_text else 'error'} at the best rates")
-        x, levels = found["loops"], {"none": 0.0}
-        drawn.append(Panel(f"{name}-gain", title, *axes, x, gains, log="x", levels=levels))
+        verdicts = [f"{scaling} {move['verdict']}" for scaling, move in found["move"].items()]
+        title = f"{found['what']}, 95 %; the best rate by loops: {', '.join(verdicts)}"
+        what = "bits per byte" if _is_text(found) else "error"
+        axes = ("loops R", f"gain in {what} at the best rates")
+        loops = found["loops"]
+        levels = {"none": 0.0}
+        name = f"{found['name']}-gain"
+        drawn.append(Panel(name, title, *axes, loops, gains, log="x", levels=levels))
     return drawn
+
+
+def _by_rate(found: Mapping[str, Any], scaling: str) -> Panel:
+    """The errors of a scaling by rate."""
+    by_loops = found["errors"][scaling]
+    curves = loop_curves({int(R): np.array(rows, float).T for R, rows in by_loops.items()})
+    for R, best in found["best"][scaling].items():
+        if best:
+            point: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
+            file = f"r-{R}-best"
+            curves.append(Curve(label=f"R = {R}", kind="loops", name=file, number=int(R), **point))
+    errors = [error for rows in by_loops.values() for error in chain(*rows)]
+    lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
+    title = f"{LABELS[scaling]}; {found['what']}; {lost}"
+    name = f"{found['name']}-{scaling}"
+    rates = found["rates"]
+    if _is_text(found):
+        return Panel(name, title, "learning rate", "bits per byte", rates, curves, log="x")
+    levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}
+    how = {"log": "xy", "levels": levels, "picture": found["name"]}
+    return Panel(name, title, "learning rate", ERROR, rates, curves, **how)
+
+
+def _is_text(found: Mapping[str, Any]) -> bool:
+    return "bayes" not in found
+
+
+def _numbers(by_loops: Mapping[str, Any], part: str) -> Floats:
+    return np.array([values.get(part, math.nan) for values in by_loops.values()])
 
 
 def gain_of_linear(evidence: Evidence, over: str) -> Estimate:

@@ -65,7 +65,7 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
     norms = []
     of_branches: dict[str, list[Curve]] = {part: [] for part in _BRANCHES}
     apart = []
-    matrices = []
+    matrices: list[Panel] = []
     energies = []
     for group in groups:
         runs = [by_path[path] for path in group["runs"]]
