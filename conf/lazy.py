@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def importer(
-    package: str, modules: Mapping[str, str]
+    package: str, modules: Mapping[str, str], gone: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and the `__dir__` of a package whose names are in these modules, given from
-    the package (".train") or whole."""
+    the package (".train") or whole; of a name that is `gone` it says what takes its place."""
 
     def get(name: str) -> Any:
+        if gone and name in gone:
+            raise ImportError(f"{package}.{name} {gone[name]}")
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name], package), name)

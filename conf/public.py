@@ -7,7 +7,7 @@ MODULES = {
     "Curve": ".show.panel",
     "EarlyStopping": ".training",
     "Estimate": ".evaluation.statistics",
-    "Evidence": ".experiments.claims",
+    "Evidence": ".experiments.evidence",
     "Loop": ".models.loops.loop",
     "LoopedClassifier": ".openml_eval.estimators",
     "LoopedRegressor": ".openml_eval.estimators",
@@ -19,7 +19,6 @@ MODULES = {
     "SharedLoop": ".models.loops.loop",
     "Target": ".probing.targets",
     "Task": ".tasks",
-    "claim": ".experiments.claims",
     "compare": ".show.compare",
     "evaluate": ".show.evaluate",
     "evaluation_prompts": ".training.validation",
@@ -38,4 +37,13 @@ MODULES = {
     "snapshots_of": ".training.run_folder.checkpoint",
     "train": ".training",
     "train_grid": ".experiments.grid",
+}
+
+# Names of earlier versions, and what is written in their place.
+GONE = {
+    "claim": (
+        'is gone: write EXPERIMENT = {"claims": {"moves_less": {"sentence": "…", "quantity": "…", '
+        '"below": 1.0, "estimate": "moves_less"}}} and the function moves_less(evidence); see '
+        "docs/guide/own.md"
+    ),
 }

@@ -14,7 +14,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from looplab import play
 from looplab.experiments.definition import Experiment, load, names
 from looplab.gallery import Kept, draw, kept_files
 from looplab.show.verdicts import count_text
@@ -56,6 +55,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if file.suffix == ".png":
                 drawn.append(name)
         _KEPT.setdefault(kept["experiment"], []).append((kept, drawn))
+    from looplab import play  # takes torch
+
     _LOG.info("Writing the pages on which anyone draws points")
     for name, (run, *also) in _PLAYED.items():
         files.append(File.generated(config, name, content=play(run, also).html))

@@ -5,7 +5,6 @@ y to its x from the first step.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -18,13 +17,11 @@ from looplab.evaluation.statistics import Estimate, ratio_of
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import Trainings, after, at_b, differing, of_runs, over_examples
+from .evidence import Evidence, Trainings, after, at_b, differing, of_runs, over_examples
 from .measuring import Result, estimate, first_at_most
 from .plateau import LEAVES, SHIFTS, Quantities, followed, optimizer_of
 
 HEAD = "interleaved, a head by hand"
-_claim = partial(claim, source="this suite")
 _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves
 _SHARES = {"tenth": 0.1, "half": LEAVES}  # of the error's fall
 _COMPARED = (("pairs", "interleaved"), (HEAD, "interleaved"), (HEAD, "pairs"))
@@ -185,8 +182,9 @@ def _steps(rows: Sequence[Sequence[Course]], share: float, settings: EvaluationC
     return estimate(columns, settings, statistic, log=True)
 
 
-def _ratio(evidence: Evidence, key: str) -> Estimate:
-    return of_runs(evidence, "binding", "ratios", key)
+def steps_ratio(evidence: Evidence, ratio: str) -> Estimate:
+    """The ratio of this name, of steps at which half of the error's fall is done."""
+    return of_runs(evidence, "binding", "ratios", ratio)
 
 
 def _twins(evidence: Evidence) -> list[list[Trainings]]:
@@ -200,8 +198,9 @@ def _twins(evidence: Evidence) -> list[list[Trainings]]:
     )
 
 
-def _shifted(evidence: Evidence) -> Estimate:
-    """The geometric mean over shifts and twins."""
+def pairs_over_interleaved_on_shifts(evidence: Evidence) -> Estimate:
+    """The error on shifted inputs over that on inputs of training, pairs over interleaved: the
+    geometric mean over shifts and twins."""
     parts = []
     for (interleaved, pairs), shift in product(_twins(evidence), SHIFTS):
         moved = f"{shift}/model_at_b"
@@ -210,51 +209,10 @@ def _shifted(evidence: Evidence) -> Estimate:
     return ratio_of(parts)
 
 
-def _beyond(evidence: Evidence) -> Estimate:
-    """The geometric mean over twins."""
+def pairs_over_interleaved_beyond_b(evidence: Evidence) -> Estimate:
+    """The error at 3 b over that at b, pairs over interleaved: the geometric mean over twins."""
     parts = []
     far = after(3)
     for interleaved, pairs in _twins(evidence):
         parts += [far(pairs), at_b(pairs), at_b(interleaved), far(interleaved)]
     return ratio_of(parts)
-
-
-_HALF = "step at which half of the error's fall is done"
-for _name, _sentence, _quantity, _key in (
-    (
-        "pairs_leave_first",
-        "Where the token of y carries its x, the error falls after fewer steps.",
-        f"{_HALF}, pairs over interleaved",
-        "pairs over interleaved, half",
-    ),
-    (
-        "a_head_by_hand_leaves_first",
-        "Where a previous-token head is there from the first step, the error falls after fewer "
-        "steps.",
-        f"{_HALF}, with the head over without",
-        f"{HEAD} over interleaved, half",
-    ),
-    (
-        "pairs_are_worth_more_to_adam",
-        "Pairs save Adam a larger share of the steps than Muon: its lead is the binding.",
-        f"{_HALF}, pairs over interleaved, with Adam over with Muon",
-        "adam over muon",
-    ),
-):
-    _claim(f"binding_{_name}", _sentence, quantity=_quantity, below=1.0)(partial(_ratio, key=_key))
-
-_claim(
-    "binding_pairs_suffer_no_more_from_shifts",
-    "What is learned from pairs suffers no more from shifted inputs than what is learned from "
-    "interleaved tokens.",
-    quantity="error on shifted inputs over that on inputs of training, pairs over interleaved, "
-    "geometric mean over four shifts",
-    below=1.25,
-)(_shifted)
-_claim(
-    "binding_pairs_keep_beyond_b",
-    "Beyond the loops of training the error of models on pairs rises no more than that of models "
-    "on interleaved tokens.",
-    quantity="error at 3 b over that at b, pairs over interleaved",
-    below=1.25,
-)(_beyond)

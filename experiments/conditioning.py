@@ -10,19 +10,17 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name, unit
+from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import claim
-from .evidence import of_group, of_runs
+from .evidence import Evidence, of_group, of_runs
 from .measuring import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)
-_GATMIRY = "arXiv 2410.21698"
-_RISE = "largest factor by which the error of a loop exceeds an earlier one's, up to b"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -94,31 +92,13 @@ def _gain_ratio(means: Sequence[Floats]) -> Floats:
     return np.asarray(gains[..., 1] / gains[..., 0])
 
 
-claim(
-    "looped_error_falls_with_every_loop",
-    "The error of a looped model on ill-conditioned inputs never rises from loop to loop, up to "
-    "those that it was trained with.",
-    source=f"{_GATMIRY}, theorem on monotone loss",
-    quantity=_RISE,
-    below=1.1,  # a tenth: the noise of an error that is level, not a rise
-    published="the loss falls monotonically with the depth",
-)(lambda e: of_group(e, "conditioning", "rise", most="b", family="looped"))
+def rise(evidence: Evidence, family: str) -> Estimate:
+    """The largest factor by which the error of a loop exceeds an earlier one's, of the model of the
+    most loops."""
+    return of_group(evidence, "conditioning", "rise", most="b", family=family)
 
-claim(
-    "standard_error_rises_between_layers",
-    "The error of a standard model on ill-conditioned inputs rises between some of its layers.",
-    source=f"{_GATMIRY}, on models without weight sharing",
-    quantity=_RISE,
-    above=1.1,
-    published="looped models alone are monotone",
-)(lambda e: of_group(e, "conditioning", "rise", most="b", family="standard"))
 
-claim(
-    "ill_conditioned_inputs_need_depth",
-    "More loops help more on ill-conditioned inputs than on well-conditioned ones.",
-    source=f"{_GATMIRY}, lower bounds log κ and √κ of the depth",
-    quantity="error with few loops over that with many, at the largest condition number of "
-    "training over that at the smallest",
-    above=1.0,
-    published="the depth that is needed grows with κ",
-)(lambda e: of_runs(e, "conditioning", "gain_ratio", family="looped"))
+def gain_ratio(evidence: Evidence) -> Estimate:
+    """The error with few loops over that with many, at the largest condition number of training
+    over that at the smallest."""
+    return of_runs(evidence, "conditioning", "gain_ratio", family="looped")

@@ -9,8 +9,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib import import_module
 from itertools import product
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -25,16 +28,8 @@ from looplab.conf.plugins import PREFIX, load_plugins
 from looplab.conf.schema import Config
 from looplab.show.panel_spec import PanelSpec
 
-# Files of experiments/ that measure trained runs, also those that learned nothing; and the others.
-ALSO_UNFINISHED = ("residual_scaling", "fully_looped", "instability")
-RUN_MEASURES = (
-    *("iterates", "preconditioner", "diversity", "conditioning", "mixture", "plateau", "binding"),
-    *("length", "difficulty", "halting", "inference", "iso_depth", "language_iso_depth"),
-    "time_to_quality",
-    "normalised",
-    *ALSO_UNFINISHED,
-)
-MEASURES = ("evaluation", "probes", "tables", *RUN_MEASURES)
+EVALUATION = "evaluation"  # the measure of experiments that need no other
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -53,14 +48,24 @@ class AtScale:
 @dataclass(frozen=True)
 class Experiment:
     """A published figure or table, or a question of our own: what is trained at each scale, how it
-    is measured and drawn, and the claims that it decides. `word` is what the command calls it."""
+    is measured and drawn, and the claims that it decides, as its file has them (`claims_of` reads
+    them). `word` is what the command calls it.
+
+    `measure` names a file with a function of this name; the evaluation of each run alone needs
+    none. `estimators` names the file whose functions the claims are estimated by, if it is another
+    one. `published_steps` and `published_size` are those of all its claims, but for a claim that
+    has its own.
+    """
 
     name: str
     word: str
     title: str
     source: str
-    measure: str = "evaluation"
-    claims: tuple[str, ...] = ()
+    published_steps: int | None = None
+    published_size: str = ""
+    measure: str = EVALUATION
+    estimators: str = ""
+    claims: Mapping[str, Any] = field(default_factory=dict)
     panels: tuple[PanelSpec, ...] = ()
     small: AtScale | None = None
     medium: AtScale | None = None
@@ -89,6 +94,23 @@ def names() -> list[str]:
     return choices("experiment")
 
 
+@lru_cache
+def measures() -> list[str]:
+    """The files of this folder that have a function `measure`, found without importing them."""
+    files = sorted(_FOLDER.glob("*.py"))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
+    return [name for name, text in texts.items() if "\ndef measure(" in text]
+
+
+def module_of(name: str) -> ModuleType:
+    """The user's file of this name, if it is loaded, or that of this folder; ConfigError for
+    neither."""
+    own = sys.modules.get(f"{PREFIX}{name}")
+    if own is None and not (_FOLDER / f"{name}.py").is_file():
+        raise ConfigError("estimators", f"cannot be {name!r}: experiments/ has no {name}.py")
+    return own or import_module(f"{__package__}.{name}")
+
+
 def load(name: str) -> Experiment:
     """The experiment of a name, or in a .yaml or .py file of the user's own; ConfigError for one
     that does not exist, and for a file that cannot be read as one."""
@@ -99,8 +121,7 @@ def load(name: str) -> Experiment:
             check_choice("experiment", name, names())
             content = read_values(f"experiment/{name}")
         experiment = build(Experiment, {"name": Path(name).stem, "word": name, **content})
-        if not (name.endswith(".py") and experiment.measure == experiment.name):
-            check_choice("measure", experiment.measure, MEASURES)
+        _check_measure(experiment.measure)
         for entry in (run for at_scale in experiment.scales.values() for run in at_scale.runs):
             if "label" not in entry or "scale" in entry:
                 raise ValueError("each of its runs has a label, and none a scale")
@@ -111,21 +132,45 @@ def load(name: str) -> Experiment:
         raise ConfigError("experiment", f"{name}: cannot be read: {one_line(error)}") from None
 
 
+def _check_measure(name: str) -> None:
+    """Raises ConfigError for a measure that is no file, or a file without `measure`."""
+    own = sys.modules.get(f"{PREFIX}{name}")
+    if own is None:
+        check_choice("measure", name, [EVALUATION, *measures()])
+    elif not hasattr(own, "measure"):
+        problem = f"cannot be {name!r}: {own.__file__} has no measure(runs, settings)"
+        raise ConfigError("measure", problem)
+
+
 def _own_values(path: str) -> Mapping[str, Any]:
-    """The content of a .yaml file, or the EXPERIMENT of a Python file; what it registers, claims
-    among them, can be named from here on. ConfigError for a name that the project has."""
-    name = Path(path).stem
-    if name in names():
-        problem = f"cannot be {path}: {name} comes with the project; rename it"
+    """The content of a .yaml file, or the EXPERIMENT of a Python file; the files beside it that it
+    names are loaded. ConfigError for a name that the project has."""
+    file = Path(path)
+    if file.stem in names():
+        problem = f"cannot be {path}: {file.stem} comes with the project; rename it"
         raise ConfigError("experiment", problem)
-    if not Path(path).is_file():
+    if not file.is_file():
         raise ConfigError("experiment", f"is no file: {path}")
-    if path.endswith(".py"):
+    content: dict[str, Any] = {}
+    if file.suffix == ".py":
         load_plugins([path])
-        module = sys.modules[f"{PREFIX}{name}"]
-        own = {"measure": name} if hasattr(module, "measure") else {}
-        return {**getattr(module, "EXPERIMENT", {}), **own}
-    return read_yaml(Path(path).read_text(encoding="utf-8"))
+        module = sys.modules[f"{PREFIX}{file.stem}"]
+        content["estimators"] = file.stem
+        content |= getattr(module, "EXPERIMENT", {})
+        if hasattr(module, "measure"):
+            content["measure"] = file.stem
+    else:
+        content |= read_yaml(file.read_text(encoding="utf-8"))
+    for key in ("measure", "estimators"):
+        beside = file.with_name(f"{content.get(key)}.py")
+        if beside != file and beside.is_file():
+            load_plugins([str(beside)])
+    if isinstance(content.get("claims"), list):
+        problem = (
+            "must be a mapping: the name of a claim, then its text or another experiment's name"
+        )
+        raise ConfigError("claims", problem)
+    return content
 
 
 @dataclass(frozen=True)

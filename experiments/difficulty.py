@@ -25,8 +25,7 @@ from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .claims import SUITE, Evidence
-from .evidence import of_runs
+from .evidence import Evidence, of_runs
 from .measuring import Result, band, estimate, first_at_most
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
@@ -203,20 +202,6 @@ def _panels(name: str, of_class: Result) -> list[Panel]:
     ]
 
 
-def _growth(evidence: Evidence, name: str) -> Estimate:
-    return of_runs(evidence, "difficulty", "classes", name, "growth", name=name)
-
-
-for _name, _what in (
-    ("linear", "Linear functions of more dimensions"),
-    ("sparse_linear", "Sparse functions of which more inputs count"),
-    ("decision_tree", "Deeper trees"),
-):
-    SUITE.claim(
-        f"difficulty_{_name}",
-        f"{_what} need more loops in training.",
-        figure="beside Section 6 of arXiv 2311.12424",
-        quantity="least b for a last query's error at most a fourth above the best, hardest over "
-        "easiest",
-        above=1.0,
-    )(partial(_growth, name=_name))
+def growth(evidence: Evidence, task: str) -> Estimate:
+    """The least b for a last query's error near the best, hardest over easiest."""
+    return of_runs(evidence, "difficulty", "classes", task, "growth", name=task)

@@ -1,8 +1,7 @@
 """Models trained on finitely many functions: nearer to the posterior mean among these (dMMSE), or
 to ridge regression, which is optimal for new functions (arXiv 2306.15063)."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,10 @@ from looplab.tasks.linear import NoisyLinear
 from looplab.tasks.posteriors import discrete_posterior
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import measured_groups, of_runs
+from .evidence import Evidence, measured_groups, of_runs
 from .measuring import Result, estimate, looped_over_standard, prompts_of, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
-_memorising = partial(
-    claim,
-    source="arXiv 2306.15063, Figure 2",
-    quantity="mean squared distance from ridge regression over the sum of those from it and dMMSE",
-)
 _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
 _NOT_TRAINED = dict.fromkeys(Interval._fields)  # in place of an estimate
 
@@ -60,7 +53,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
             models = unrolled(group, drawn, settings)[:, -1]
             distances = _distances(models, drawn, task)
             to_solvers = np.stack((distances["to_ridge"], distances["to_dmmse"]), axis=-1)
-            numbers[name] = {"memorises": estimate([to_solvers], settings, _memorised)}
+            numbers[name] = {"memorises": estimate([to_solvers], settings, _memorised_share)}
             for model in ("error", *_SOLVERS):
                 numbers[name][model] = estimate([distances[model]], settings, log=True)
             on_new[group.family, task.distinct_functions] = distances["error"]
@@ -90,7 +83,7 @@ def _distances(models: Floats, prompts: Prompts, task: NoisyLinear) -> dict[str,
     return {name: np.square(d).mean(-1) / task.divisor for name, d in differences.items()}
 
 
-def _memorised(means: Sequence[Floats]) -> Floats:
+def _memorised_share(means: Sequence[Floats]) -> Floats:
     """The share of the distance from ridge regression in the sum of both, [..., 2]."""
     return means[0][..., 0] / means[0].sum(-1)
 
@@ -134,46 +127,36 @@ def _by_count(groups: Sequence[Any], counts: Sequence[int], prompts: str, key: s
     return curve
 
 
-_memorising(
-    "few_functions_are_memorised",
-    "A looped model that saw few functions in training treats new ones as these: it predicts like "
-    "the posterior mean among them (dMMSE), not like ridge regression.",
-    above=0.5,  # as far from the one as from the other
-    published="below the threshold of task diversity models are nearer to dMMSE",
-)(lambda evidence: _memorises(evidence, min))
-
-_memorising(
-    "many_functions_are_left_behind",
-    "A looped model that saw many functions in training solves new ones like ridge regression, "
-    "though the posterior mean among those of training would be the better predictor of these.",
-    below=0.5,
-    published="above the threshold of task diversity models are nearer to ridge regression",
-)(lambda evidence: _memorises(evidence, max))
+def fewest_functions_memorised(evidence: Evidence) -> Estimate:
+    """The degree to which the looped models of the fewest functions memorised them."""
+    return _memorised(evidence, _looped(evidence)[0])
 
 
-@claim(
-    "looped_needs_no_more_functions",
-    "After training on the second-least number of functions a looped model errs no more on new "
-    "functions than a standard one.",
-    source="arXiv 2306.15063 for standard models; 2311.12424, Figure 5, for few prompts",
-    quantity="error on new functions of the looped model over that of the standard one",
-    below=1.0,
-)
-def needs_no_more_functions(evidence: Evidence) -> Estimate:
+def most_functions_memorised(evidence: Evidence) -> Estimate:
+    """The degree to which the looped models of the most functions memorised them."""
+    return _memorised(evidence, _looped(evidence)[-1])
+
+
+def over_standard_of_second_fewest(evidence: Evidence) -> Estimate:
+    """The error on new functions, looped over standard, of the second-least number of functions."""
     ratios = evidence.result("diversity", "looped_over_standard")
     counts = sorted(map(int, ratios))
     if len(counts) < 3:
         raise NotMeasured("looped and standard models of at least three numbers of functions")
-    names = ("diversity", "looped_over_standard", str(counts[1]))
-    return of_runs(evidence, *names, distinct_functions=counts[1])
+    count = counts[1]
+    names = ("diversity", "looped_over_standard", str(count))
+    return of_runs(evidence, *names, distinct_functions=count)
 
 
-def _memorises(evidence: Evidence, choose: Callable[..., Any]) -> Estimate:
-    """The degree to which the looped models of the fewest (min) or the most functions (max)
-    memorised."""
+def _looped(evidence: Evidence) -> list[Any]:
+    """What was found of looped models, by their number of functions."""
     groups = measured_groups(evidence, "diversity", family="looped")
     if len(groups) < 2:
         raise NotMeasured("looped models of at least two numbers of functions")
-    group = choose(groups, key=lambda group: group["functions"])
+    return sorted(groups, key=lambda group: group["functions"])
+
+
+def _memorised(evidence: Evidence, group: Result) -> Estimate:
+    """The degree to which a group's models memorised their functions."""
     evidence.where(family="looped", distinct_functions=group["functions"])
     return Estimate.read(group["new"]["memorises"])

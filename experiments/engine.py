@@ -6,7 +6,7 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
+from inspect import signature
 from itertools import chain
 from pathlib import Path
 
@@ -26,8 +26,10 @@ from looplab.show.verdicts import count_text, heading, statements, verdict_cells
 from looplab.training.run_folder.files import write_bytes
 from looplab.training.run_folder.status import holding, status_of
 
-from .claims import Evidence, find_claim, judge
-from .definition import RUN_MEASURES, Experiment, Member, described
+from .claims import claims_of
+from .definition import EVALUATION, Experiment, Member, described, module_of
+from .evidence import Evidence
+from .judge import judge
 from .many_runs import progress, train_all
 from .measuring import Measurement, Request, Result, measure_runs
 from .settings import ALL, ExperimentSettings
@@ -57,9 +59,7 @@ def perform(settings: ExperimentSettings) -> str:
     where runs failed; ConfigError as `ExperimentSettings.check`.
     """
     experiments = settings.experiments
-    for experiment in experiments:
-        for name in experiment.claims:
-            find_claim(name)  # a wrong one is said before anything is trained
+    _check_functions(experiments)
     members = {experiment.name: settings.members(experiment) for experiment in experiments}
     failures: dict[str, str] = {}
     if settings.action == "train":
@@ -108,6 +108,13 @@ def _listed(title: str, lines: Sequence[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in lines)]
 
 
+def _check_functions(experiments: Sequence[Experiment]) -> None:
+    """Raises ConfigError for a claim without a function, before anything is trained."""
+    for experiment in experiments:
+        for claim in claims_of(experiment).values():
+            claim.estimate.function()
+
+
 def _finish(
     experiment: Experiment,
     members: Sequence[Member],
@@ -125,7 +132,7 @@ def _finish(
             f"{command} trains it"
         )
     evidence = Evidence(everything, measurement.results)
-    claims = map(find_claim, experiment.claims)
+    claims = claims_of(experiment).values()
     about = {"scale": settings.scale, "command": command}
     verdicts = [judge(claim, evidence, **about) for claim in claims]
     result = result_of(experiment, members, everything, failures)
@@ -164,7 +171,7 @@ def _measured(
     experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
 ) -> Measurement:
     """The experiment's own measurement of its runs."""
-    if experiment.measure == "evaluation":
+    if experiment.measure == EVALUATION:
         return Measurement()
     request = Request(
         settings=experiment.at(settings.scale).settings,
@@ -174,11 +181,12 @@ def _measured(
         stored_only=settings.action == "figure",
         unfinished=[run.config for run in runs if not run.arrays],
     )
+    measure = module_of(experiment.measure).measure
     # These measure trained runs; probes and tables have commands of their own.
-    if experiment.measure in RUN_MEASURES or experiment.word.endswith(".py"):
+    if "request" not in signature(measure).parameters:
         return measure_runs(experiment.measure, request)
-    module = import_module(f"{__package__}.{experiment.measure}")
-    return module.measure(request)
+    measurement: Measurement = measure(request)
+    return measurement
 
 
 def result_of(

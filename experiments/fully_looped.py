@@ -6,7 +6,6 @@ collapse, and norms and gradients in training.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import SUITE, Evidence, Paper
-from .evidence import Trainings, after, bits, groups, over_examples, ratio
+from .evidence import Evidence, Trainings, after, bits, groups, over_examples, ratio
 
 ERROR = "error / error of predicting zero"
 LEFT = 0.7  # of the initial error: a smoothed loss below it has left the plateau
@@ -110,28 +108,29 @@ def measure(
     of predicting zero, the mean over seeds, at `points`, counted from 1. `loops` are those above
     one.
     """
-    found = {_place(run.config): run for run in runs}
-    configs = {_place(each): each for each in (*(run.config for run in runs), *unfinished)}
-    logs = {place: _logged(run) for place, run in found.items()}
-    errors = {place: final_error(run, settings) for place, run in found.items()}
-    seeds, steps = sorted({seed for *_, seed in configs}), runs[0].step
+    configs = {_place(run.config): run.config for run in runs}
+    for config in unfinished:
+        configs[_place(config)] = config
+    logs = {_place(run.config): _logged(run) for run in runs}
+    errors = {_place(run.config): final_error(run, settings) for run in runs}
+    seeds = sorted({seed for _, _, seed in configs})
+    steps = runs[0].step
     plain = [errors.get(("LT", 1, seed)) for seed in seeds]
     known = [error for error in plain if error is not None]
     reference = float(np.mean(known)) if known else None
     points = [*range(_EVERY, steps, _EVERY), steps]
     variants: dict[str, dict[str, Any]] = {}
-    for kind, K in dict.fromkeys(place[:2] for place in configs):
-        places = [(kind, K, seed) for seed in seeds]
-        rows = [
-            _of_run(configs[place], logs.get(place), errors.get(place), reference)
-            for place in places
-        ]
+    for variant, K in dict.fromkeys((variant, K) for variant, K, _ in configs):
+        places = [(variant, K, seed) for seed in seeds]
+        rows = []
+        for place in places:
+            row = _of_run(configs[place], logs.get(place), errors.get(place), reference)
+            rows.append(row)
         cell: dict[str, Any] = {name: [row.get(name) for row in rows] for name in _OF_RUN}
-        if finished := [logs[place] for place in places if place in logs]:
-            means = {name: np.mean([log[name] for log in finished], axis=0) for name in _METRICS}
-            at = np.array(points) - 1
-            cell["curves"] = {n: smoothed(mean, _DECAY)[at].tolist() for n, mean in means.items()}
-        variants.setdefault(kind, {})[str(K)] = cell
+        finished = [logs[place] for place in places if place in logs]
+        if finished:
+            cell["curves"] = _smoothed_means(finished, points)
+        variants.setdefault(variant, {})[str(K)] = cell
     return {
         "loops": sorted({K for _, K, _ in configs if K > 1}),
         "seeds": seeds,
@@ -142,6 +141,18 @@ def measure(
         "left_below": LEFT,
         "variants": variants,
     }
+
+
+def _smoothed_means(
+    logs: Sequence[Mapping[str, Floats]], points: Sequence[int]
+) -> dict[str, list[float]]:
+    """The mean over seeds of each metric, smoothed, at these steps."""
+    at = np.array(points) - 1
+    curves = {}
+    for name in _METRICS:
+        mean = np.mean([log[name] for log in logs], axis=0)
+        curves[name] = smoothed(mean, _DECAY)[at].tolist()
+    return curves
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -159,8 +170,11 @@ def _logged(run: Run) -> dict[str, Floats]:
     records = logged(run)
     if len(records) < run.step or not records[0].keys() >= set(_NORMS):
         raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
-    log = {name: np.array([record[name] for record in records], np.float64) for name in _METRICS}
-    return {**log, "loss": log["loss"] / run.task.divisor}
+    log = {}
+    for name in _METRICS:
+        log[name] = np.array([record[name] for record in records], np.float64)
+    log["loss"] = log["loss"] / run.task.divisor
+    return log
 
 
 def _of_run(
@@ -170,75 +184,130 @@ def _of_run(
     initial = None if config.task.is_text else initial_error(config)
     if log is None:
         return {"initial": initial, "collapse": "no finished run"}
-    at_end = np.arange(1, len(log["loss"]) + 1) > (1 - _END) * len(log["loss"])
-    return {
+    steps = len(log["loss"])
+    at_end = np.arange(1, steps + 1) > (1 - _END) * steps
+    change = np.diff(np.log(log["last_residual"]))
+    values: dict[str, Any] = {
         "error": error,
         "initial": initial,
-        "left": None if initial is None else plateau_exit(log["loss"], LEFT * initial),
+        "left": None,
         "collapse": collapse(log["loss"], error, plain),
-        "swing": float(np.diff(np.log(log["last_residual"]))[_SETTLED:].std()),
-        **{name: float(log[name][at_end].mean()) for name in _NORMS},
+        "swing": float(change[_SETTLED:].std()),
     }
+    if initial is not None:
+        values["left"] = plateau_exit(log["loss"], LEFT * initial)
+    for name in _NORMS:
+        values[name] = float(log[name][at_end].mean())
+    return values
 
 
 def _by_loops(result: Mapping[str, Any]) -> list[Panel]:
     """Error, the step that leaves the plateau, and norms by loops, a curve for each variant."""
-    above_one, variants = result["loops"], result["variants"]
-    cells = [of[str(K)] for of in variants.values() for K in above_one if str(K) in of]
-    reasons = [why for cell in cells for why in cell["collapse"]]
-    lost = f"{sum(map(bool, reasons))} of {len(reasons)} runs collapsed or unfinished"
-    title = f"{result['steps']:,} steps; {lost}"
+    variants = result["variants"]
+    above_one = result["loops"]
+    every = sorted({int(K) for by_loops in variants.values() for K in by_loops})
     plain = [error for error in result["plain"] if error is not None]
-    is_text = all(initial is None for cell in cells for initial in cell["initial"])
-    every = sorted({int(K) for of in variants.values() for K in of})
-    panels = []
-
-    def add(name: str, key: str, axis: str, loops: Sequence[int], **how: Any) -> None:
-        nothing = {key: [None] * len(result["seeds"])}
-        curves = []
-        for variant, of in variants.items():
-            values = np.array([of.get(str(K), nothing)[key] for K in loops], np.float64)
-            if np.isfinite(values).any():
-                curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
-        if curves:
-            panels.append(Panel(name, title, "loops K", axis, loops, curves, **how))
-
     levels = {"one loop": float(np.mean(plain))} if plain else {}
-    axis = "bits per byte" if is_text else ERROR
-    add("variants", "error", axis, above_one, log="x", levels=levels)
+    axis = "bits per byte" if _are_texts(result) else ERROR
     below = f"step at which the smoothed loss falls below {LEFT:g} of the initial error"
-    add("variants-plateau", "left", below, above_one, log="x")
+    drawn = [
+        _by_loop_numbers(result, "variants", "error", axis, above_one, log="x", levels=levels),
+        _by_loop_numbers(result, "variants-plateau", "left", below, above_one, log="x"),
+    ]
     for name in _NORMS:
         file = f"norms-{name.replace('_', '-')}"
-        add(file, name, f"{_METRICS[name]}, at the end of training", every, log="y")
-    return panels
+        axis = f"{_METRICS[name]}, at the end of training"
+        drawn.append(_by_loop_numbers(result, file, name, axis, every, log="y"))
+    return [panel for panel in drawn if panel.curves]
+
+
+def _by_loop_numbers(
+    result: Mapping[str, Any], file: str, quantity: str, axis: str, loops: Sequence[int], **how: Any
+) -> Panel:
+    """A quantity by the number of loops, a curve for each variant that has it."""
+    nothing = {quantity: [None] * len(result["seeds"])}
+    curves = []
+    for variant, by_loops in result["variants"].items():
+        cells = [by_loops.get(str(K), nothing) for K in loops]
+        values = np.array([cell[quantity] for cell in cells], np.float64)
+        if np.isfinite(values).any():
+            curves.append(Curve.of(variant, variant, mean_of_seeds(values.T)))
+    reasons = [reason for cell in _cells(result) for reason in cell["collapse"]]
+    lost = f"{sum(map(bool, reasons))} of {len(reasons)} runs collapsed or unfinished"
+    title = f"{result['steps']:,} steps; {lost}"
+    return Panel(file, title, "loops K", axis, loops, curves, **how)
+
+
+def _cells(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What is known of each variant at each number of loops above one."""
+    cells = []
+    for by_loops in result["variants"].values():
+        cells += [by_loops[str(K)] for K in result["loops"] if str(K) in by_loops]
+    return cells
+
+
+def _are_texts(result: Mapping[str, Any]) -> bool:
+    """Says whether no run has an initial error, which only those on pairs have."""
+    return all(initial is None for cell in _cells(result) for initial in cell["initial"])
 
 
 def _in_training(result: Mapping[str, Any]) -> list[Panel]:
     """The curves of each connectivity and metric, one for each number of loops (Figures 2 and 3),
     without intervals."""
     seeds = len(result["seeds"])
-    about, panels = f"{seeds} seed{'s' * (seeds > 1)}, rate {result['rate']:g}", list[Panel]()
-    panel = partial(Panel, x_label=f"step ({about})", y_label="", x=result["points"], log="y")
+    about = f"{seeds} seed{'s' if seeds > 1 else ''}, rate {result['rate']:g}"
+    axes = (f"step ({about})", "")
+    panels = []
     for variant, by_loops in result["variants"].items():
         for metric, label in _METRICS.items():
-            curves = [
-                Curve.of(f"K = {K}", "loops", without_interval(of["curves"][metric]), number=int(K))
-                for K, of in by_loops.items()
-                if metric in of.get("curves", ())
-            ]
-            name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+            curves = []
+            for K, cell in by_loops.items():
+                values = cell.get("curves", {}).get(metric)
+                if values is not None:
+                    interval = without_interval(values)
+                    curves.append(Curve.of(f"K = {K}", "loops", interval, number=int(K)))
             if curves:
-                of_variant = f"fully_looped-{variant}"
-                panels.append(panel(name, f"{variant}: {label}", curves=curves, picture=of_variant))
+                name = f"fully-looped-{variant}-{metric.replace('_', '-')}"
+                title = f"{variant}: {label}"
+                picture = f"fully_looped-{variant}"
+                points = result["points"]
+                panels.append(Panel(name, title, *axes, points, curves, log="y", picture=picture))
     return panels
 
 
-def _pairs(evidence: Evidence) -> Any:
+def error_growth(evidence: Evidence, variant: str) -> Estimate:
+    """The error of a variant at the most loops over that at the fewest, of the same seeds."""
+    result = _of_pairs(evidence)
+    many = _of_cell(result, variant, -1, "error")
+    few = _of_cell(result, variant, 0, "error")
+    initial = np.mean(_cell(result, variant, 0)["initial"])
+    if variant != "LT" and few.mean() > result["left_below"] * initial:
+        raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
+    return _error_ratio(result, many, few)
+
+
+def error_over_variant(evidence: Evidence, variant: str, over: str) -> Estimate:
+    """The error of a variant at the most loops over that of another there, of the same seeds."""
+    result = _of_pairs(evidence)
+    above = _of_cell(result, variant, -1, "error")
+    below = _of_cell(result, over, -1, "error")
+    return _error_ratio(result, above, below)
+
+
+def error_over_one_loop(evidence: Evidence, variant: str) -> Estimate:
+    """The error of a variant at the most loops over that of one loop, of the same seeds."""
+    result = _of_pairs(evidence)
+    above = _of_cell(result, variant, -1, "error")
+    below = _known(result["plain"], "one loop")
+    return _error_ratio(result, above, below)
+
+
+def _of_pairs(evidence: Evidence) -> Any:
     """The result for pairs; NotMeasured if a model of one loop has not learned either."""
     result = evidence.result("fully_looped")
     plain = _known(result["plain"], "one loop")
-    initial = np.mean([result["variants"]["LT"][str(K)]["initial"] for K in result["loops"]])
+    loops = result["loops"]
+    initial = np.mean([result["variants"]["LT"][str(K)]["initial"] for K in loops])
     if plain.mean() > result["left_below"] * initial:
         raise NotMeasured("one loop is still on the plateau: too few steps")
     return result
@@ -251,253 +320,96 @@ def _known(values: Sequence[float | None], what: str) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def _of_cell(result: Any, variant: str, place: int, name: str = "error") -> Floats:
+def _cell(result: Any, variant: str, place: int) -> Any:
+    """What is known of a variant at the `place`-th number of loops."""
+    loops = result["loops"][place]
+    return result["variants"][variant][str(loops)]
+
+
+def _of_cell(result: Any, variant: str, place: int, quantity: str) -> Floats:
     """One quantity of a variant at the `place`-th number of loops, [seeds]."""
-    K = result["loops"][place]
-    return _known(result["variants"][variant][str(K)][name], f"{variant}, K = {K}")
+    loops = result["loops"][place]
+    return _known(_cell(result, variant, place)[quantity], f"{variant}, K = {loops}")
 
 
-def _error_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
-    """The error of a variant at the most loops over that of another there, that of one loop
-    (`over` "one loop"), or its own at the fewest; of the same seeds."""
-    result = _pairs(evidence)
-    above = _of_cell(result, variant, -1)
-    if over:
-        below = _known(result["plain"], over) if over == "one loop" else _of_cell(result, over, -1)
-    else:
-        below = _of_cell(result, variant, 0)
-        initial = np.mean(result["variants"][variant][str(result["loops"][0])]["initial"])
-        if variant != "LT" and below.mean() > result["left_below"] * initial:
-            raise NotMeasured(f"{variant} is on the plateau with the fewest loops already")
+def _error_ratio(result: Any, above: Floats, below: Floats) -> Estimate:
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
-    estimate = over_seeds(above / below, log=True)
-    return estimate._replace(steps=result["steps"], size=_SIZE)
+    return _sized(over_seeds(above / below, log=True), result)
 
 
-def _texts(evidence: Evidence, variant: str) -> list[Trainings]:
+def _sized(estimate: Estimate, result: Any) -> Estimate:
+    """The estimate with the size of the models on pairs."""
+    return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
+
+
+def bits_growth(evidence: Evidence, variant: str) -> Estimate:
+    """The bits per byte of a variant at the most loops over those at the fewest."""
+    models = _on_texts(evidence, variant)
+    return ratio([(models[-1], models[0])], bits)
+
+
+def bits_over_variant(evidence: Evidence, variant: str, over: str) -> Estimate:
+    """The bits per byte of a variant at the most loops over those of another there."""
+    models = _on_texts(evidence, variant)
+    others = _on_texts(evidence, over)
+    return ratio([(models[-1], others[-1])], bits)
+
+
+def _on_texts(evidence: Evidence, variant: str) -> list[Trainings]:
     """The groups of a variant of more than one loop, by their loops; NotMeasured for fewer than
     two."""
-    found = groups(evidence, name="language", connectivity=variant)
-    found = sorted((each for each in found if each.b > 1), key=lambda each: each.b)
-    if len(found) < 2:
+    models = groups(evidence, name="language", connectivity=variant)
+    looped = [model for model in models if model.b > 1]
+    if len(looped) < 2:
         raise NotMeasured(f"{variant} has one number of loops")
-    return found
+    return sorted(looped, key=lambda model: model.b)
 
 
-def _bits_ratio(evidence: Evidence, variant: str, over: str = "") -> Estimate:
-    """As `_error_ratio`, of bits per byte."""
-    few, *_, many = _texts(evidence, variant)
-    return ratio([(many, _texts(evidence, over)[-1] if over else few)], bits)
-
-
-def _grows(evidence: Evidence, variant: str, name: str) -> Estimate:
+def quantity_growth(evidence: Evidence, variant: str, quantity: str) -> Estimate:
     """A quantity at the most loops over that at the fewest, of the same seeds."""
     result = evidence.result("fully_looped")
     if len(result["loops"]) < 2:
         raise NotMeasured("one number of loops")
     evidence.where(connectivity=variant)
-    few, many = (_of_cell(result, variant, place, name) for place in (0, -1))
+    few = _of_cell(result, variant, 0, quantity)
+    many = _of_cell(result, variant, -1, quantity)
     return over_seeds(many / few, log=True)
 
 
-def _share_collapsed(evidence: Evidence, variant: str) -> Estimate:
+def share_collapsed(evidence: Evidence, variant: str) -> Estimate:
     """The share of the seeds that collapse at the most loops, with Jeffreys' interval, the 90 % of
     a beta distribution: that of no spread between few seeds is not 0."""
     result = evidence.result("fully_looped")
-    reasons = result["variants"][variant][str(result["loops"][-1])]["collapse"]
+    reasons = _cell(result, variant, -1)["collapse"]
     if "no finished run" in reasons:
         raise NotMeasured(f"{variant}: a run at the most loops is not finished")
-    lost, seeds = sum(map(bool, reasons)), len(reasons)
+    seeds = len(reasons)
+    lost = sum(map(bool, reasons))
     low, high = map(float, betaincinv(lost + 0.5, seeds - lost + 0.5, [0.05, 0.95]))
     share = lost / seeds  # 0 and 1 lie outside of their own intervals
-    return Estimate(share, min(low, share), max(high, share), seeds, result["steps"], _SIZE)
+    return _sized(Estimate(share, min(low, share), max(high, share), seeds), result)
 
 
-def _over_loops(evidence: Evidence, variant: str) -> Estimate:
+def last_residual_over_first(evidence: Evidence, variant: str) -> Estimate:
     """The residual norm after the last loop over that after the first, at the most loops."""
     result = evidence.result("fully_looped")
     evidence.where(connectivity=variant)
-    first, last = (_of_cell(result, variant, -1, f"{end}_residual") for end in ("first", "last"))
-    return over_seeds(last / first, log=True)._replace(steps=result["steps"], size=_SIZE)
+    first = _of_cell(result, variant, -1, "first_residual")
+    last = _of_cell(result, variant, -1, "last_residual")
+    return _sized(over_seeds(last / first, log=True), result)
 
 
-_SIZE = "2 layers, d = 32"
-_PAIRS = Paper("arXiv 2605.18797", "fully_looped_", steps=4848, size="6 layers, d = 384")
-_TEXTS = _PAIRS._replace(prefix="language_", size="6 layers, d = 384, tokens of Qwen 3")
-for _paper, _quantity, _less, _keeps, _estimate, _published in (
-    (
-        *(_PAIRS, "final error", "less error"),
-        1.1,  # the largest of FLT and LT_i from 3 loops to 9 is 1.07, of the base size; LT's 1.16
-        _error_ratio,
-        {
-            "LT_worsens": "1.16 (perplexity, 9 loops against 3; base size 1.19, 6 against 3)",
-            "FLT_keeps": "1.01 (perplexity, 9 loops against 3; base size 0.950)",
-            "LT_i_keeps": "0.99 (perplexity, 9 loops against 3; base size 1.073)",
-            "FLT_below_LT": "0.80 (perplexity, 9 loops; base size, 6 loops, 0.769)",
-        },
-    ),
-    (
-        *(_TEXTS, "bits per byte", "fewer bits per byte"),
-        1.01,  # the largest ratio of LT_i and FLT is 1.001, LT's is 1.058
-        _bits_ratio,
-        {
-            "LT_worsens": "1.058 (1.115 / 1.054, 9 loops against 3; base size 1.046, 6 against 3)",
-            "FLT_keeps": "0.996 (1.040 / 1.044; base size 0.993)",
-            "LT_i_keeps": "1.001 (1.044 / 1.043; base size 1.001)",
-            "FLT_below_LT": "0.933 (1.040 / 1.115, 9 loops; base size, 6 loops, 0.942)",
-        },
-    ),
-):
-    _growth = f"{_quantity}, the most loops over the fewest"
-    _table1 = partial(_paper.claim, figure="Table 1")
-    _table1(
-        "LT_worsens",
-        "A plain looped transformer (LT) gets worse with more loops.",
-        quantity=f"{_growth}, LT",
-        published=_published["LT_worsens"],
-        above=1.0,
-    )(partial(_estimate, variant="LT"))
-    for _variant in ("FLT", "LT_i"):
-        _table1(
-            f"{_variant}_keeps",
-            f"With more loops {_variant} does not get worse.",
-            quantity=f"{_growth}, {_variant}",
-            published=_published[f"{_variant}_keeps"],
-            below=_keeps,
-        )(partial(_estimate, variant=_variant))
-    _table1(
-        "FLT_below_LT",
-        f"With many loops the fully looped transformer has {_less} than the plain one.",
-        quantity=f"{_quantity} at the most loops, FLT over LT",
-        published=_published["FLT_below_LT"],
-        below=1.0,
-    )(partial(_estimate, variant="FLT", over="LT"))
-    _paper.claim(
-        "FLT_res_above_FLT",
-        "Adding the last loop's output at every layer (FLT_res) is worse than asking with it "
-        "(FLT).",
-        figure="Section 5.3",
-        quantity=f"{_quantity} at the most loops, FLT_res over FLT",
-        above=1.0,
-    )(partial(_estimate, variant="FLT_res", over="FLT"))
-
-_RESIDUAL = "residual norm after the first loop, the most loops over the fewest"
-_IN_SUITE = SUITE._replace(prefix="fully_looped_")
-_IN_SUITE.claim(
-    "LT_worse_than_one_loop",
-    "A plain looped transformer (LT) of many loops is worse than one of a single loop.",
-    figure="beside Table 1 of arXiv 2605.18797",
-    quantity="final error, LT at the most loops over one loop",
-    above=1.0,
-)(partial(_error_ratio, variant="LT", over="one loop"))
-
-_PAIRS.claim(
-    "LT_ai_like_LT_i",
-    "Asking with the last loop's output in the first layer (LT_ai) takes the role of adding the "
-    "prompt to it (LT_i).",
-    figure="Table 1",
-    quantity="final error at the most loops, LT_ai over LT_i",
-    published="1.003 (1.047 / 1.044 bits per byte, 9 loops)",
-    below=1.1,
-)(partial(_error_ratio, variant="LT_ai", over="LT_i"))
-
-for _variant, _figure, _collapses in (
-    ("LT_ai", "Section 5.3 and Table 1", "collapses: small size 6 loops, base size 12"),
-    ("FLT_res", "Figure 3, Sections 5.1 and 5.3", "collapses"),
-):
-    _PAIRS.claim(
-        f"{_variant}_collapses",
-        f"With many loops {_variant} collapses in training.",
-        figure=_figure,
-        quantity=f"share of the seeds that collapse at the most loops, {_variant}",
-        published=_collapses,
-        above=0.5,
-        line_set="after",
-    )(partial(_share_collapsed, variant=_variant))
-    _IN_SUITE.claim(
-        f"{_variant}_worsens",
-        f"With more loops {_variant} gets worse.",
-        figure="beside Table 1 of arXiv 2605.18797",
-        quantity=f"final error, the most loops over the fewest, {_variant}",
-        above=1.0,
-    )(partial(_grows, variant=_variant, name="error"))
-    _IN_SUITE.claim(
-        f"{_variant}_swings",
-        f"In training the stream of {_variant} swings more the more loops it has.",
-        figure="beside Figures 6 and 7 of arXiv 2605.18797",
-        quantity="spread of the residual norm's change over a step, the most loops over the "
-        f"fewest, {_variant}",
-        above=1.0,
-    )(partial(_grows, variant=_variant, name="swing"))
-
-_figure6 = partial(_PAIRS.claim, figure="Figure 6", line_set="after")
-_figure6(
-    "LT_norm_by_loop",
-    "The stream of LT grows from its first loop to its last.",
-    quantity="residual norm after the last loop over that after the first, LT",
-    published="grows",
-    above=1.1,
-)(partial(_over_loops, variant="LT"))
-_figure6(
-    "FLT_norm_by_loop",
-    "The stream of FLT is as large after its last loop as after its first.",
-    quantity="residual norm after the last loop over that after the first, FLT",
-    published="steady",
-    below=1.1,
-)(partial(_over_loops, variant="FLT"))
+def over_full_attention(evidence: Evidence, attention: str) -> Estimate:
+    """The mean error of FLT with another attention over that with full attention."""
+    other = groups(evidence, connectivity="FLT", attention=attention)[-1]
+    full = groups(evidence, connectivity="FLT", attention="full")[-1]
+    return ratio([(other, full)], over_examples)
 
 
-def _over_full_attention(evidence: Evidence, attention: str) -> Estimate:
-    found = [
-        groups(evidence, connectivity="FLT", attention=each)[-1] for each in (attention, "full")
-    ]
-    return ratio([(found[0], found[1])], over_examples)
-
-
-for _attention, _published_bits in (
-    ("grouped", "1.002 (0.897 / 0.895 bits per byte, 12 layers; perplexity 0.965)"),
-    ("latent", "1.010 (0.904 / 0.895; perplexity 0.943)"),
-    ("sliding", "1.000 (0.895 / 0.895; perplexity 0.946)"),
-):
-    _PAIRS.claim(
-        f"{_attention}_keeps",
-        f"With {_attention} attention FLT of twelve loops errs no more than with full attention.",
-        figure="Table 2",
-        quantity=f"mean error over all numbers of examples, {_attention} over full attention",
-        published=_published_bits,
-        below=1.1,
-    )(partial(_over_full_attention, attention=_attention))
-
-
-@_PAIRS.claim(
-    "drawn_loops_go_further",
-    "At twice the loops of its training FLT errs less if these were drawn anew at each step.",
-    figure="Section 5.4, suggested",
-    quantity="error of the last query after 16 loops, trained with drawn numbers over 8 fixed",
-    below=1.0,
-)
-def drawn_loops_go_further(evidence: Evidence) -> Estimate:
-    """The models of as many loops in the mean, after twice as many."""
+def drawn_loops_over_fixed(evidence: Evidence) -> Estimate:
+    """The last query's error after twice the loops of training, drawn loops over as many in the
+    mean."""
     (drawn,) = groups(evidence, connectivity="FLT", sampling="uniform")
     (fixed,) = groups(evidence, connectivity="FLT", sampling="none", b=drawn.b)
     return ratio([(drawn, fixed)], after(2))
-
-
-_TEXTS.claim(
-    "LT_residual_grows",
-    "The residual stream of LT is larger the more loops it is trained with.",
-    figure="Figure 2",
-    quantity=f"{_RESIDUAL}, LT",
-    published="rises until LT-12 collapses",
-    above=1.0,
-)(partial(_grows, variant="LT", name="first_residual"))
-
-_TEXTS.claim(
-    "FLT_residual_keeps",
-    "The residual stream of FLT stays as large whatever the number of loops.",
-    figure="Figure 2",
-    quantity=f"{_RESIDUAL}, FLT",
-    published="smaller and steadier than LT's",
-    below=1.5,
-)(partial(_grows, variant="FLT", name="first_residual"))

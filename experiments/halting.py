@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +26,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import measured_groups
+from .evidence import Evidence, measured_groups
 from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 _RULES = {  # each one's label and kind of curve
@@ -40,10 +38,6 @@ _TRAINED = {  # by loops.halt, the same
     "act": ("trained to halt by adaptive computation time", "act"),
     "ponder": ("trained to halt as PonderNet", "ponder"),
 }
-_claim = partial(
-    claim, source="arXiv 1603.08983 (adaptive computation time) and 2409.15647 (loops by need)"
-)
-_AT = "mean loops for an error at most 5 % above that after b loops, linear functions, {}"
 _ALLOWED = 1.05  # times the error after b loops
 _THRESHOLDS = 40
 _LEAST = 1e-4  # smaller changes and distances are alike
@@ -291,39 +285,8 @@ def _by_loops(
     return {"loops": loops.tolist(), "errors": errors}
 
 
-def _of_linear(evidence: Evidence, key: str) -> Estimate:
-    """A ratio of the looped model of linear functions."""
+def of_linear(evidence: Evidence, ratio: str) -> Estimate:
+    """A ratio of two rules' loops, of the looped model of linear functions."""
     group = measured_groups(evidence, "halting", task="linear")[0]
     evidence.where(family="looped", name="linear")
-    return Estimate.read(group[key])
-
-
-_claim(
-    "halting_beats_a_fixed_number",
-    "Halting each prediction once its state hardly changes takes fewer loops than a number that is "
-    "the same for all, at the same error.",
-    quantity=_AT.format("measured halting over a fixed number"),
-    below=1.0,
-)(partial(_of_linear, key="measured_over_fixed"))
-
-_claim(
-    "learned_halting_beats_measured",
-    "Halting by a learned readout of the state takes fewer loops than halting once it hardly "
-    "changes, at the same error.",
-    quantity=_AT.format("learned halting over measured"),
-    below=1.0,
-)(partial(_of_linear, key="learned_over_measured"))
-
-for _kind, _named, _source in (
-    ("act", "by adaptive computation time", "arXiv 1603.08983"),
-    ("ponder", "as PonderNet", "arXiv 2107.05407"),
-):
-    claim(
-        f"{_kind}_beats_measured_halting",
-        f"A model that is trained to halt {_named} takes fewer loops than a plain one that is "
-        "halted once its state hardly changes, at the same error.",
-        source=_source,
-        quantity="mean loops for an error at most 5 % above the larger of the two after b loops, "
-        "linear functions, trained halting over measured",
-        below=1.0,
-    )(partial(_of_linear, key=f"{_kind}_over_measured"))
+    return Estimate.read(group[ratio])

@@ -25,7 +25,7 @@ from looplab.tasks.language import Language
 from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
+from .evidence import Evidence
 from .measuring import Result, estimate
 
 _BATCHES = (1, 8, 32)
@@ -128,16 +128,9 @@ def _read(model: Model, text: Tensor, loops: int, cache: Cache) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-@claim(
-    "inference_sharing_is_cheap",
-    "Sharing keys and values over loops costs a looped language model less than 1 % of its bits "
-    "per byte.",
-    source="arXiv 2502.05171, on sharing the cache of keys and values",
-    quantity="bits per byte with keys and values shared over loops, over those with each loop's "
-    "own; the largest over models",
-    below=1.01,
-)
-def sharing_is_cheap(evidence: Evidence) -> Estimate:
+def shared_over_own(evidence: Evidence) -> Estimate:
+    """The bits per byte with keys and values shared over loops over those with each loop's own, of
+    the model of which they are largest."""
     groups = evidence.result("inference", "groups")
     found = [Estimate.read(each["shared_over_own"]) for each in groups if each["loops"] > 1]
     if not found:

@@ -4,7 +4,6 @@ Measured are its gradients, the rises of its loss and its final error (Section 4
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -17,14 +16,13 @@ from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, Paper
+from .evidence import Evidence
 from .fully_looped import final_error
 from .measuring import Result
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
 _DECAY = 0.9  # of the smoothed loss
 _SETTLED = 10  # losses that a smoothed one needs
-_NO_MORE = 1.1  # times: what counts as no more
 
 
 def measure(
@@ -92,66 +90,37 @@ def _name(config: Config) -> str:
     return next((name for name, value in cures.items() if value), f"T = {config.loops.T}")
 
 
-def _ratio(evidence: Evidence, quantity: str, cure: str = "") -> Estimate:
-    """A quantity of the largest window, or with a cure there, over that of the smallest window, of
-    the same seeds."""
+def largest_window_over_smallest(evidence: Evidence, quantity: str) -> Estimate:
+    """A quantity of the largest window over that of the smallest window, of the same seeds."""
     result = evidence.result("instability")
-    found = result[quantity]
-    windows = sorted((name for name in found if name.startswith("T")), key=lambda n: int(n[4:]))
+    by_training = result[quantity]
+    windows = _windows(by_training)
+    above = by_training[windows[-1]]
+    return _over_smallest_window(result, quantity, above, "some window")
+
+
+def cured_over_smallest_window(evidence: Evidence, quantity: str, cure: str) -> Estimate:
+    """A quantity of the largest window with a cure over that of the smallest window without, of the
+    same seeds."""
+    result = evidence.result("instability")
+    above = result[quantity].get(cure, [])
+    return _over_smallest_window(result, quantity, above, cure)
+
+
+def _windows(by_training: Result) -> list[str]:
+    """The names of the windows, 'T = 5', in rising order."""
+    windows = [name for name in by_training if name.startswith("T")]
     if len(windows) < 2:
         raise NotMeasured("a training of some window is not finished")
-    above, below = found.get(cure or windows[-1], []), found[windows[0]]
+    return sorted(windows, key=lambda name: int(name.removeprefix("T = ")))
+
+
+def _over_smallest_window(
+    result: Result, quantity: str, above: Sequence[float], what: str
+) -> Estimate:
+    smallest = _windows(result[quantity])[0]
+    below = result[quantity][smallest]
     if len(above) != len(below):
-        raise NotMeasured(f"a training of {cure or 'some window'} is not finished")
+        raise NotMeasured(f"a training of {what} is not finished")
     estimate = over_seeds(np.array(above) / np.array(below), log=True)
     return estimate._replace(steps=result["steps"], size=f"d = {result['dims']}")
-
-
-_of_paper = partial(
-    Paper("arXiv 2311.12424", "instability_", steps=500_000, size="d = 20").claim,
-    figure="Appendix B",
-)
-_of_paper(
-    "whole_window_explodes",
-    "A loss of all twenty loops makes gradients explode that a loss of the last few does not.",
-    figure="Section 4.2",
-    quantity="largest norm of the gradient over the median one, all loops over the last few",
-    above=10.0,
-)(partial(_ratio, quantity="largest"))
-
-for _quantity, _name_of, _what, _whole, _cured in (
-    (
-        "spike",
-        "spikes",
-        "largest rise of the smoothed loss over an earlier one",
-        "the loss rise by more than a loss of the last few does",
-        "the loss of all twenty loops from rising more than that of the last few",
-    ),
-    (
-        "error",
-        "final_error",
-        "final error",
-        "training end with a higher error than a loss of the last few does",
-        "the final error of a loss of all twenty loops as low as that of the last few",
-    ),
-):
-    _of_paper(
-        f"whole_window_{_name_of}",
-        f"A loss of all twenty loops makes {_whole}.",
-        quantity=f"{_what}, all loops over the last few",
-        above=1.0,
-        line_set="after",
-    )(partial(_ratio, quantity=_quantity))
-    for _cure, _words in (
-        ("clipping", "Clipping gradients"),
-        ("decay", "Weight decay"),
-        ("precision", "Computing products in bfloat16"),
-    ):
-        _of_paper(
-            f"{_cure}_cures_{_name_of}",
-            f"{_words} keeps {_cured}.",
-            quantity=f"{_what}, all loops with the cure over the last few without",
-            below=_NO_MORE,
-            published="stable",
-            line_set="after",
-        )(partial(_ratio, quantity=_quantity, cure=_cure))

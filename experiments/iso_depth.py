@@ -29,7 +29,7 @@ from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 
-from .claims import Estimator, Evidence, Paper
+from .evidence import Evidence
 from .measuring import Result, prompts_of
 from .plateau import LEAVES
 from .scaling_law.law import Law, fitted
@@ -114,23 +114,8 @@ def of_phi(phi: Result) -> Estimate:
     return Estimate(phi["value"], low, high, 1, note=NOTE)
 
 
-def claim_worth(paper: Paper, estimate: Estimator) -> None:
-    """Register the two claims on phi, of which `estimate` has the interval."""
-    quantity = "phi of the fitted law (0: nothing, 1: as much as layers of its own)"
-    of_law = partial(paper.claim, quantity=quantity, published="0.46")
-    of_law(
-        "recurrence_is_worth_something",
-        "Running a block again is worth something: it counts for more parameters than it has.",
-        above=0.0,
-    )(estimate)
-    of_law(
-        "recurrence_is_worth_less_than_layers",
-        "Running a block again is worth less than layers of its own.",
-        below=1.0,
-    )(estimate)
-
-
-def _phi(evidence: Evidence) -> Estimate:
+def phi(evidence: Evidence) -> Estimate:
+    """The worth of one recurrence by the fitted law."""
     result = evidence.result("iso_depth")
     if result["phi"] is None:
         raise NotMeasured(f"the runs determine no law: {result['no_law']}")
@@ -140,35 +125,22 @@ def _phi(evidence: Evidence) -> Estimate:
     return _sized(estimate, result)
 
 
-_PAPER = Paper("arXiv 2604.21106", "iso_depth_", size="116 runs of 20 layers on text")
-claim_worth(_PAPER, _phi)
-
-
-@_PAPER.claim(
-    "sharing_costs",
-    "At equal depth and equal steps, models that share layers more have more error.",
-    quantity="error above the Bayes error, the most recurrences over one, geometric mean over "
-    "sizes",
-    above=1.0,
-    published="1.04 (2.4021 / 2.3088 nats at 2.15e19 FLOPs)",
-    published_of="whole losses of the best models of a budget, r = 8 over 1",
-)
-def sharing_costs(evidence: Evidence) -> Estimate:
-    """Over the widths and steps at which both left the plateau."""
+def most_recurrences_over_one(evidence: Evidence) -> Estimate:
+    """The error above the Bayes error, of the most recurrences over one: the geometric mean over
+    the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")
-    excess = {
-        (run["r"], run["width"], run["steps"]): run["loss"] - result["bayes"]
-        for run in result["losses"]
-    }
+    excess = {}
+    for run in result["losses"]:
+        excess[run["r"], run["width"], run["steps"]] = run["loss"] - result["bayes"]
     most = max(result["settings"]["r"])
-    ratios = [
-        value / excess[1, width, steps]
-        for (r, width, steps), value in excess.items()
-        if r == most > 1 and (1, width, steps) in excess
-    ]
+    ratios = []
+    for (r, width, steps), value in excess.items():
+        if r == most > 1 and (1, width, steps) in excess:
+            ratios.append(value / excess[1, width, steps])
     if not ratios:
         raise NotMeasured("no size at which models with and without recurrence left the plateau")
-    return _sized(over_seeds(ratios, log=True, what="size")._replace(seeds=1, note=NOTE), result)
+    estimate = over_seeds(ratios, log=True, what="size")
+    return _sized(estimate._replace(seeds=1, note=NOTE), result)
 
 
 def _sized(estimate: Estimate, result: Any) -> Estimate:

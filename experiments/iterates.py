@@ -2,7 +2,6 @@
 Newton's method on the same prompts: which iterate is nearest (arXiv 2306.00297, 2310.17086)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import of_group
+from .evidence import Evidence, of_group
 from .measuring import (
     BESIDE_SOLVERS,
     Result,
@@ -38,11 +36,6 @@ METHODS = {
 _STEPS = dict.fromkeys(METHODS, tuple(range(65)))
 # Gradient descent is the slowest: from 64 on fewer and fewer of its steps.
 _STEPS["gradient_descent"] += tuple(np.geomspace(64, 1024, 49).round().astype(int).tolist()[1:])
-_of_fu = partial(claim, source="arXiv 2310.17086, section 4")
-_ACCELERATION = (
-    "growth of the nearest step of {} in the second half of the loops in which the error falls, "
-    "over that in the first half"
-)
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -224,42 +217,6 @@ def _cosines(models: Floats, iterates: Floats, outputs: Floats) -> Floats:
     return np.asarray(np.nan_to_num(np.stack(by_seed), nan=-1.0), np.float64)
 
 
-def _beside(evidence: Evidence, method: str, key: str) -> Estimate:
-    """A method's iterates beside the looped model with the most loops in training."""
-    return of_group(evidence, "iterates", "methods", method, key, most="b", family="looped")
-
-
-_of_fu(
-    "loop_makes_newton_steps",
-    "Each loop of a looped model does the work of more than one step of Newton's method.",
-    quantity="slope of the nearest Newton step over the loops in which the error falls",
-    above=1.0,  # one step a loop is what a loop that computed M ← 2 M − M A M would make
-    published="about 3 steps a layer, of a standard transformer's middle layers",
-)(partial(_beside, method="newton", key="per_loop"))
-
-_of_fu(
-    "newton_step_is_linear",
-    "The Newton step that is nearest to a loop grows linearly with the loop, or more slowly.",
-    quantity=_ACCELERATION.format("Newton's method"),
-    below=1.25,  # 1 is linear; the same line parts it from gradient descent below
-    published="linear in the layer",
-)(partial(_beside, method="newton", key="acceleration"))
-
-_of_fu(
-    "descent_step_accelerates",
-    "The step of gradient descent that is nearest to a loop grows faster than linearly.",
-    quantity=_ACCELERATION.format("gradient descent"),
-    above=1.25,
-    published="exponential in the layer",
-)(partial(_beside, method="gradient_descent", key="acceleration"))
-
-claim(
-    "newton_nearer_than_descent",
-    "The loops of a looped model err as Newton's iterates do, more than as those of gradient "
-    "descent with one rate for all prompts.",
-    source="arXiv 2306.00297 (preconditioned gradient descent) against 2310.17086 (Newton)",
-    quantity="cosine of errors with the nearest Newton iterate less that with the nearest iterate "
-    "of gradient descent",
-    above=0.0,
-    published="Newton is nearer",
-)(partial(_beside, method="newton", key="nearer"))
+def beside_most_loops(evidence: Evidence, method: str, quantity: str) -> Estimate:
+    """A quantity of a method's iterates beside the looped model with the most loops in training."""
+    return of_group(evidence, "iterates", "methods", method, quantity, most="b", family="looped")

@@ -3,7 +3,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,8 +15,8 @@ from looplab.evaluation.text.measure import last_stage
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, Paper
-from .iso_depth import CLUSTERS, NOTE, claim_worth, of_phi, panel_by_r
+from .evidence import Evidence
+from .iso_depth import CLUSTERS, NOTE, of_phi, panel_by_r
 from .scaling_law.law import fitted
 from .scaling_law.runs import row_of
 
@@ -83,62 +82,44 @@ def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     }
 
 
-def _phi_of(evidence: Evidence, kind: str) -> Estimate:
-    phi = evidence.result("language_iso_depth", "phi").get(kind)
-    if phi is None:
+def phi(evidence: Evidence) -> Estimate:
+    """The worth of one recurrence by the law of the runs with all gradients."""
+    return _phi(evidence, PLAIN)
+
+
+def phi_difference(evidence: Evidence, kind: str) -> Estimate:
+    """φ of a kind of runs less that of all gradients, by the outer ends of both intervals."""
+    one = _phi(evidence, kind)
+    other = _phi(evidence, PLAIN)
+    low = one.low - other.high
+    high = one.high - other.low
+    return Estimate(one.mean - other.mean, low, high, 1, note=NOTE)
+
+
+def _phi(evidence: Evidence, kind: str) -> Estimate:
+    found = evidence.result("language_iso_depth", "phi").get(kind)
+    if found is None:
         raise NotMeasured(f"the runs with {kind} determine no law")
     evidence.where(name="language")
-    reason = f"; φ is not determined: {phi['not_determined']}" if phi["not_determined"] else ""
-    return of_phi(phi)._replace(note=f"{NOTE}{reason}")
+    note = NOTE
+    if found["not_determined"]:
+        note = f"{NOTE}; φ is not determined: {found['not_determined']}"
+    return of_phi(found)._replace(note=note)
 
 
-def _difference(evidence: Evidence, kind: str) -> Estimate:
-    """φ of a kind less that of all gradients, by the outer ends of both intervals."""
-    one, other = (_phi_of(evidence, each) for each in (kind, PLAIN))
-    return Estimate(one.mean - other.mean, one.low - other.high, one.high - other.low, 1, note=NOTE)
+def recurrences_over_next_smaller(evidence: Evidence) -> Estimate:
+    """The least loss of r over that of the next smaller r: the smallest ratio of a budget, the
+    geometric mean over budgets at which several r were trained.
 
-
-_PAPER = Paper(
-    "arXiv 2604.21106", "language_iso_depth_", size="116 runs of 20 layers, 4.64e17 to 2.15e19 FLOP"
-)
-claim_worth(_PAPER, partial(_phi_of, kind=PLAIN))
-
-
-@_PAPER.claim(
-    "sharing_costs",
-    "At equal FLOPs and depth each further sharing of layers costs: r1 < r2 < r4 < r8.",
-    figure="the empirical minima",
-    quantity="least nats a byte over widths, r over the next smaller r: the smallest ratio of a "
-    "budget, geometric mean over budgets",
-    above=1.0,
-    published="1.009 (six budgets)",
-)
-def sharing_costs(evidence: Evidence) -> Estimate:
-    """Over budgets at which several r were trained. The order holds at a budget if its smallest
-    ratio is above 1; the mean of all ratios would forgive a pair in the wrong order."""
-    least = []
+    The order holds at a budget if its smallest ratio is above 1. The mean of all ratios would
+    forgive a pair in the wrong order."""
+    smallest = []
     for by_r in evidence.result("language_iso_depth", "minima").values():
         losses = [by_r[r] for r in sorted(by_r, key=int)]
         if len(losses) > 1:
-            least.append(min(after / before for before, after in pairwise(losses)))
-    if len(least) < 2:
+            smallest.append(min(more / fewer for fewer, more in pairwise(losses)))
+    if len(smallest) < 2:
         raise NotMeasured("fewer than two budgets with several numbers of recurrences")
     evidence.where(name="language")
-    return over_seeds(least, log=True, what="budget")._replace(seeds=1, note=NOTE)
-
-
-_PAPER.claim(
-    "truncated_gradients_are_worth_less",
-    "With gradients through half of the loops a recurrence is worth less.",
-    quantity="φ with gradients of half the loops less that with all",
-    below=0.0,
-    published="-0.08 (0.38 against 0.46)",
-)(partial(_difference, kind=TRUNCATED))
-
-_PAPER.claim(
-    "lanes_are_worth_more",
-    "With hyper-connections between the loops a recurrence is worth more.",
-    quantity="φ with two lanes less that without",
-    above=0.0,
-    published="0.19 (0.65 against 0.46)",
-)(partial(_difference, kind=LANES))
+    estimate = over_seeds(smallest, log=True, what="budget")
+    return estimate._replace(seeds=1, note=NOTE)

@@ -7,18 +7,15 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.results import SQUARED_ERROR, examples_name
+from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import claim
-from .evidence import of_group, of_runs
-from .in_context import NO_WORSE
+from .evidence import Evidence, of_group, of_runs
 from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
-_FAN = "arXiv 2409.15647"
-_GROWTH = "error of the last query of prompts twice as long as in training over that at its length"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -64,28 +61,11 @@ def panels(result: Result) -> list[Panel]:
     return [Panel("length", title, *axes, range(_LONGEST * points), curves, log="y")]
 
 
-claim(
-    "length_rotary_keeps_its_error",
-    "With relative positions a looped model errs no more on prompts twice as long as in training.",
-    source=f"{_FAN} (arithmetic and copying, without positions)",
-    quantity=_GROWTH,
-    below=NO_WORSE,
-)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="llama"))
+def growth(evidence: Evidence, block: str) -> Estimate:
+    """The last query's error on prompts twice as long as in training over that at its length."""
+    return of_group(evidence, "length", "growth", "2", family="looped", block=block)
 
-claim(
-    "length_learned_positions_fail",
-    "With learned positions its error on such prompts is more than twice as large.",
-    source=f"{_FAN}, on positions that training never used",
-    quantity=_GROWTH,
-    above=2.0,
-)(lambda e: of_group(e, "length", "growth", "2", family="looped", block="gpt2"))
 
-claim(
-    "length_looped_errs_less_than_standard",
-    "With relative positions a looped model errs less than a standard one on prompts four times as "
-    "long as in training.",
-    source=f"{_FAN}, on looped and standard transformers",
-    quantity="error of the last query of prompts four times as long, looped over standard",
-    below=1.0,
-    published="looped models generalise to longer inputs (other tasks)",
-)(lambda e: of_runs(e, "length", "looped_over_standard", "llama", block="llama"))
+def over_standard(evidence: Evidence, block: str) -> Estimate:
+    """The last query's error on prompts four times as long as in training, looped over standard."""
+    return of_runs(evidence, "length", "looped_over_standard", block, block=block)

@@ -4,19 +4,18 @@ Runs are `grouped` by their settings. The errors of each group are arrays [seeds
 Curves have a `band`, numbers the interval that decides (`estimate`), and each claim reads one
 number.
 
-def measure(runs, settings):                       # what is kept
-    return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
+    def measure(runs, settings):                   # what is kept
+        return {"groups": [{"label": …, "growth": estimate([errors], settings)}]}
 
-def panels(result):                                # what is drawn of it, whenever it is looked at
-    return [Panel("growth", …)]
+    def panels(result):                            # what is drawn of it, whenever it is looked at
+        return [Panel("growth", …)]
 """
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
+from inspect import signature
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ import numpy as np
 import torch
 
 from looplab.conf.mistakes import ConfigError, RunError
-from looplab.conf.plugins import PREFIX
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.groups import Group
@@ -49,8 +47,8 @@ from looplab.training.run_folder.run import Run, run_folder
 from looplab.training.run_folder.sources import measured_by
 from looplab.training.validation import evaluation_prompts
 
-from .claims import why_unfinished
-from .definition import ALSO_UNFINISHED
+from .definition import module_of
+from .evidence import why_unfinished
 
 Result = dict[str, Any]  # what a question on runs found, or a part of it, as JSON has it
 BESIDE_SOLVERS = ("loop, or step of a solver", SQUARED_ERROR)  # axes
@@ -106,18 +104,17 @@ def measure_runs(name: str, request: Request) -> Measurement:
     values: the stored result, or that of now; with the pictures that its `panels` makes of it.
 
     The settings of the experiment's file are its other arguments, but for `panels`: the beginnings
-    of the names of those that are shown, all if it is left out. Those of `ALSO_UNFINISHED` get the
-    configurations of unfinished runs, too. Raises ConfigError for runs that it cannot measure, and
-    for other settings."""
-    takes_unfinished = name in ALSO_UNFINISHED
+    of the names of those that are shown, all if it is left out. A measure with an argument
+    `unfinished` gets runs that learned nothing, too, and the configurations of unfinished ones.
+    Raises ConfigError for runs that it cannot measure, and for other settings."""
+    module = module_of(name)
+    takes_unfinished = "unfinished" in signature(module.measure).parameters
     members = [run for run in request.runs if takes_unfinished or not why_unfinished(run)]
     given = request.only_settings(name) if request.settings else {}
     shown = tuple(given.pop("panels", ("",)))
-    if not members and not given:
+    trains = request.runs or request.unfinished
+    if not members and (trains or not request.settings):
         return Measurement()
-    module = sys.modules.get(f"{PREFIX}{name}")  # a user's file
-    if module is None:
-        module = import_module(f"{__package__}.{name}")
     settings = members[0].config.evaluation if members else EvaluationConfig()
     unfinished = request.unfinished if takes_unfinished else ()
     also = {"unfinished": unfinished} if takes_unfinished else {}

@@ -22,12 +22,10 @@ from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .claims import Evidence, claim
-from .evidence import measured_groups, of_runs
+from .evidence import Evidence, measured_groups, of_runs
 from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
-_YADLOWSKY = "arXiv 2311.00871"
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -119,16 +117,8 @@ def _result(
     return result
 
 
-@claim(
-    "mixture_is_told_apart",
-    "A looped model of several function classes is as good on each, at the last query, as a looped "
-    "model of that class alone: it finds the class from the pairs.",
-    source=f"{_YADLOWSKY}, section 3, for standard models; 2306.04891 for the selection",
-    quantity="largest ratio over classes of its error to that of the model of the class alone",
-    below=1.25,  # as for models that match elsewhere
-    published="nearly as good as models of one class",
-)
-def is_told_apart(evidence: Evidence) -> Estimate:
+def worst_over_alone(evidence: Evidence) -> Estimate:
+    """The largest ratio over classes of the error to that of a model of the class alone."""
     group = _of_mixture(evidence)
     for name in group["over_alone"]:
         evidence.where(family="looped", name=name)
@@ -137,23 +127,15 @@ def is_told_apart(evidence: Evidence) -> Estimate:
     return Estimate.read(group["worst"])
 
 
-claim(
-    "mixture_looped_matches_standard",
-    "On several function classes a looped model is as good as a standard one.",
-    source="this suite (arXiv 2311.12424 says it of one class)",
-    quantity="error of looped over standard at the last query, means over classes",
-    below=1.25,
-)(lambda evidence: of_runs(evidence, "mixture", "looped_over_standard", name="mixture"))
+def over_standard(evidence: Evidence) -> Estimate:
+    """The last query's error of the looped model over that of the standard one, means over
+    classes."""
+    return of_runs(evidence, "mixture", "looped_over_standard", name="mixture")
 
-claim(
-    "mixture_fails_between_classes",
-    "A looped model of several function classes does worse on sums of functions of all of them, of "
-    "which training had none, than on the classes.",
-    source=f"{_YADLOWSKY}, section 4, for standard models",
-    quantity="error on the sums over the mean of the errors on the classes, at the last query",
-    above=1.25,
-    published="combinations of classes are predicted poorly",
-)(lambda evidence: Estimate.read(_of_mixture(evidence)["sums"]))
+
+def sums_over_classes(evidence: Evidence) -> Estimate:
+    """The error on sums of functions over the mean of the errors on the classes."""
+    return Estimate.read(_of_mixture(evidence)["sums"])
 
 
 def _of_mixture(evidence: Evidence) -> Any:

@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from looplab.conf.build import build
 from looplab.conf.mistakes import ConfigError
-from looplab.conf.setting import setting
+from looplab.conf.setting import check_settings, setting
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate
 from looplab.models.blocks.parameters import initialise_block
 from looplab.models.blocks.spec import BlockSpec
 from looplab.models.loops.loop import LayerLoop, Loop, StepContext
@@ -63,6 +65,19 @@ class Near:
     init: Literal["weak", "strong", "paper_like"] = "weak"
     loops: tuple[int, ...] = setting((1, 2, 4, 8, 16, 32, 64), "rising", at_least=1)
     seeds: int = setting(10, "how many; one has no spread", at_least=2)
+
+
+def near_of(given: Mapping[str, Any]) -> Near:
+    """The settings from an experiment's file; ConfigError for others."""
+    near = build(Near, given)
+    check_settings("settings.", near)
+    return near
+
+
+def sized(estimate: Estimate, result: Mapping[str, Any], steps: int) -> Estimate:
+    """The estimate with the size of a result's models, after so many steps."""
+    size = f"U = {result['init']['layers']}, d = {result['init']['width']}"
+    return estimate._replace(steps=steps, size=size)
 
 
 def by_seed(values: ArrayLike) -> Result:

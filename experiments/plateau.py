@@ -25,8 +25,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import group, measured_groups, of_runs, over_examples, within
+from .evidence import Evidence, group, measured_groups, of_runs, over_examples, within
 from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
@@ -229,58 +228,22 @@ def panels(result: Result) -> list[Panel]:
     return drawn
 
 
-def _muon_suffers_more(evidence: Evidence) -> Estimate:
-    """The geometric mean over the shifts."""
-    trained = [group(evidence, optimizer=name) for name in ("muon", "adamw")]
+def muon_over_adam_on_shifts(evidence: Evidence) -> Estimate:
+    """The error on shifted inputs over that on inputs of training, Muon over Adam: the geometric
+    mean over the shifts."""
+    muon = group(evidence, optimizer="muon")
+    adam = group(evidence, optimizer="adamw")
     shifted = [partial(over_examples, name=f"{shift}/model_at_b") for shift in SHIFTS]
-    return within([trained], shifted, [over_examples])
+    return within([(muon, adam)], shifted, [over_examples])
 
 
-def _of_adam(evidence: Evidence, key: str) -> Estimate:
+def muon_over_adam(evidence: Evidence) -> Estimate:
+    """The step at which half of the error's fall is done, Muon over Adam."""
+    return of_runs(evidence, "plateau", "muon_over_adam")
+
+
+def of_adam(evidence: Evidence, quantity: str) -> Estimate:
     """A number of the group of Adam, on whose runs the verdict rests."""
-    (found,) = measured_groups(evidence, "plateau", optimizer="adam")
+    (adam,) = measured_groups(evidence, "plateau", optimizer="adam")
     evidence.where(optimizer="adamw")
-    return Estimate.read(found[key])
-
-
-_AT = "when a tenth of the error's fall is"
-# At the line both would rise at the same time.
-claim(
-    "attention_rises_on_the_plateau",
-    "Attention to the previous token, which binds x and y to a pair, rises before the error falls.",
-    source="arXiv 2506.13688, on the attention that a task needs",
-    quantity=f"share of the attention's rise that is done {_AT}, with Adam",
-    published="attention makes progress during the plateau",
-    published_size="one layer, other tasks",
-    above=0.1,
-)(partial(_of_adam, key="attention_done"))
-
-claim(
-    "states_are_parallel_on_the_plateau",
-    "On the plateau the states of different queries are nearly parallel.",
-    source="arXiv 2506.13688, on the collapse of representations",
-    quantity=f"mean cosine between the states of different queries {_AT} done, with Adam",
-    published="nearly parallel",
-    published_size="one layer, other tasks",
-    above=0.9,
-)(partial(_of_adam, key="parallel"))
-
-claim(
-    "muon_leaves_the_plateau_first",
-    "Muon leaves the plateau after fewer steps than Adam.",
-    source="arXiv 2601.13474 (proved for linear attention)",
-    quantity="step at which half of the error's fall is done, Muon over Adam",
-    published="fewer steps than Adam",
-    below=1.0,
-)(lambda evidence: of_runs(evidence, "plateau", "muon_over_adam"))
-
-claim(
-    "muon_suffers_more_from_shifts",
-    "Inputs unlike those of training raise the error of a model trained by Muon by a larger "
-    "factor than that of one trained by Adam for as many steps.",
-    source="arXiv 2603.00742: Muon lacks the bias to simple solutions",
-    quantity="error on shifted inputs over that on inputs of training, Muon over Adam, geometric "
-    "mean over four shifts",
-    published="more prone to spurious features (other tasks)",
-    above=1.0,
-)(_muon_suffers_more)
+    return Estimate.read(adam[quantity])

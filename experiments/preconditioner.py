@@ -2,7 +2,6 @@
 beside gradient descent, plain and preconditioned, and Newton's method (arXiv 2410.08292)."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -18,8 +17,7 @@ from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 
-from .claims import Evidence, claim
-from .evidence import measured_groups
+from .evidence import Evidence, measured_groups
 from .iterates import solved
 from .measuring import (
     BESIDE_SOLVERS,
@@ -37,7 +35,6 @@ _LABELS = {
     "preconditioned": "preconditioned by the inverse covariance",
     "newton": "Newton's method",
 }
-_claim = partial(claim, source="arXiv 2410.08292, theorem on the global minimiser")
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -112,37 +109,9 @@ def _spread(run: Run, root: Floats) -> float:
     return float(np.linalg.cond(root @ loop.attention.detach().double().numpy().T @ root))
 
 
-_claim(
-    "linear_attention_learns_inverse_covariance",
-    "Looped linear attention learns a preconditioner close to the inverse of the inputs' "
-    "covariance.",
-    quantity="condition number of the inputs' covariance as preconditioned, where that of the "
-    "inputs is 10",
-    below=2.0,  # 10 is no preconditioner, 1 the exact inverse; 3.2 would be half of the way in logs
-    published="close to 1 for long prompts",
-)(lambda evidence: _learned(evidence, "spread"))
-
-_claim(
-    "linear_attention_reaches_preconditioned_descent",
-    "After its b loops looped linear attention is as good as b steps of gradient descent "
-    "preconditioned by the inverse covariance, at the best rate for b steps.",
-    quantity="error at the last query over that of preconditioned gradient descent",
-    below=1.25,  # the margin that every 'as good as' of these experiments has
-    published="the global minimiser is this method",
-)(lambda evidence: _learned(evidence, "over_theory"))
-
-_claim(
-    "linear_attention_beats_plain_descent",
-    "After its b loops looped linear attention has less than half the error of b steps of plain "
-    "gradient descent at its best rate.",
-    quantity="error at the last query over that of plain gradient descent",
-    below=0.5,
-)(lambda evidence: _learned(evidence, "over_descent"))
-
-
-def _learned(evidence: Evidence, key: str) -> Estimate:
+def of_fewest_loops(evidence: Evidence, quantity: str) -> Estimate:
     """A number of the linear attention with the fewest loops in training: the more loops, the less
     they need a preconditioner."""
     group = min(measured_groups(evidence, "preconditioner"), key=lambda group: group["b"])
     evidence.where(injection="linear_attention", b=group["b"])
-    return Estimate.read(group[key])
+    return Estimate.read(group[quantity])

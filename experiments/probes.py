@@ -5,25 +5,22 @@ The entry of `settings`, one, is those of `python -m probing`, without `run`. Th
 "probing", has the contents of probing.json of each seed, in a list for each label.
 """
 
+import math
 import shlex
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-
-import numpy as np
 
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
-from looplab.evaluation.bootstrap import Interval
 from looplab.evaluation.load import load_run
 from looplab.evaluation.statistics import Estimate, NotMeasured, Z, over_seeds
 from looplab.probing.probe import by_layer, probe, stored
 from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
-from .claims import Evidence
 from .definition import words_of
-from .in_context import of_paper
+from .evidence import Evidence
 from .measuring import Measurement, Request
 
 
@@ -58,56 +55,31 @@ def measure(request: Request) -> Measurement:
     return Measurement({"probing": probed}, panels, missing)
 
 
-_WHAT = {"gradient": "XᵀY, the gradient at zero,", "least_squares": "the least-squares weights"}
-
-
-def _last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
+def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
     """The probes' error at the last layer (or loop b) over that at the middle one, a value for each
     run."""
     probed = evidence.result("probing")
     labels = Counter(member.label for member in evidence.where(family=family, name="linear"))
-    ratios, spreads = [], []
+    ratios = []
+    spreads = []
     for label, seeds in labels.items():
         probings = probed.get(label, ())
         if len(probings) != seeds:
             raise NotMeasured(f"{label}: {len(probings)} probings of {seeds} finished runs")
         for probing in probings:
-            error, last = probing["targets"][target]["error"], probing["b"]
-            mean, low, high = (
-                np.array([error[part][last], error[part][last // 2]]) for part in Interval._fields
-            )
+            error = probing["targets"][target]["error"]
+            last = probing["b"]
+            middle = last // 2
+            over_middle = error["mean"][last] / error["mean"][middle]
             # As if the two errors were independent, which only widens the interval: they are
             # measured on the same prompts.
-            relative = (high - low) / (2 * Z) / mean
-            ratios.append(mean[0] / mean[1])
-            spreads.append(ratios[-1] * float(np.hypot(*relative)))
+            spread = math.hypot(_relative(error, last), _relative(error, middle))
+            ratios.append(over_middle)
+            spreads.append(over_middle * spread)
     return over_seeds(ratios, spreads, log=True)
 
 
-for _target, _looped, _standard in (
-    (
-        "gradient",
-        "0.85 (.3596 / .4211; least at the last loop)",
-        "1.44 (.6191 / .4307; least at layer 7 of 20)",
-    ),
-    (
-        "least_squares",
-        "0.89 (.2983 / .3358; least at the last loop)",
-        "1.55 (.5223 / .3363; least at layer 10 of 20)",
-    ),
-):
-    _quantity = f"error of the probes of {_WHAT[_target].rstrip(',')} at the end over that halfway"
-    _claim = partial(of_paper, figure="Figure 8", quantity=_quantity)
-    _claim(
-        f"fig08_looped_{_target}",
-        f"A looped model's state tells {_WHAT[_target]} better and better up to the last loop.",
-        below=1.0,
-        published=_looped,
-    )(partial(_last_over_middle, family="looped", target=_target))
-    _claim(
-        f"fig08_standard_{_target}",
-        f"A standard model's state tells {_WHAT[_target]} best in its middle layers and worse at "
-        "the end.",
-        above=1.0,
-        published=_standard,
-    )(partial(_last_over_middle, family="standard", target=_target))
+def _relative(error: Mapping[str, Sequence[float]], layer: int) -> float:
+    """The standard error of the error at a layer over the error itself."""
+    width = error["high"][layer] - error["low"][layer]
+    return width / (2 * Z) / error["mean"][layer]

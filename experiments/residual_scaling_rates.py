@@ -3,7 +3,7 @@ texts (arXiv 2606.18524, Figure 5)."""
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,12 @@ from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .claims import SUITE, Evidence, Paper
-from .evidence import Errors, bits, groups, over_examples
+from .evidence import Errors, Evidence, bits, groups, over_examples
 from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
+
+_WORST = 0.9  # of the error before training: above it a model is still on the plateau
 
 
 class Optimum(NamedTuple):
@@ -49,24 +50,29 @@ def optimum(rates: Floats, errors: Floats) -> Optimum | None:
         return None
     place = int(np.where(complete, errors.mean(axis=1), np.inf).argmin())
     x = np.log2(rates)
-    by_seed = np.array(
-        [_lowest(x, np.where(complete, np.log(column), np.nan)) for column in errors.T]
-    )
-    at_ends = [place == end or bool((by_seed == x[end]).any()) for end in (0, len(rates) - 1)]
-    return Optimum(place, by_seed, *at_ends)
+    lowest = []
+    for column in errors.T:
+        logs = np.where(complete, np.log(column), np.nan)
+        lowest.append(_lowest(x, logs))
+    by_seed = np.array(lowest)
+    at_lowest = place == 0 or bool((by_seed == x[0]).any())
+    at_highest = place == len(rates) - 1 or bool((by_seed == x[-1]).any())
+    return Optimum(place, by_seed, at_lowest, at_highest)
 
 
 def _lowest(x: Floats, y: Floats) -> float:
     """The vertex of the parabola through the least of y [rates] (may be NaN) and its neighbours;
     the rate of the least if it does not have both."""
     i = int(np.nanargmin(y))
-    if i in (0, len(x) - 1) or not np.isfinite(y[i - 1 : i + 2]).all():
+    is_outermost = i in (0, len(x) - 1)
+    if is_outermost or not np.isfinite(y[i - 1 : i + 2]).all():
         return float(x[i])
-    left, right = x[i] - x[i - 1], x[i + 1] - x[i]
-    rise, fall = (y[i + 1] - y[i]) / right, (y[i] - y[i - 1]) / left
+    left, right = np.diff(x[i - 1 : i + 2])
+    fall, rise = np.diff(y[i - 1 : i + 2]) / (left, right)
     if rise <= fall:  # a plateau: no vertex
         return float(x[i])
-    return float(x[i] - (rise * left + fall * right) / (2 * (rise - fall)))
+    offset = (rise * left + fall * right) / (2 * (rise - fall))
+    return float(x[i] - offset)
 
 
 def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[str, Any]:
@@ -83,12 +89,20 @@ def movement(rates: Floats, few: Optimum | None, many: Optimum | None) -> dict[s
     octaves = many.by_seed - few.by_seed
     if len(octaves) < 2:
         return _unknown("one seed has no spread")
-    mean, least = octaves.mean(), np.diff(np.log2(rates)).min(initial=np.inf) / 2
-    moves = abs(mean) > _half(octaves) and abs(mean) >= least
-    verdict = ("up" if mean > 0 else "down") if moves else "no movement"
-    # Whether it may be less than measured, and whether it may be more.
-    may_be_less, may_be_more = few.at_highest or many.at_lowest, few.at_lowest or many.at_highest
-    if {"up": may_be_less, "down": may_be_more, "no movement": may_be_less or may_be_more}[verdict]:
+    mean = octaves.mean()
+    steps = np.diff(np.log2(rates))
+    least = steps.min(initial=np.inf) / 2
+    verdict = "no movement"
+    if abs(mean) > _half(octaves) and abs(mean) >= least:
+        verdict = "up" if mean > 0 else "down"
+    may_be_less = few.at_highest or many.at_lowest  # than measured
+    may_be_more = few.at_lowest or many.at_highest
+    is_open = may_be_less or may_be_more
+    if verdict == "up":
+        is_open = may_be_less
+    elif verdict == "down":
+        is_open = may_be_more
+    if is_open:
         return _unknown("a best rate is the outermost that was tried")
     return {"verdict": verdict, "by_seed": octaves.tolist()}
 
@@ -118,8 +132,11 @@ def _unknown(reason: str) -> dict[str, Any]:
     return {"verdict": "unknown", "reason": reason}
 
 
-def rates(
-    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
+def measure(
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    unfinished: Sequence[Config] = (),
+    name: str = "rates",
 ) -> dict[str, Any]:
     """Compare residual scalings over learning rates, numbers of loops and seeds, by the error after
     b loops: of pairs of numbers over that of predicting zero, of texts bits per byte.
@@ -129,245 +146,255 @@ def rates(
     `move`: how far the best rate moves from the fewest loops to the most, by scaling. `gain`: that
     of 1/R over each other scaling, by R. `initial`, of pairs, is the error before training, and
     `bayes` the least possible one. One loop is the same for all scalings. `what` says what the loop
-    does beside its blocks.
+    does beside its blocks. The names of panels begin with the `name`.
     """
-    found = {_place(config): math.nan for config in unfinished}
+    errors = {_place(config): math.nan for config in unfinished}
     for run in runs:
-        losses = np.array([each["loss"] for each in logged(run)]) / run.task.divisor
+        losses = np.array([record["loss"] for record in logged(run)]) / run.task.divisor
         lost = collapse(losses)
-        found[_place(run.config)] = math.nan if lost else final_error(run, settings)
-    names, loops, tried, seeds = (sorted(set(part)) for part in zip(*found, strict=True))
-    scalings = [each for each in LABELS if each in names]
-
-    def error_of(scaling: str, R: int, rate: float, seed: int) -> float:
-        """The error of a run; that of one loop is any scaling's."""
-        cells = [(each, R, rate, seed) for each in (scaling, *LABELS)[: None if R == 1 else 1]]
-        return next((found[cell] for cell in cells if cell in found), math.nan)
-
+        errors[_place(run.config)] = math.nan if lost else final_error(run, settings)
+    names, loops, tried, seeds = (sorted(set(values)) for values in zip(*errors, strict=True))
+    config = runs[0].config
     what = "normed in the loop, prompt added"
-    if runs[0].config.model.norm == "at_readout":
+    if config.model.norm == "at_readout":
         what = "no norm in the loop, no injection"
     result: dict[str, Any] = {
+        "name": name,
         "what": what,
-        **{"loops": loops, "rates": tried, "seeds": seeds, "steps": min(run.step for run in runs)},
-        **{part: {} for part in ("errors", "best", "move", "gain")},
+        "loops": loops,
+        "rates": tried,
+        "seeds": seeds,
+        "steps": min(run.step for run in runs),
+        "errors": {},
+        "best": {},
+        "move": {},
+        "gain": {},
     }
-    grid, errors = np.array(tried), dict[str, dict[int, Floats]]()
-    for scaling in scalings:
-        errors[scaling] = of = {
-            R: np.array([[error_of(scaling, R, rate, s) for s in seeds] for rate in tried])
-            for R in loops
-        }
-        optima = {R: optimum(grid, values) for R, values in of.items()}
-        result["errors"][scaling] = {
-            str(R): [list(map(finite, row)) for row in values] for R, values in of.items()
-        }
-        result["best"][scaling] = {
-            str(R): peak and {"rate": tried[peak.place], "error": float(of[R][peak.place].mean())}
-            for R, peak in optima.items()
-        }
-        result["move"][scaling] = movement(grid, optima[loops[0]], optima[loops[-1]])
-    for scaling in scalings[:-1] if scalings[-1] == "linear" else ():
-        both = errors[scaling], errors["linear"]
-        result["gain"][scaling] = {str(R): gain(*(of[R] for of in both)) for R in loops}
+    grids: dict[str, dict[int, Floats]] = {}
+    for scaling in LABELS:
+        if scaling not in names:
+            continue
+        by_loops = {R: _grid(errors, scaling, R, tried, seeds) for R in loops}
+        grids[scaling] = by_loops
+        optima = {R: optimum(np.array(tried), grid) for R, grid in by_loops.items()}
+        plain = {str(R): _finite_rows(grid) for R, grid in by_loops.items()}
+        best = {str(R): _best(peak, tried, by_loops[R]) for R, peak in optima.items()}
+        result["errors"][scaling] = plain
+        result["best"][scaling] = best
+        few = optima[loops[0]]
+        many = optima[loops[-1]]
+        result["move"][scaling] = movement(np.array(tried), few, many)
+    linear = grids.pop("linear", None)
+    if linear is not None:
+        for scaling, by_loops in grids.items():
+            gains = {str(R): gain(by_loops[R], linear[R]) for R in loops}
+            result["gain"][scaling] = gains
     if not runs[0].task.is_text:
-        alike = {(*_place(run.config)[:2], run.config.seed): run.config for run in runs}
-        result["initial"] = float(np.mean([*map(initial_error, alike.values())]))
-        task = runs[0].config.task
-        result["bayes"] = bayes_error(task.dims, task.points)
+        result["initial"] = _mean_initial_error(runs)
+        result["bayes"] = bayes_error(config.task.dims, config.task.points)
     return result
 
 
-def _place(config: Config) -> tuple[str, int, float, int]:
+_Place = tuple[str, int, float, int]
+
+
+def _grid(
+    errors: Mapping[_Place, float],
+    scaling: str,
+    R: int,
+    tried: Sequence[float],
+    seeds: Sequence[int],
+) -> Floats:
+    """The errors [rates, seeds] of a scaling and R, NaN without a run; those of one loop are any
+    scaling's."""
+    scalings = [scaling, *LABELS] if R == 1 else [scaling]
+    grid = np.full((len(tried), len(seeds)), np.nan)
+    for (row, rate), (column, seed) in product(enumerate(tried), enumerate(seeds)):
+        places = [(each, R, rate, seed) for each in scalings]
+        known = [errors[place] for place in places if place in errors]
+        if known:
+            grid[row, column] = known[0]
+    return grid
+
+
+def _finite_rows(grid: Floats) -> list[list[float | None]]:
+    return [list(map(finite, row)) for row in grid]
+
+
+def _best(peak: Optimum | None, tried: Sequence[float], grid: Floats) -> dict[str, float] | None:
+    """The best rate and its mean error, if there is one."""
+    if peak is None:
+        return None
+    return {"rate": tried[peak.place], "error": float(grid[peak.place].mean())}
+
+
+def _mean_initial_error(runs: Sequence[Run]) -> float:
+    """The error before training, the mean over models; rates do not bear on it."""
+    alike = {}
+    for run in runs:
+        scaling, loops, _, seed = _place(run.config)
+        alike[scaling, loops, seed] = run.config
+    return float(np.mean([initial_error(config) for config in alike.values()]))
+
+
+def _place(config: Config) -> _Place:
     """Scaling, number of loops, rate and seed."""
     rate = config.training.learning_rate
     return config.model.residual_scaling, trained_loops(config), rate, config.seed
 
 
-def rates_panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Error by rate, a panel for each scaling, a curve for each R with a point at its best rate;
-    and the gain of 1/R by R, with its 95 % interval. Their names begin with the `figure`."""
-    figure = found["figure"]
-    what = found["what"]
-    is_text = "bayes" not in found
-    levels = dict[str, float]()
-    if not is_text:
-        levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}
-    by_rate = partial(
-        Panel,
-        x_label="learning rate",
-        y_label="bits per byte" if is_text else ERROR,
-        x=found["rates"],
-        log="x" if is_text else "xy",
-        levels=levels,
-        picture="" if is_text else figure,
-    )
-    drawn = []
-    for scaling, by_loops in found["errors"].items():
-        curves = loop_curves({int(R): np.array(of, float).T for R, of in by_loops.items()})
-        for R, best in found["best"][scaling].items():
-            if best:
-                at: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
-                name = f"r-{R}-best"
-                curves.append(Curve(label=f"R = {R}", kind="loops", name=name, number=int(R), **at))
-        errors = [error for of in by_loops.values() for row in of for error in row]
-        lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
-        title = f"{LABELS[scaling]}; {what}; {lost}"
-        drawn.append(by_rate(f"{figure}-{scaling}", title, curves=curves))
-    moves = ", ".join(f"{scaling} {of['verdict']}" for scaling, of in found["move"].items())
+    and the gain of 1/R by R, with its 95 % interval."""
+    drawn = [_by_rate(found, scaling) for scaling in found["errors"]]
     gains = []
-    for before, by_loops in found["gain"].items():
-        mean, half = (
-            np.array([of.get(part, math.nan) for of in by_loops.values()])
-            for part in ("mean", "half")
-        )
+    for scaling, by_loops in found["gain"].items():
+        mean = _numbers(by_loops, "mean")
+        half = _numbers(by_loops, "half")
         if np.isfinite(mean).any():
             interval = Interval(mean, mean - half, mean + half)
-            gains.append(Curve.of(f"linear over {before}", before, interval))
+            gains.append(Curve.of(f"linear over {scaling}", scaling, interval))
     if gains:
-        title = f"{what}, 95 %; the best rate by loops: {moves}"
-        axes = ("loops R", f"gain in {'bits per byte' if is_text else 'error'} at the best rates")
-        x, levels = found["loops"], {"none": 0.0}
-        drawn.append(Panel(f"{figure}-gain", title, *axes, x, gains, log="x", levels=levels))
+        verdicts = [f"{scaling} {move['verdict']}" for scaling, move in found["move"].items()]
+        title = f"{found['what']}, 95 %; the best rate by loops: {', '.join(verdicts)}"
+        what = "bits per byte" if _is_text(found) else "error"
+        axes = ("loops R", f"gain in {what} at the best rates")
+        loops = found["loops"]
+        levels = {"none": 0.0}
+        name = f"{found['name']}-gain"
+        drawn.append(Panel(name, title, *axes, loops, gains, log="x", levels=levels))
     return drawn
 
 
-def _by_seed(evidence: Evidence, kind: str, scaling: str, sign: int = 1) -> Estimate:
-    """A movement, or the gain at the most loops; NotMeasured, with the reason, if it is unknown, or
-    if models of pairs learned nothing."""
-    result = evidence.result("residual_scaling")
-    ends = str(result["loops"][0]), str(result["loops"][-1])
-    for each, best in result["best"].items() if "initial" in result else ():
-        for R in ends:
-            if best[R] is None or best[R]["error"] > 0.9 * result["initial"]:
-                raise NotMeasured(f"{each}, R = {R}: still on the plateau at every rate")
-    if scaling not in result[kind]:
+def _by_rate(found: Mapping[str, Any], scaling: str) -> Panel:
+    """The errors of a scaling by rate."""
+    by_loops = found["errors"][scaling]
+    curves = loop_curves({int(R): np.array(rows, float).T for R, rows in by_loops.items()})
+    for R, best in found["best"][scaling].items():
+        if best:
+            point: dict[str, Any] = {"x": [best["rate"]], "mean": [best["error"]], "points": True}
+            file = f"r-{R}-best"
+            curves.append(Curve(label=f"R = {R}", kind="loops", name=file, number=int(R), **point))
+    errors = [error for rows in by_loops.values() for error in chain(*rows)]
+    lost = f"{errors.count(None)} of {len(errors)} runs collapsed or unfinished"
+    title = f"{LABELS[scaling]}; {found['what']}; {lost}"
+    name = f"{found['name']}-{scaling}"
+    rates = found["rates"]
+    if _is_text(found):
+        return Panel(name, title, "learning rate", "bits per byte", rates, curves, log="x")
+    levels = {"predicting zero, expected": 1.0, "least possible": found["bayes"]}
+    how = {"log": "xy", "levels": levels, "picture": found["name"]}
+    return Panel(name, title, "learning rate", ERROR, rates, curves, **how)
+
+
+def _is_text(found: Mapping[str, Any]) -> bool:
+    return "bayes" not in found
+
+
+def _numbers(by_loops: Mapping[str, Any], part: str) -> Floats:
+    return np.array([values.get(part, math.nan) for values in by_loops.values()])
+
+
+def gain_of_linear(evidence: Evidence, over: str) -> Estimate:
+    """The gain of 1/R over another scaling at the most loops, each at its best rate."""
+    result = _learned(evidence)
+    gains = _of_scaling(result["gain"], over)
+    many = str(result["loops"][-1])
+    return _by_seed(evidence, gains[many])
+
+
+def rate_movement(evidence: Evidence, scaling: str) -> Estimate:
+    """The octaves by which the best rate moves either way, from the fewest loops to the most."""
+    result = _learned(evidence)
+    return absolute(_by_seed(evidence, _of_scaling(result["move"], scaling)))
+
+
+def rate_fall(evidence: Evidence, scaling: str) -> Estimate:
+    """The octaves by which the best rate falls, from the fewest loops to the most."""
+    result = _learned(evidence)
+    return _by_seed(evidence, _of_scaling(result["move"], scaling), sign=-1)
+
+
+def _learned(evidence: Evidence) -> Any:
+    """The result; NotMeasured where models of pairs learned nothing."""
+    result = evidence.result("residual_scaling_rates")
+    if "initial" not in result:
+        return result
+    few = str(result["loops"][0])
+    many = str(result["loops"][-1])
+    for scaling, best in result["best"].items():
+        for R in (few, many):
+            if best[R] is None or best[R]["error"] > _WORST * result["initial"]:
+                raise NotMeasured(f"{scaling}, R = {R}: still on the plateau at every rate")
+    return result
+
+
+def _of_scaling(by_scaling: Mapping[str, Any], scaling: str) -> Any:
+    if scaling not in by_scaling:
         raise NotMeasured(f"no runs with residual_scaling={scaling}, or none with linear")
-    found = result[kind][scaling][ends[1]] if kind == "gain" else result[kind][scaling]
-    if "reason" in found:
-        raise NotMeasured(found["reason"])
-    estimate = over_seeds(sign * np.array(found["by_seed"]))
+    return by_scaling[scaling]
+
+
+def _by_seed(evidence: Evidence, measured: Mapping[str, Any], sign: int = 1) -> Estimate:
+    """A movement or a gain; NotMeasured, with the reason, if it is unknown."""
+    if "reason" in measured:
+        raise NotMeasured(measured["reason"])
+    estimate = over_seeds(sign * np.array(measured["by_seed"]))
+    result = evidence.result("residual_scaling_rates")
     if "initial" in result:
         return estimate._replace(steps=result["steps"], size="U = 1, d = 32")
     evidence.where(name="language")
     return estimate
 
 
-def _claims(of_paper: Paper, less: str, those: str, published: str, ends: str) -> None:
-    """The claims on 1/R and 1/√R: those which pairs of numbers and texts share."""
-    of_figure = partial(of_paper.claim, figure="Figure 5")
-    beside = SUITE._replace(prefix=of_paper.prefix)
-    in_suite = partial(beside.claim, figure="beside Figure 5 of arXiv 2606.18524")
-    errors = less.partition(" ")[2]
-    labels = {"sqrt": "1/√R", "none": "no scaling"}
-    for scaling in labels if errors == "bits per byte" else ("sqrt",):
-        label, is_sqrt = labels[scaling], scaling == "sqrt"
-        (of_figure if is_sqrt else in_suite)(
-            "linear_gains" if is_sqrt else "linear_gains_over_none",
-            f"At its best learning rate 1/R has {less} than {label} with many loops.",
-            quantity=f"least {errors} with {label} less {those} with 1/R, at the most loops",
-            above=0.0,
-            published=published if is_sqrt else "",
-        )(partial(_by_seed, kind="gain", scaling=scaling))
-        in_suite(
-            f"{scaling}_rate_falls",
-            f"With {label.replace('no ', 'no residual ')} the best learning rate falls with the "
-            "number of loops.",
-            quantity=f"octaves by which the best rate falls{ends}, {scaling}",
-            above=0.5,  # half a step of the grid of rates: the least that is a movement there
-        )(partial(_by_seed, kind="move", scaling=scaling, sign=-1))
-    of_figure(
-        "sqrt_rate_moves",
-        "With 1/√R the best learning rate moves with the number of loops.",
-        quantity=f"octaves by which the best rate moves either way{ends}, sqrt",
-        above=0.5,
-        published="moves",
-        line_set="after",
-    )(lambda evidence: absolute(_by_seed(evidence, "move", "sqrt")))
-    of_figure(
-        "linear_rate_stays",
-        "With 1/R the best learning rate stays where it is however many loops there are.",
-        quantity=f"octaves by which the best rate moves either way{ends}, linear",
-        below=1.0,  # a step of the grid of rates on texts, two of that on pairs
-        published="a narrow band",
-    )(lambda evidence: absolute(_by_seed(evidence, "move", "linear")))
+def one_rate_over_best(evidence: Evidence) -> Estimate:
+    """The error at the rate that is best for all U and R over the least of any rate."""
+    return _one_rate(evidence, over_examples)
 
 
-_PAPER = Paper("arXiv 2606.18524", steps=20_000)
-_claims(
-    _PAPER._replace(prefix="scaling_fig5_", size="U = 12, d = 768"),
-    "less error",
-    "that",
-    "",
-    " from the fewest loops to the most",
-)
-
-_claims(
-    _PAPER._replace(prefix="language_scaling_", size="12 to 48 layers, d = 768, FineWeb-Edu"),
-    "fewer bits per byte",
-    "those",
-    "0.025 nats a token (340M parameters, R = 8), about 0.008 bits per byte",
-    ", most loops against one",
-)
+def one_rate_over_best_on_texts(evidence: Evidence) -> Estimate:
+    """The bits per byte at the rate that is best for all U and R over the least of any rate."""
+    return _one_rate(evidence, bits)
 
 
-def _one_rate_serves_all(evidence: Evidence, of: Errors) -> Estimate:
-    """Seed by seed; the one rate is that of the least geometric mean over U and R."""
+def _one_rate(evidence: Evidence, errors_of: Errors) -> Estimate:
+    """Seed by seed, the largest over U and R; the one rate is that of the least geometric mean."""
     cells: dict[tuple[int, int], dict[float, Floats]] = {}
-    for each in groups(evidence, residual_scaling="factored"):
-        by_rate = cells.setdefault((each.config.model.n_layer, each.b), {})
-        by_rate[each.config.training.learning_rate] = of(each).mean(1)
+    for model in groups(evidence, residual_scaling="factored"):
+        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
+        by_rate[model.config.training.learning_rate] = errors_of(model).mean(1)
     tried = sorted(set.intersection(*map(set, cells.values())))
     if len(cells) < 3 or len(tried) < 3:
         raise NotMeasured("too few layers, loops or rates whose runs all came through")
-    errors = np.array([[of[rate] for rate in tried] for of in cells.values()])  # [cells, rates, s]
+    rows = []
+    for by_rate in cells.values():
+        rows.append([by_rate[rate] for rate in tried])
+    errors = np.array(rows)  # [cells, rates, seeds]
     shared = int(np.log(errors).mean((0, 2)).argmin())
     if shared in (0, len(tried) - 1):
         raise NotMeasured("the best rate for all is the outermost that was tried")
-    return over_seeds((errors[:, shared] / errors.min(1)).max(0), log=True)
+    over_best = errors[:, shared] / errors.min(1)
+    return over_seeds(over_best.max(0), log=True)
 
 
-def _deepest_stops_first(evidence: Evidence) -> Estimate:
-    """Seed by seed; a run that learned nothing is none of the evidence's."""
-    highest: dict[int, dict[tuple[int, int], float]] = {}
-    for config in (member.config for member in evidence.where(residual_scaling="factored")):
-        cell, rate = (config.model.n_layer, trained_loops(config)), config.training.learning_rate
-        of_seed = highest.setdefault(config.seed, {})
-        of_seed[cell] = max(rate, of_seed.get(cell, 0.0))
+def deepest_rate_over_others(evidence: Evidence) -> Estimate:
+    """The highest rate at which a model learns, of the most layers and loops over the median of the
+    others, seed by seed; a run that learned nothing is none of the evidence's."""
+    highest: dict[int, dict[tuple[int, int], float]] = {}  # rate by seed, then by layers and loops
+    for member in evidence.where(residual_scaling="factored"):
+        config = member.config
+        cell = (config.model.n_layer, trained_loops(config))
+        rates_of_seed = highest.setdefault(config.seed, {})
+        before = rates_of_seed.get(cell, 0.0)
+        rates_of_seed[cell] = max(config.training.learning_rate, before)
     tried = max(member.config.training.learning_rate for member in evidence.members)
-    deepest, ratios = max(cell for of_seed in highest.values() for cell in of_seed), list[float]()
-    for of_seed in highest.values():
-        if deepest not in of_seed or len(of_seed) < 2:
+    deepest = max(cell for rates_of_seed in highest.values() for cell in rates_of_seed)
+    ratios = []
+    for rates_of_seed in highest.values():
+        if deepest not in rates_of_seed or len(rates_of_seed) < 2:
             raise NotMeasured("a model learned at no rate")
-        if tried in of_seed.values():
+        if tried in rates_of_seed.values():
             raise NotMeasured("a model learns at the highest rate that was tried, too")
-        others = [rate for cell, rate in of_seed.items() if cell != deepest]
-        ratios.append(of_seed[deepest] / float(np.median(others)))
+        others = [rate for cell, rate in rates_of_seed.items() if cell != deepest]
+        ratios.append(rates_of_seed[deepest] / float(np.median(others)))
     return over_seeds(ratios, log=True)
-
-
-for _prefix, _size, _what, _error_of, _near in (
-    ("scaling_fig5_", "U = 12 to 48, d = 768", "error", over_examples, 1.1),
-    ("language_scaling_", "12 to 48 layers, d = 768", "bits per byte", bits, 1.01),
-):
-    _PAPER._replace(prefix=_prefix, size=_size).claim(
-        "one_rate_serves_all",
-        "With λ/(R √U) one base rate is near the best for every number of layers and of loops.",
-        figure="Figure 5",
-        quantity=f"{_what} at the one rate that is best for all over the least of any rate, the "
-        "largest over U and R",
-        published="near the best for all three depths",
-        below=_near,
-    )(partial(_one_rate_serves_all, of=_error_of))
-
-_PAPER._replace(prefix="scaling_fig5_", size="U = 12 to 48, d = 768").claim(
-    "deepest_stops_first",
-    "With λ/(R √U) the model of the most layers and loops stops learning at a lower base rate than "
-    "the others.",
-    figure="Section 5.3",
-    quantity="highest base rate at which a model learns, of the most layers and loops over the "
-    "median of the others",
-    published="a tighter margin",
-    below=1.0,
-    line_set="after",
-)(_deepest_stops_first)

@@ -11,11 +11,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate, over_seeds
 from looplab.models.model import residual_scale
 from looplab.show.panel import Curve, Panel, mean_of_seeds
+from looplab.training.run_folder.run import Run
 
-from .near_init import LABELS, Near, by_seed, loop_curves, scaling_curves, values_of
+from .evidence import Evidence
+from .near_init import LABELS, Near, by_seed, loop_curves, near_of, scaling_curves, values_of
 
 TOY_WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
@@ -24,6 +28,11 @@ _HIGHEST = 1e3  # of the picture: exploding norms leave it
 _CONE = {"1 − 1/√2": 1 - math.sqrt(0.5), "2": 2.0}  # Lemma 5's bounds for σ = 1, without its δ
 _POWERS = 500  # steps of power iteration: further ones change the extreme gains by under 1 %
 _SIGNS = {"same_signs": "the same signs in all layers", "own_signs": "signs of each layer's own"}
+
+
+def measure(runs: Sequence[Run], settings: EvaluationConfig, **near: Any) -> dict[str, Any]:
+    """What `toy` finds; it needs no runs. `near` are fields of `Near`."""
+    return toy(near_of(near))
 
 
 def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
@@ -40,48 +49,69 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     the least and the largest of the layers' `branches` there (`branch_sizes`).
     """
     runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
-    result = {
-        part: {name: by_seed([run[part][name] for run in runs]) for name in curves}
-        for part, curves in runs[0].items()
-    }
-    return {"width": width, "loops": list(near.loops), **result}
+    result: dict[str, Any] = {"width": width, "loops": list(near.loops)}
+    for part, curves in runs[0].items():
+        result[part] = {name: by_seed([run[part][name] for run in runs]) for name in curves}
+    return result
 
 
-def toy_panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Mapping[str, Any]) -> list[Panel]:
     """Norms and changes by loops, those that explode as far as 1,000; the norms of stacks of
     several layers, and their changes by layers and by loops; the cosines; and the gains."""
     loops = found["loops"]
     title = f"h ← h + ε W relu(h), d = {found['width']}"
-    parts = ("looped", "deep", "change", "layers", "cosine", "gain", *_SIGNS)
-    values = {part: {name: values_of(of) for name, of in found[part].items()} for part in parts}
-    norm, moved = "‖h_R‖ / √d", "change of the output by one update / η"
+    several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
+    norm = "‖h_R‖ / √d"
+    moved = "change of the output by one update / η"
     by_loops = partial(Panel, x_label="loops R", x=loops)
     both = partial(by_loops, log="xy", limits=(0.5, _HIGHEST), picture="toy")
-    norms = scaling_curves(values["looped"], "looped, ")
-    norms += scaling_curves(values["deep"], "not shared, ")
-    changes = scaling_curves(values["change"], "looped, ")
-    layers = loop_curves({int(u): of for u, of in values["layers"].items()}, "U")
-    several = f"{title}, looped stacks of U layers, ε = 1/(R√U)"
+    norms = scaling_curves(_values(found, "looped"), "looped, ")
+    norms += scaling_curves(_values(found, "deep"), "not shared, ")
+    changes = scaling_curves(_values(found, "change"), "looped, ")
+    layers = loop_curves({int(U): values for U, values in _values(found, "layers").items()}, "U")
     pairs = f"{title}, mean over pairs of increments of {_ANGLES_AT} loops"
-    cone, gain = f"{title}, vectors v ≥ 0", "‖W v‖ / ‖v‖"
-    updates = {part: np.array([*values[part].values()]) for part in _SIGNS}  # [U, seeds, R]
-    roots = np.sqrt(_LAYERS)[:, None, None]
-    by_layers = [
-        Curve.of(f"{signs}, rate {rate}", kind, mean_of_seeds(moves[..., -1].T))
-        for (part, signs), kind in zip(_SIGNS.items(), ("looped", "standard"), strict=True)
-        for rate, moves in (("η", updates[part]), ("η/√U", updates[part] / roots))
-    ]
-    flat = loop_curves(dict(zip(_LAYERS, updates["same_signs"] / roots, strict=True)), "U")
-    of_layers = f"layers U, R = {loops[-1]} loops"
+    cosines = _values(found, "cosine")
+    cone = f"{title}, vectors v ≥ 0"
+    gains = _values(found, "gain")
+    at_most_loops = f"layers U, R = {loops[-1]} loops"
+    by_layers = _by_layers(found)
+    same_signs = _over_roots(_updates(found, "same_signs"))
+    flat = loop_curves(dict(zip(_LAYERS, same_signs, strict=True)), "U")
     return [
         both("toy-norm", title, y_label=norm, curves=norms),
         both("toy-change", title, y_label=moved, curves=changes),
         by_loops("toy-layers", several, y_label=norm, curves=layers, log="x"),
-        _bars("toy-cosines", pairs, "stack", "cosine", values["cosine"]),
-        _bars("toy-gain", cone, "vector v", gain, values["gain"], log="y", levels=_CONE),
-        Panel("toy-update-layers", several, of_layers, moved, _LAYERS, by_layers, log="xy"),
+        _bars("toy-cosines", pairs, "stack", "cosine", cosines),
+        _bars("toy-gain", cone, "vector v", "‖W v‖ / ‖v‖", gains, log="y", levels=_CONE),
+        Panel("toy-update-layers", several, at_most_loops, moved, _LAYERS, by_layers, log="xy"),
         by_loops("toy-update", f"{several}, rate η/√U", y_label=moved, curves=flat, log="x"),
     ]
+
+
+def _by_layers(found: Mapping[str, Any]) -> list[Curve]:
+    """The changes by an update at the most loops, by the number of layers, at two rates."""
+    curves = []
+    for part, kind in (("same_signs", "looped"), ("own_signs", "standard")):
+        updates = _updates(found, part)
+        for rate, changes in (("η", updates), ("η/√U", _over_roots(updates))):
+            interval = mean_of_seeds(changes[..., -1].T)
+            curves.append(Curve.of(f"{_SIGNS[part]}, rate {rate}", kind, interval))
+    return curves
+
+
+def _values(found: Mapping[str, Any], part: str) -> dict[str, Floats]:
+    """A part of the result by name, [seeds, ...]."""
+    return {name: values_of(values) for name, values in found[part].items()}
+
+
+def _updates(found: Mapping[str, Any], part: str) -> Floats:
+    """The changes by an update with these signs, [U, seeds, R]."""
+    return np.array(list(_values(found, part).values()))
+
+
+def _over_roots(updates: Floats) -> Floats:
+    """The changes at a rate ∝ 1/√U."""
+    return np.asarray(updates / np.sqrt(_LAYERS)[:, None, None])
 
 
 def _bars(
@@ -169,52 +199,84 @@ def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str
     """The curves of one seed, by part and name."""
     source = layers(width, seed)
     start, *stack = islice(source, 1 + max(_ANGLES_AT, *_LAYERS))
-    shared, counts = repeat(stack[0]), torch.tensor(loops).repeat(len(LABELS))
+    signs = _random_signs(width, seed)
+    curves: dict[str, dict[str, Any]] = {}
+    counts = torch.tensor(loops).repeat(len(LABELS))
     scales = _scales([(scaling, r, 1) for scaling in LABELS for r in loops])
-    generator = Generator().manual_seed(2**62 + seed)  # a stream of random numbers of its own
-    signs = [
-        torch.randint(2, (width, width), generator=generator).double().mul_(2).sub_(1)
-        for _ in range(max(_LAYERS))
-    ]
+    shared = repeat(stack[0])
+    of_each_layer = chain(stack, source)
     ends = {
         "looped": run(shared, start, counts, scales),
-        "deep": run(chain(stack, source), start, counts, scales),
+        "deep": run(of_each_layer, start, counts, scales),
         "change": derivative(shared, repeat(signs[0]), start, counts, scales),
     }
-    curves: dict[str, dict[str, Any]] = {
-        part: dict(zip(LABELS, _lengths(states).view(len(LABELS), -1).tolist(), strict=True))
-        for part, states in ends.items()
-    }
-    curves["cosine"] = {
+    for part, states in ends.items():
+        by_scaling = _lengths(states).view(len(LABELS), -1).tolist()
+        curves[part] = dict(zip(LABELS, by_scaling, strict=True))
+    curves["cosine"] = _cosines(stack, start)
+    curves["gain"] = _gains(stack[0], start)
+    for U in _LAYERS:
+        for part, values in _of_layers(stack[:U], signs[:U], start, loops).items():
+            curves.setdefault(part, {})[str(U)] = values
+    return curves
+
+
+def _random_signs(width: int, seed: int) -> list[Tensor]:
+    """Signs of each layer's weights, from a stream of random numbers of their own."""
+    generator = Generator().manual_seed(2**62 + seed)
+    signs = []
+    for _ in range(max(_LAYERS)):
+        bits = torch.randint(2, (width, width), generator=generator)
+        signs.append(bits.double().mul_(2).sub_(1))
+    return signs
+
+
+def _cosines(stack: Sequence[Tensor], start: Tensor) -> dict[str, float]:
+    """The mean cosine of two increments, by stack and scaling."""
+    shared = repeat(stack[0])
+    return {
         "deep none": mean_cosine(stack, start, _ANGLES_AT, 1.0),
         "looped none": mean_cosine(shared, start, _ANGLES_AT, 1.0),
         "looped linear": mean_cosine(shared, start, _ANGLES_AT, 1 / _ANGLES_AT),
     }
+
+
+def _gains(weights: Tensor, start: Tensor) -> dict[str, float]:
+    """‖W v‖/‖v‖ of vectors v ≥ 0."""
+    counts = torch.tensor([_ANGLES_AT - 1] * 2)
     scales = _scales([(scaling, _ANGLES_AT, 1) for scaling in ("linear", "none")])
-    linear, none = run(shared, start, torch.tensor([_ANGLES_AT - 1] * 2), scales).relu()
+    linear, none = run(repeat(weights), start, counts, scales).relu()
     vectors = {
-        "smallest found": extreme(stack[0], start, largest=False),
+        "smallest found": extreme(weights, start, largest=False),
         "random": start.relu(),
         f"loop {_ANGLES_AT}, linear": linear,
         f"loop {_ANGLES_AT}, none": none,
-        "largest found": extreme(stack[0], start, largest=True),
+        "largest found": extreme(weights, start, largest=True),
     }
-    curves["gain"] = {
-        name: float(torch.linalg.vector_norm(stack[0] @ v) / torch.linalg.vector_norm(v))
-        for name, v in vectors.items()
+    gains = {}
+    for name, vector in vectors.items():
+        moved = torch.linalg.vector_norm(weights @ vector)
+        gains[name] = float(moved / torch.linalg.vector_norm(vector))
+    return gains
+
+
+def _of_layers(
+    stack: Sequence[Tensor], signs: Sequence[Tensor], start: Tensor, loops: Sequence[int]
+) -> dict[str, Any]:
+    """Lengths and changes of a looped stack of several layers, by loops, and its branches."""
+    U = len(stack)
+    steps = U * torch.tensor(loops)  # a step is a layer here: R loops are R U steps
+    scales = _scales([("factored", r, U) for r in loops])
+    norm = run(cycle(stack), start, steps, scales)
+    same_signs = derivative(cycle(stack), repeat(signs[0]), start, steps, scales)
+    own_signs = derivative(cycle(stack), cycle(signs), start, steps, scales)
+    sizes = [branch_sizes(stack, start, r).aminmax() for r in loops]
+    return {
+        "layers": _lengths(norm).tolist(),
+        "same_signs": _lengths(same_signs).tolist(),
+        "own_signs": _lengths(own_signs).tolist(),
+        "branches": torch.tensor(sizes).tolist(),
     }
-    for u in _LAYERS:  # a step is a layer here: R loops are R U steps
-        several = start, u * torch.tensor(loops), _scales([("factored", r, u) for r in loops])
-        ends = {
-            "layers": run(cycle(stack[:u]), *several),
-            "same_signs": derivative(cycle(stack[:u]), repeat(signs[0]), *several),
-            "own_signs": derivative(cycle(stack[:u]), cycle(signs[:u]), *several),
-        }
-        for part, states in ends.items():
-            curves.setdefault(part, {})[str(u)] = _lengths(states).tolist()
-        sizes = [branch_sizes(stack[:u], start, r).aminmax() for r in loops]
-        curves.setdefault("branches", {})[str(u)] = torch.tensor(sizes).tolist()
-    return curves
 
 
 def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
@@ -225,3 +287,38 @@ def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
 def _lengths(states: Tensor) -> Tensor:
     """The length of states [C, d] over √d: [C]."""
     return torch.linalg.vector_norm(states, dim=1) / math.sqrt(states.shape[1])
+
+
+def update_ratio_by_layers(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of layers at the most
+    loops."""
+    result = evidence.result("residual_scaling_toy")
+    return _largest_over_smallest(result, _changes(result)[..., -1])
+
+
+def update_ratio_by_loops(evidence: Evidence) -> Estimate:
+    """The largest change by one update over the smallest, of all numbers of loops at the most
+    layers."""
+    result = evidence.result("residual_scaling_toy")
+    return _largest_over_smallest(result, _changes(result)[-1].T)
+
+
+def _changes(result: Mapping[str, Any]) -> Floats:
+    """The changes by one update with the same signs in all layers and a rate ∝ 1/√U, [U, seeds,
+    R]."""
+    by_layers = result["same_signs"].items()
+    return np.stack([values_of(changes) / int(layers) ** 0.5 for layers, changes in by_layers])
+
+
+def branch_spread(evidence: Evidence) -> Estimate:
+    """The largest branch of any number of layers and loops over the smallest."""
+    result = evidence.result("residual_scaling_toy")
+    curves = [values_of(curve) for curve in result["branches"].values()]
+    sizes = np.stack(curves).transpose(0, 2, 3, 1)  # [U, R, 2, seeds]
+    return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
+
+
+def _largest_over_smallest(result: Mapping[str, Any], values: Floats) -> Estimate:
+    """The largest over the smallest of values [cells, seeds] of new models, seed by seed."""
+    estimate = over_seeds(values.max(0) / values.min(0), log=True)
+    return estimate._replace(steps=0, size=f"d = {result['width']}")

@@ -13,6 +13,7 @@ from looplab.conf.mistakes import ConfigError, check_device
 from looplab.conf.schema import Config, FigureSettings, TableSettings
 from looplab.conf.setting import check_settings, setting
 
+from .claims import claims_of
 from .definition import Experiment, Member, load, members_of, names
 
 ALL = ("all",)
@@ -47,8 +48,8 @@ class ExperimentSettings:
     tables: TableSettings = TableSettings()
 
     def check(self) -> None:
-        """Raises ConfigError for the first invalid setting, an unknown experiment, and a scale that
-        one has no settings for."""
+        """Raises ConfigError for the first invalid setting, an unknown experiment, a claim that
+        cannot be read, and a scale that one has no settings for."""
         if not self.experiment:
             raise ConfigError("experiment", "must name an experiment: experiment=fig10, or all")
         check_settings("", self)
@@ -58,6 +59,7 @@ class ExperimentSettings:
         for experiment in experiments:
             # Composes every run: a mistake in one is said before anything is trained.
             self.members(experiment)
+            claims_of(experiment)
             if self.seeds and not self.is_all and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"
                 raise ConfigError("seeds", f"has no meaning for {experiment.name}, {problem}")

@@ -3,7 +3,7 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -22,12 +22,11 @@ from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 
-from .claims import Evidence, claim
+from .evidence import Evidence
 from .flops import Flops
 from .measuring import Result, batches, prompts_of
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
-_claim = partial(claim, source="this suite, docs/records.md")
 # What training has taken up to a snapshot, and its error there, with the interval's upper end.
 Point = dict[str, float]
 
@@ -156,48 +155,56 @@ def _described(race: Result) -> str:
     return f"{race['task']}: {', '.join(rows)}"
 
 
-@_claim(
-    "race_fast_is_sooner",
-    "The last recipe of a race, fast in the suite's own, reaches the stated error in fewer "
-    "processor seconds than the first, paper.",
-    quantity="processor seconds to it, first over last, by seed, geometric mean over tasks",
-    above=1.0,
-)
-def is_sooner(evidence: Evidence) -> Estimate:
-    """A training of the first recipe that does not reach the error takes more than all its seconds:
+def seconds_of_first_over_last(evidence: Evidence) -> Estimate:
+    """The processor seconds to the stated error, of the first recipe over the last, by seed: the
+    geometric mean over tasks.
+
+    A training of the first recipe that does not reach the error takes more than all its seconds:
     these count, and the interval has no upper end."""
     evidence.where()
-    races, ratios, at_least = evidence.result("time_to_quality", "races"), [], False
-    both = [[race["rows"][place]["trainings"] for place in (0, -1)] for race in races]
-    seeds = set.intersection(*(set(trainings) for pair in both for trainings in pair))
-    for seed in sorted(seeds):
+    races = evidence.result("time_to_quality", "races")
+    ratios = []
+    at_least = False
+    for seed in _common_seeds(races):
         logs = []
-        for race, (first, last) in zip(races, both, strict=True):
-            slow, fast = (reached(each[seed], race["target"]) for each in (first, last))
+        for race in races:
+            first = race["rows"][0]["trainings"][seed]
+            last = race["rows"][-1]["trainings"][seed]
+            fast = reached(last, race["target"])
             if fast is None:
                 raise NotMeasured(_described(race))
+            slow = reached(first, race["target"])
             at_least |= slow is None
-            seconds = (slow or first[seed][-1])["cpu_seconds"]
+            seconds = (slow or first[-1])["cpu_seconds"]
             logs.append(math.log(seconds / fast["cpu_seconds"]))
         ratios.append(math.exp(np.mean(logs)))
-    found = over_seeds(ratios, log=True)
-    notes = ["at least: what does not reach it counts to its end"] if at_least else []
-    high, note = math.inf if at_least else found.high, "; ".join([*notes, *map(_described, races)])
-    return found._replace(high=high, note=note)
+    estimate = over_seeds(ratios, log=True)
+    notes = list(map(_described, races))
+    if at_least:
+        notes.insert(0, "at least: what does not reach it counts to its end")
+        estimate = estimate._replace(high=math.inf)
+    return estimate._replace(note="; ".join(notes))
 
 
-@_claim(
-    "race_fast_ends_under_the_target",
-    "Models of a race's last recipe, fast in the suite's own, end under the stated error.",
-    quantity="mean error at the last step over the stated one, the largest over tasks",
-    below=1.0,
-)
-def ends_under_the_target(evidence: Evidence) -> Estimate:
-    """The note has each seed's error, and the p of a one-sided t-test over seeds."""
+def _common_seeds(races: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The seeds that the first and the last recipe of every race were trained with."""
+    seeds = []
+    for race in races:
+        for place in (0, -1):
+            seeds.append(set(race["rows"][place]["trainings"]))
+    return sorted(set.intersection(*seeds))
+
+
+def largest_end_over_target(evidence: Evidence) -> Estimate:
+    """The mean error at the last step of the last recipe over the stated one, the largest over
+    tasks.
+
+    The note has each seed's error, and the p of a one-sided t-test over seeds."""
     from scipy import stats  # takes a second
 
     evidence.where()
-    estimates, notes = [], []
+    estimates = []
+    notes = []
     for race in evidence.result("time_to_quality", "races"):
         row = race["rows"][-1]
         errors = np.array([course[-1]["error"] for course in row["trainings"].values()])
@@ -205,4 +212,5 @@ def ends_under_the_target(evidence: Evidence) -> Estimate:
         p = stats.ttest_1samp(errors, race["target"], alternative="less").pvalue
         listed = ", ".join(f"{error:.4f}" for error in errors)
         notes.append(f"{race['task']}, {row['label']}: {listed} (p = {p:.2g})")
-    return max(estimates, key=lambda each: each.high)._replace(note="; ".join(notes))
+    largest = max(estimates, key=attrgetter("high"))
+    return largest._replace(note="; ".join(notes))

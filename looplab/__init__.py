@@ -17,7 +17,7 @@ __version__ = "0.1.0"  # pyproject.toml reads it here
 
 from . import rooms  # noqa: F401  # isort: skip  (before what is in them)
 from .conf.lazy import importer
-from .conf.public import MODULES
+from .conf.public import GONE, MODULES
 from .conf.threads import spin_briefly
 
 spin_briefly()
@@ -33,8 +33,7 @@ if TYPE_CHECKING:  # the same names, for type checkers
     from .evaluation.runs_table import runs_table as runs_table
     from .evaluation.statistics import Estimate as Estimate
     from .evaluation.statistics import over_seeds as over_seeds
-    from .experiments.claims import Evidence as Evidence
-    from .experiments.claims import claim as claim
+    from .experiments.evidence import Evidence as Evidence
     from .experiments.grid import train_grid as train_grid
     from .models import Model as Model
     from .models.loops.loop import Loop as Loop
@@ -64,4 +63,4 @@ if TYPE_CHECKING:  # the same names, for type checkers
 
 __all__ = list(MODULES)
 
-__getattr__, __dir__ = importer(__name__, MODULES)
+__getattr__, __dir__ = importer(__name__, MODULES, GONE)

@@ -18,7 +18,9 @@ from looplab.conf.schema import (
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
 from looplab.experiments import difficulty
-from looplab.experiments.claims import Evidence, find_claim, judge
+from looplab.experiments.claims import find_claim
+from looplab.experiments.evidence import Evidence
+from looplab.experiments.judge import judge
 from looplab.experiments.measuring import _plain
 from looplab.tasks import make_task
 from looplab.training import Run, train

@@ -11,7 +11,8 @@ import pytest
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.statistics import NotMeasured
 from looplab.experiments import instability
-from looplab.experiments.claims import Evidence, find_claim
+from looplab.experiments.claims import find_claim
+from looplab.experiments.evidence import Evidence
 from looplab.training import Run
 from tests.experiments.checks import panels_of
 

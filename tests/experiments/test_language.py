@@ -13,7 +13,7 @@ from torch import Generator
 from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import inference
 from looplab.experiments import language_iso_depth as iso_flop
-from looplab.experiments.claims import Evidence
+from looplab.experiments.evidence import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
@@ -91,7 +91,7 @@ def test_inference() -> None:
     assert all(min(group[cache].values()) > 0 for group in result["groups"] for cache in caches)
     names = check_panels(panels_of(inference, result))
     assert names == ["bits", "flops", "bytes", "speed_1", "speed_8", "speed_32"]
-    found = inference.sharing_is_cheap(Evidence(language(2.0, 3), {"inference": result}))
+    found = inference.shared_over_own(Evidence(language(2.0, 3), {"inference": result}))
     assert found.mean == pytest.approx(looped["shared"]["bits"] / looped["own"]["bits"])
     assert found.mean != 1
     assert found.seeds == 2

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
-from looplab.experiments import near_init, residual_scaling
+from looplab.experiments import near_init, update_changes
 from looplab.experiments.near_init import (
     INITS,
     LABELS,
@@ -127,7 +127,7 @@ def test_slopes_are_those_of_power_laws_from_the_least_loops_on() -> None:
 def test_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_init, "STEPS", 2)
     result, weak = changes(Near(loops=(1, 4, 6), seeds=2)), INITS["weak"]
-    check_panels(panels_of(residual_scaling, {"figure": "changes", **result}))
+    check_panels(panels_of(update_changes, result))
     for reading, scaling in product(("raw", "normed"), LABELS):
         runs = [first_steps(weak, Stack(r, True, scaling), 1, 2) for r in (1, 4, 6)]
         moved = np.array([run[reading] for run in runs])

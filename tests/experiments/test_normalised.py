@@ -9,7 +9,8 @@ import pytest
 from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation.measured import Measured
 from looplab.experiments import normalised
-from looplab.experiments.claims import Evidence, find_claim
+from looplab.experiments.claims import find_claim
+from looplab.experiments.evidence import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.experiments.normalised import kind_of_shift
 from looplab.tasks import SHIFTS

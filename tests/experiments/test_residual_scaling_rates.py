@@ -10,8 +10,8 @@ import pytest
 
 from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.experiments import residual_scaling, residual_scaling_rates
-from looplab.experiments.residual_scaling_rates import gain, movement, optimum, rates
+from looplab.experiments import residual_scaling_rates
+from looplab.experiments.residual_scaling_rates import gain, measure, movement, optimum
 from tests.experiments.checks import check_panels, panels_of
 from tests.experiments.texts import give, run
 
@@ -96,7 +96,7 @@ def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     falls_and_rises = [1.0] * 100 + [3.0] * 200
     logs["linear-8-0.008-0"] = [{"step": i + 1, "loss": x} for i, x in enumerate(falls_and_rises)]
     give(monkeypatch, residual_scaling_rates, bits, logs)
-    result = rates(runs, runs[0].config.evaluation)
+    result = measure(runs, runs[0].config.evaluation)
     peaks = {s: {R: peak["rate"] for R, peak in of.items()} for s, of in result["best"].items()}
     assert peaks == {"sqrt": {"1": 0.004, "8": 0.002}, "linear": {"1": 0.004, "8": 0.004}}
     assert result["errors"]["linear"]["8"][3][0] is None
@@ -106,10 +106,10 @@ def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(result["gain"]) == {"sqrt"}
     assert result["gain"]["sqrt"]["8"]["mean"] == pytest.approx(0.2)
     assert "initial" not in result
-    panels = panels_of(residual_scaling, {"figure": "rates", **result})
+    panels = panels_of(residual_scaling_rates, result)
     assert check_panels(panels) == ["rates-sqrt", "rates-linear", "rates-gain"]
     assert any("1 of 16 runs collapsed" in panel.title for panel in panels)
     # A rate at which all diverge was tried: the next one is not the outermost.
     tried = replace(runs[0].config.training, learning_rate=0.016)
     lost = [replace(runs[0].config, training=tried)]
-    assert rates(runs, runs[0].config.evaluation, lost)["rates"][-1] == 0.016
+    assert measure(runs, runs[0].config.evaluation, lost)["rates"][-1] == 0.016

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from looplab.experiments import residual_scaling
+from looplab.experiments import residual_scaling_toy
 from looplab.experiments.near_init import Near
 from looplab.experiments.residual_scaling_toy import (
     branch_sizes,
@@ -145,7 +145,7 @@ def test_the_parts_are_put_together_by_name() -> None:
     near = Near(loops=(1, 2, 4), seeds=2)
     result = toy(near, width=D)
     assert toy(near, width=D) == result
-    names = check_panels(panels_of(residual_scaling, {"figure": "toy", **result}))
+    names = check_panels(panels_of(residual_scaling_toy, result))
     assert names[0] == "toy-norm"
     for seed in range(2):
         start, *stack = islice(layers(D, seed), 13)

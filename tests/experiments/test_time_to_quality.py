@@ -11,8 +11,9 @@ import pytest
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.load import load_run
 from looplab.evaluation.verdict import Verdict
-from looplab.experiments.claims import find_claim, judge
+from looplab.experiments.claims import find_claim
 from looplab.experiments.command import main
+from looplab.experiments.judge import judge
 from looplab.show.evaluate import evaluate
 from looplab.training.run_folder.files import read_record
 from looplab.training.run_folder.metrics import Metrics
@@ -25,7 +26,9 @@ RACE = """
 title: A tiny race
 source: a test
 measure: time_to_quality
-claims: [race_fast_is_sooner, race_fast_ends_under_the_target]
+claims:
+  race_fast_is_sooner: time_to_quality
+  race_fast_ends_under_the_target: time_to_quality
 small:
   seeds: 2
   runs:

@@ -3,8 +3,8 @@ a change to experiments, which must give the same numbers from the same errors, 
 
 claims.json has under `verdicts` what is judged from these errors; under `measured` the code, the
 processor and the words that each experiment comes from; under `later` the estimates of runs whose
-errors are not kept; and under `not_measured` why neither decides a claim. `today` is the verdict on
-each claim from all of these, which the docs show.
+errors are not kept; and under `not_measured` why neither decides a claim. `claims_today.today` is
+the verdict on each claim from all of these, which the docs show.
 
 Of a run the columns that a claim reads are kept of all prompts, in 16 bits where these leave every
 column's mean as it is to 1e-4, else as they are. What a later claim may ask is kept in 16 bits, of
@@ -33,16 +33,14 @@ from numpy.typing import NDArray
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.evaluation.groups import Group
 from looplab.evaluation.measured import Measured
-from looplab.evaluation.statistics import Estimate
-from looplab.experiments.claims import Evidence
+from looplab.experiments.evidence import Evidence
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
+from tests.golden.claims_today import NUMBERS, VERDICTS, read_verdicts
 
 HERE = Path(__file__).parent
-VERDICTS, EVIDENCE, ERRORS = (
-    HERE / name for name in ("claims.json", "claims_evidence.json.gz", "claims_errors.npz.xz")
-)
-_NUMBERS = ("mean", "low", "high")
+EVIDENCE = HERE / "claims_evidence.json.gz"
+ERRORS = HERE / "claims_errors.npz.xz"
 # Of every run these are kept in 16 bits, all of their columns, of so many prompts; on shifted
 # inputs the first alone.
 _WIDE = ("model_at_b", "by_loop", "held_out")
@@ -118,7 +116,8 @@ def freeze(words: list[str]) -> None:
     from looplab.conf.mistakes import RunError
     from looplab.conf.words import settings_from_words
     from looplab.experiments import engine
-    from looplab.experiments.claims import find_claim, judge
+    from looplab.experiments.claims import claims_of
+    from looplab.experiments.judge import judge
     from looplab.experiments.many_runs import progress
     from looplab.experiments.settings import ExperimentSettings
 
@@ -135,8 +134,8 @@ def freeze(words: list[str]) -> None:
             raise RunError(f"{experiment.name}: {measurement.missing[0]}")
         reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
         found = Evidence(reading, measurement.results)
-        for name in experiment.claims:
-            judge(find_claim(name), found, scale="small", command="")
+        for claim in claims_of(experiment).values():
+            judge(claim, found, scale="small", command="")
         evidence[experiment.name] = {
             "claims": list(experiment.claims),
             "members": [_plain(run, arrays) for run in reading],
@@ -175,7 +174,7 @@ def _still_read(evidence: dict[str, Any], arrays: _Arrays) -> _Arrays:
 
 def _frozen() -> tuple[dict[str, Any], dict[str, Any], _Arrays]:
     """What the three files hold: the evidence by experiment, the verdicts' file, the arrays."""
-    return json.loads(gzip.decompress(EVIDENCE.read_bytes())), _content(), _read_errors()
+    return json.loads(gzip.decompress(EVIDENCE.read_bytes())), read_verdicts(), _read_errors()
 
 
 def _read_errors() -> _Arrays:
@@ -192,10 +191,6 @@ def _write_errors(arrays: _Arrays) -> None:
     ERRORS.write_bytes(lzma.compress(buffer.getvalue(), filters=[numbers]))
 
 
-def _content() -> dict[str, Any]:
-    return dict(json.loads(VERDICTS.read_text(encoding="utf-8")))
-
-
 def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evidence]]:
     """Each experiment by name, its claims and what they are judged from; `wide`: all columns of the
     first prompts in place of the read ones of all."""
@@ -203,7 +198,17 @@ def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evi
     arrays = _read_errors()
     for experiment, parts in sorted(evidence.items()):
         members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
-        yield experiment, parts["claims"], Evidence(members, parts["results"])
+        yield experiment, parts["claims"], Evidence(members, _results(experiment, parts["results"]))
+
+
+def _results(experiment: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The results by measure; until November 2026 residual_scaling was that of several figures."""
+    from looplab.experiments.definition import load
+
+    results = dict(kept)
+    if "residual_scaling" in results:
+        results[load(experiment).measure] = results.pop("residual_scaling")
+    return results
 
 
 def verdicts() -> Iterator[dict[str, Any]]:
@@ -225,47 +230,20 @@ def verdicts() -> Iterator[dict[str, Any]]:
 
 def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
     """The verdict on a claim, its numbers and seeds; the `reason` of one that is not measured."""
-    from looplab.experiments.claims import find_claim, judge
+    from looplab.experiments.claims import find_claim
+    from looplab.experiments.judge import judge
 
     judged = judge(find_claim(name), evidence, scale="small", command="")
     known = judged.plain()
-    verdict = {key: known[key] for key in ("claim", "verdict", *_NUMBERS, "seeds")}
+    verdict = {key: known[key] for key in ("claim", "verdict", *NUMBERS, "seeds")}
     if judged.verdict == "not measured":
         verdict["reason"] = judged.note.partition("; left out")[0]
     return verdict
 
 
-def today() -> dict[str, dict[str, Any]]:
-    """By claim, in the order of experiments: the `experiment`, `mean`, `low`, `high` (None where
-    there is none), `seeds`, `verdict` and `reason` why it is not measured."""
-    from looplab.experiments.claims import decide, find_claim
-    from looplab.experiments.definition import load, names
-
-    content, rows = _content(), dict[str, dict[str, Any]]()
-    for experiment in names():
-        for name in load(experiment).claims:
-            claim = find_claim(name)
-            row: dict[str, Any] = dict.fromkeys(_NUMBERS)
-            row |= {"experiment": experiment, "seeds": 0}
-            if claim.paper_scale:
-                row |= {"verdict": "paper scale", "reason": claim.paper_scale}
-            elif name in content["later"]:
-                row |= content["later"][name]
-                low = -math.inf if row["low"] is None else row["low"]
-                high = math.inf if row["high"] is None else row["high"]
-                estimate = Estimate(row["mean"], low, high, row["seeds"])
-                row.setdefault("verdict", decide(claim, estimate))
-            elif name in content["not_measured"]:
-                row |= {"verdict": "not measured", "reason": content["not_measured"][name]}
-            else:
-                row |= content["verdicts"][name]
-            rows.setdefault(name, row)
-    return rows
-
-
 def differences() -> list[str]:
     """The claims whose verdict is another one, or whose numbers differ by more than 1e-9."""
-    frozen = _content()["verdicts"]
+    frozen = read_verdicts()["verdicts"]
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     lines = [f"{name}: is gone" for name in frozen if name not in found]
     for name, verdict in found.items():
@@ -273,7 +251,7 @@ def differences() -> list[str]:
         if was is None:
             lines.append(f"{name}: is new")
         elif verdict["verdict"] != was["verdict"] or not all(
-            _same(verdict[key], was[key]) for key in _NUMBERS
+            _same(verdict[key], was[key]) for key in NUMBERS
         ):
             lines.append(f"{name}: {verdict} was {was}")
     return lines

@@ -1,6 +1,7 @@
 """The pages that say how claims stand at the small scale: the tables of docs/claims.md, the counts
-of README, and those of the rows of the papers' pages. All are made of what `claims.today` says. And
-docs/results.md, whose other numbers are those of the pictures in docs/figures.
+of README, and those of the rows of the papers' pages. All are made of what `claims_today.today`
+says. And docs/results.md, whose other numbers are those of the pictures in docs/figures. No torch
+here.
 
 python -m tests.golden.claims_page     # writes them anew
 """
@@ -23,10 +24,10 @@ from looplab.show.verdicts import (
     published_text,
     statements,
 )
-from tests.conftest import HOME
 from tests.golden import results_page
-from tests.golden.claims import today
+from tests.golden.claims_today import today
 
+HOME = results_page.HOME
 PAPERS = {
     "arXiv 2311.12424": ("In-context learning with looped transformers", "looped_transformers"),
     "arXiv 2606.18524": ("Residual scaling", "residual_scaling"),

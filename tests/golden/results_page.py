@@ -4,18 +4,19 @@ between a comment that names the number, and `<!-- to here -->`:
 <!-- value: paper_sparse_linear error_by_examples model_at_b mean -->   of docs/figures: a curve's
                                                     mean over x, or its value with interval at an x
 <!-- table: paper_sparse_linear error_by_examples 5 10 40 -->    its panel's curves at these x
-<!-- claim: fig03_tied_grows -->                                 an estimate that `claims.today` has
+<!-- claim: fig03_tied_grows -->                                 an estimate that `today` has
 """
 
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from looplab.evaluation.verdict import Verdict
 from looplab.show.panel import Curve, Panel
 from looplab.show.verdicts import estimate_text
-from tests.conftest import HOME
 
+HOME = Path(__file__).parents[2]  # the project
 PAGE = HOME / "docs" / "results.md"
 _MADE = r"(<!-- (value|table|claim): (.*?) -->)(.*?)(<!-- to here -->)"
 _ROUNDING = 1e-9  # an error below it is that of the arithmetic

@@ -12,7 +12,7 @@ import pytest
 from looplab.conf.schema import Config
 from looplab.conf.setting import all_settings, names_of
 from tests.conftest import HOME, printed
-from tests.golden import claims, claims_page, commands, predictions
+from tests.golden import claims, claims_page, claims_today, commands, predictions
 from tests.golden.__main__ import STORED
 from tests.golden.configurations import GOLDEN, config_of
 
@@ -94,7 +94,7 @@ def test_every_page_says_how_the_claims_stand_today() -> None:
     """And every claim of the suite stands somewhere: python -m tests.golden.claims_page."""
     for path, text in claims_page.pages().items():
         assert path.read_text(encoding="utf-8") == text, path.name
-    content = json.loads(claims.VERDICTS.read_text(encoding="utf-8"))
-    for name, row in claims.today().items():
+    content = claims_today.read_verdicts()
+    for name, row in claims_today.today().items():
         if name not in (*content["later"], *content["not_measured"]) and not row.get("reason"):
             assert row["verdict"] == content["verdicts"][name]["verdict"], name

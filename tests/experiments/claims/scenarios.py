@@ -12,8 +12,8 @@ import numpy as np
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate
-from looplab.experiments.claims import Evidence
 from looplab.experiments.definition import Member, load, members_of
+from looplab.experiments.evidence import Evidence
 
 from .synthetic import DIMS, Made, evidence, language, seeds
 
@@ -86,13 +86,13 @@ def last_increment(value: float) -> Evidence:
         cosine = np.full((loops, loops), 0.4)
         cosine[-1] = cosine[:, -1] = 0.4 + value + shift
         runs.append(trained(loops, cosine=cosine.tolist()))
-    return evidence(residual_scaling={"runs": runs})
+    return evidence(trained_increments={"runs": runs})
 
 
 def one_size(ratio: float) -> Evidence:
     """Two trained runs, of which the branches of the last loop are `ratio` times as large."""
     runs = [trained(R, branch=[*[1.0] * (R - 1), ratio * f]) for R, f in ((4, 0.99), (8, 1.01))]
-    return evidence(residual_scaling={"runs": runs})
+    return evidence(trained_increments={"runs": runs})
 
 
 def branches(ratio: float) -> Evidence:
@@ -103,7 +103,7 @@ def branches(ratio: float) -> Evidence:
         "4": {"by_seed": [[[1.0, 1.02], [1.1, ratio]]] * 2},
     }
     result = {"branches": sizes, "width": 8}
-    return evidence(residual_scaling=result)
+    return evidence(residual_scaling_toy=result)
 
 
 def by_last_loop(variant: str) -> Made:
@@ -129,7 +129,7 @@ def updated(over: str) -> Made:
         }
         for row in same["4"]["by_seed"][:1]:
             row[-1] *= 1.01  # so that a ratio has a spread
-        return evidence(residual_scaling={"same_signs": same, "width": 8})
+        return evidence(residual_scaling_toy={"same_signs": same, "width": 8})
 
     return made
 
@@ -139,7 +139,7 @@ def damped(ratio: float) -> Evidence:
     by_seed = [[[1.0], [ratio * factor]] for factor in (0.99, 1.01)]
     norm = {"non_shared": {"linear": {"by_seed": by_seed}}}
     init = {"layers": 1, "width": 64}
-    return evidence(residual_scaling={"norm": norm, "init": init, "steps": 10})
+    return evidence(stream_norms={"norm": norm, "init": init, "steps": 10})
 
 
 def converging(slow: Mapping[str, int], *others: Mapping[str, int]) -> Made:
@@ -180,7 +180,7 @@ def best_rate_moves(octaves: float) -> Evidence:
     """A movement of the best rate."""
     moved = {"by_seed": [octaves, 0.99 * octaves, 1.01 * octaves]}
     result = {"loops": [1, 8], "move": {"linear": moved}, "best": {}}
-    return evidence(language(2.0, 8), residual_scaling=result)
+    return evidence(language(2.0, 8), residual_scaling_rates=result)
 
 
 def iso_flop(kind: str = "") -> Made:

@@ -17,7 +17,7 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.measured import Measured
-from looplab.experiments.claims import Evidence
+from looplab.experiments.evidence import Evidence
 
 PROMPTS, DIMS = 200, 4
 # Of a quantity: the evidence in which it has about this value.

@@ -11,13 +11,9 @@ from looplab.conf.files import read_values
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.statistics import Estimate
 from looplab.evaluation.verdict import Verdict
-from looplab.experiments.claims import (
-    Evidence,
-    all_claims,
-    decide,
-    find_claim,
-    judge,
-)
+from looplab.experiments.claims import all_claims, decide, find_claim
+from looplab.experiments.evidence import Evidence
+from looplab.experiments.judge import judge
 from looplab.show.verdicts import heading
 from tests.golden.claims import frozen_evidence
 

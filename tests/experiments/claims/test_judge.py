@@ -1,7 +1,7 @@
 """Verdicts from estimates: by the line, by the scale, and never from unfinished runs."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from looplab.conf.schema import GrowthConfig
 from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import Estimate, over_seeds
 from looplab.evaluation.verdict import Said, Verdict, VerdictName
-from looplab.experiments.claims import Claim, Evidence, find_claim, judge
+from looplab.experiments.claims import Claim, Estimator, find_claim
+from looplab.experiments.evidence import Evidence
+from looplab.experiments.judge import judge
 from looplab.show.verdicts import line_text, statements
 
 from .synthetic import evidence, run, seeds
@@ -21,14 +23,25 @@ _SAID = Said(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Given(Estimator):
+    """An estimate that is known, of runs of a family, if any."""
+
+    estimate: Estimate
+    family: str = ""
+    module: str = ""
+    name: str = ""
+
+    def __call__(self, evidence: Evidence) -> Estimate:
+        if self.family:
+            evidence.where(family=self.family)
+        return self.estimate
+
+
 def verdict_of(estimate: Estimate, scale: str = "small", **claimed: Any) -> Verdict:
     """The verdict of a claim with line 1 that one finished run has this estimate of."""
-
-    def estimates(found: Evidence) -> Estimate:
-        found.where(family="looped")
-        return estimate
-
-    claim = Claim(name="name", estimate=estimates, **{**vars(_SAID), **claimed})
+    estimator = Given(estimate=estimate, family="looped")
+    claim = Claim(name="name", estimate=estimator, **{**vars(_SAID), **claimed})
     return judge(claim, evidence(seeds(2)), scale=scale, command="python run.py experiment=x")
 
 
@@ -143,9 +156,7 @@ def test_models_that_learned_nothing_match_nobody() -> None:
 
 
 def test_results_of_untrained_runs_are_refused() -> None:
-    def not_trained(found: Evidence) -> Estimate:
-        return Estimate(0.5, 0.4, 0.6, 2, steps=0)
-
+    not_trained = Given(estimate=Estimate(0.5, 0.4, 0.6, 2, steps=0))
     claim = Claim(name="name", estimate=not_trained, **vars(_SAID))
     assert judge(claim, Evidence(), scale="small", command="").note == "no trained run"
     at_start = replace(claim, published_steps=0)

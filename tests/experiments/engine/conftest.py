@@ -12,7 +12,7 @@ TINY = """
 title: Two tiny models
 source: a test
 panels: [{kind: by_loop}, {kind: by_examples}, {kind: by_value, x: loops.b}]
-claims: []
+claims: {}
 small:
   seeds: 2
   runs:

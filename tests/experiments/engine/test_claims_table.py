@@ -39,7 +39,8 @@ def test_a_claim_of_two_experiments_stands_where_it_was_measured() -> None:
 def test_all_experiments_leave_one_table(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with_claims = trained.read_text("utf-8").replace("claims: []", "claims: [fig03_tied_grows]")
+    claims = "claims: {fig03_tied_grows: fig03}"
+    with_claims = trained.read_text("utf-8").replace("claims: {}", claims)
     for name in ("tiny.yaml", "other.yaml"):
         trained.with_name(name).write_text(with_claims, encoding="utf-8")
     two = property(lambda settings: [load("tiny.yaml"), load("other.yaml")])

@@ -12,7 +12,7 @@ from looplab.show.drawing import save_panels
 from looplab.training.run_folder import run as run_module
 from looplab.training.run_folder.files import read_record
 
-CLAIMS = "claims: [fig02_stays_beyond_b, fig03_tied_grows]"
+CLAIMS = "claims: {fig02_stays_beyond_b: fig02, fig03_tied_grows: fig03}"
 
 
 def result(name: str = "tiny", which: str = "small") -> dict[str, Any]:
@@ -29,7 +29,7 @@ def times(folder: Path) -> dict[str, int]:
 def test_an_experiment_is_trained_judged_and_drawn(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tiny.write_text(tiny.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
+    tiny.write_text(tiny.read_text("utf-8").replace("claims: {}", CLAIMS), encoding="utf-8")
     assert main(["experiment=tiny.yaml", "jobs=1"]) == 0
     found, text = result(), capsys.readouterr().out
     assert [member["state"] for member in found["members"]] == ["finished"] * 6
@@ -62,7 +62,7 @@ def test_a_second_time_nothing_is_trained_and_nothing_drawn(
 def test_runs_of_other_code_are_named_in_text_verdict_and_picture(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trained.write_text(trained.read_text("utf-8").replace("claims: []", CLAIMS), encoding="utf-8")
+    trained.write_text(trained.read_text("utf-8").replace("claims: {}", CLAIMS), encoding="utf-8")
     words = ["experiment=tiny.yaml", "action=figure", "figures.format=svg"]
     assert main(words) == 0
     assert "other code" not in capsys.readouterr().out

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.conf.schema import LoopsConfig, TaskConfig
+from looplab.conf.schema import EvaluationConfig, LoopsConfig, TaskConfig
 from looplab.evaluation.load import load_run
-from looplab.experiments import residual_scaling
-from looplab.experiments.residual_scaling import trained
+from looplab.experiments import trained_increments
+from looplab.experiments.trained_increments import measure
 from looplab.training import Run, train
 from looplab.training.validation import evaluation_prompts
 from tests.conftest import tiny_config
@@ -28,11 +28,11 @@ def unnormed_run(tmp_path: Path) -> Run:
 
 def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run: Run) -> None:
     runs = [load_run(run.path) for run in (linear_run, unnormed_run)]
-    result = trained(runs)
+    result = measure(runs, EvaluationConfig())
     names = ["trained-norms", "trained-cosines-1", "trained-cosines-2"]
     parts = ["trained-energy-1", "trained-products-1", "trained-energy-2", "trained-products-2"]
     last = ["trained-cosines-by-distance", *parts, "trained-branch", "trained-gain"]
-    panels = panels_of(residual_scaling, {"figure": "trained", **result})
+    panels = panels_of(trained_increments, result)
     assert check_panels(panels) == [*names, *last]
     for run, found in zip(runs, result["runs"], strict=True):
         b = run.config.loops.b
@@ -65,7 +65,7 @@ def test_texts_are_followed_at_all_their_tokens(tmp_path: Path) -> None:
     run = train(replace(config, task=task, model=model, loops=LoopsConfig(3, 1, "all")))
     prompts = evaluation_prompts(run.task, 64, 8, 0)
     states = torch.stack([state.raw for state, _ in run.model.unroll(prompts, 3)])
-    (found,) = trained([load_run(run.path)])["runs"]
+    (found,) = measure([load_run(run.path)], EvaluationConfig())["runs"]
     norms = states.norm(dim=-1).mean((1, 2)).detach()
     np.testing.assert_allclose(found["norm"]["mean"], norms, rtol=1e-4)
     branch = (states[1:].diff(dim=0) * 3 * 2**0.5).norm(dim=-1).mean((1, 2)).detach()

@@ -1,0 +1,254 @@
+"""The stream of trained runs from loop to loop: its norm, and the increments that loops add to
+it."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from looplab.conf.mistakes import RunError
+from looplab.conf.schema import Config, EvaluationConfig
+from looplab.evaluation.bootstrap import Floats, Interval, numbers
+from looplab.evaluation.groups import labelled
+from looplab.evaluation.remarks import unfinished as missing_of
+from looplab.evaluation.results import kind_of
+from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
+from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
+from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
+from looplab.training.assemble import trained_loops
+from looplab.training.run_folder.run import Run
+from looplab.training.validation import evaluation_prompts
+
+from .evidence import Evidence
+from .near_init import by_distance, distance_panel, matrix_panel
+
+PROMPTS = 64  # on which trained runs are followed
+_Z = 1.645  # standard errors in half a 90 % interval
+# Of the sum r of a loop's branches, by names of panels.
+_BRANCHES = {"branch": "‖r‖ / √d, r = increment / ε", "gain": "‖r‖ / norm of the state"}
+
+
+def measure(
+    runs: Sequence[Run], settings: EvaluationConfig, unfinished: Sequence[Config] = ()
+) -> dict[str, Any]:
+    """Follow trained runs, also those that learned nothing, up to their number of loops, on 64
+    prompts.
+
+    `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
+    `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
+    if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
+    there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
+    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `energy` are the parts of the
+    squared norm by loop, `products` the inner products of increments. `unfinished` says what its
+    training lacks. `groups` have the paths of the `runs` of one model, by their seeds. RunError if
+    states are not finite.
+    """
+    groups = []
+    for label, group in labelled(runs):
+        paths = [str(run.path) for run in group.runs]
+        kind = kind_of(group.config.model)
+        groups.append({"label": label, "kind": kind, "b": group.b, "runs": paths})
+    return {"runs": list(map(_followed, runs)), "groups": groups, "prompts": PROMPTS}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The norms by loop, the cosines of each model's increments, these by the distance between two
+    loops, the parts of the squared norm with the inner products of increments, and `branch` and
+    `gain`; curves are of the seeds of one model."""
+    by_path = {run["run"]: run for run in found["runs"]}
+    groups = found["groups"]
+    loops = [group["b"] for group in groups]
+    longest = 1 + max(loops)
+    tells = len(set(loops)) == len(groups) > 1  # else b tells no two apart
+    norms = []
+    of_branches: dict[str, list[Curve]] = {part: [] for part in _BRANCHES}
+    apart = []
+    matrices: list[Panel] = []
+    energies = []
+    for group in groups:
+        runs = [by_path[path] for path in group["runs"]]
+        number = group["b"] if tells else None
+        curve = partial(Curve.of, group["label"], group["kind"], number=number)
+        norms.append(curve(_norms(runs, longest)))
+        for part, curves in of_branches.items():
+            values = [padded(run[part], longest - 1) for run in runs]
+            curves.append(curve(mean_of_seeds(values)))
+        if group["b"] > 1:
+            cosines = np.array([run["cosine"] for run in runs], dtype=np.float64)
+            apart.append(curve(mean_of_seeds(by_distance(cosines, longest - 1))))
+            title = f"{group['label']}, step {runs[0]['step']}"
+            name = f"trained-cosines-{len(matrices) + 1}"
+            matrices.append(matrix_panel(name, title, _mean(cosines).tolist()))
+            energies += _energy_panels(len(matrices), title, runs)
+    axes = ("loop (0: the read-in)", "norm of a token's state before the norm")
+    title = f"trained runs, {found['prompts']} prompts"
+    drawn = [Panel("trained-norms", title, *axes, range(longest), norms, log="y")]
+    drawn += matrices
+    if apart:
+        drawn.append(distance_panel("trained-cosines", title, apart))
+    drawn += energies
+    for part, curves in of_branches.items():
+        axes = ("loop", _BRANCHES[part])
+        drawn.append(Panel(f"trained-{part}", title, *axes, range(1, longest), curves))
+    return drawn
+
+
+def _norms(runs: Sequence[Mapping[str, Any]], longest: int) -> Interval:
+    """The norm by loop of the seeds of one model; of one seed the interval is over prompts."""
+    interval = mean_of_seeds([padded(run["norm"]["mean"], longest) for run in runs])
+    if len(runs) > 1:
+        return interval
+    half = _Z * numbers(padded(runs[0]["norm"]["standard_error"], longest))
+    return Interval(interval.mean, interval.mean - half, interval.mean + half)
+
+
+def _energy_panels(number: int, title: str, runs: Sequence[Mapping[str, Any]]) -> list[Panel]:
+    """The parts of the energy by loop, and the inner products of increments over the largest: the
+    means over seeds."""
+    parts = {}
+    for name in runs[0]["energy"]:
+        parts[name] = np.mean([run["energy"][name] for run in runs], axis=0)
+    parts = {"whole": np.sum(list(parts.values()), axis=0)} | parts
+    curves = []
+    for name, values in parts.items():
+        file = name.replace(" ", "_")
+        curves.append(Curve.of(name, "loops", without_interval(values), name=file))
+    axes = ("loop (0: the read-in)", "squared norm of a token's state, and its parts")
+    loops = range(len(parts["whole"]))
+    energy = Panel(f"trained-energy-{number}", title, *axes, loops, curves)
+    products = np.mean([run["products"] for run in runs], axis=0)
+    over_largest = products / np.abs(products).max()
+    named = f"{title}: inner products over the largest"
+    return [energy, matrix_panel(f"trained-products-{number}", named, over_largest.tolist())]
+
+
+def _followed(run: Run) -> dict[str, Any]:
+    config = run.config
+    model = deepcopy(run.model).requires_grad_(False).double()
+    b = trained_loops(config)
+    prompts = evaluation_prompts(run.task, PROMPTS, config.task.points, 0)
+    movements = Movements(window=b)
+    last = movements.add(follow(model, prompts_on(model, prompts), b))
+    if not bool(last.isfinite().all()):
+        raise RunError(f"{run.path}: its states are not finite by loop {b}")
+    arrays = movements.arrays()
+    norms = arrays["raw"]  # [prompts, loops + 1]
+    standard_error = norms.std(0, ddof=1) / np.sqrt(len(norms))
+    cosine = _mean(arrays["cosines"])
+    apart = cosine[~np.eye(b, dtype=bool)].mean()
+    products = arrays["products"].mean(0)
+    epsilon = model.residual_scale()
+    branch = arrays["absolute"].mean(0) / (epsilon * config.model.n_embd**0.5)
+    gain = arrays["relative"].mean(0) / epsilon
+    return {
+        "run": str(run.path),
+        "what": f"{config.model.connectivity or config.model.family}, b = {b}",
+        "step": run.step,
+        "unfinished": missing_of(config, run.task, run.step),
+        "scaling": config.model.residual_scaling,
+        "layers": config.model.n_layer,
+        "loops": b,
+        "norm": {"mean": norms.mean(0).tolist(), "standard_error": standard_error.tolist()},
+        "cosine": cosine.tolist(),
+        "products": products.tolist(),
+        "energy": _energy(products, arrays),
+        "branch": branch.tolist(),
+        "gain": gain.tolist(),
+        "apart": None if apart is np.ma.masked else float(apart),
+    }
+
+
+def _energy(products: Floats, arrays: Mapping[str, Floats]) -> dict[str, list[float]]:
+    """The parts of ‖Yₜ‖², the mean over prompts and tokens, by loop from 0 on: ‖Y₀‖², twice the
+    inner products of Y₀ with the increments until then, and those of the increments with each
+    other (arXiv 2606.18524, the energy's decomposition)."""
+    start = float(arrays["start"].mean())
+    with_start = arrays["with_start"].mean(0)
+    loops = range(len(products) + 1)
+    return {
+        "start": [start] * len(loops),
+        "start with increments": [2 * float(with_start[:t].sum()) for t in loops],
+        "increments": [float(products[:t, :t].sum()) for t in loops],
+    }
+
+
+def _mean(cosines: Floats) -> Any:
+    """The mean of cosines [P, b, b] over the prompts that have one, masked if there is none."""
+    return np.ma.masked_invalid(cosines).mean(0)
+
+
+def increments_agree(evidence: Evidence) -> Estimate:
+    """The mean cosine of two different increments, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["apart"] is not None]
+    return _over_runs(runs, [run["apart"] for run in runs])
+
+
+def last_increment_less_others(evidence: Evidence) -> Estimate:
+    """The mean cosine of pairs with the last loop less that of the others, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 2]
+    differences = []
+    for run in runs:
+        cosine = np.array(run["cosine"], dtype=np.float64)
+        different = ~np.eye(len(cosine) - 1, dtype=bool)
+        others = cosine[:-1, :-1][different]
+        differences.append(cosine[-1, :-1].mean() - others.mean())
+    return _over_runs(runs, differences)
+
+
+def branch_ratio(evidence: Evidence) -> Estimate:
+    """The largest over the smallest branch by loop, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["loops"] > 1]
+    ratios = [max(run["branch"]) / min(run["branch"]) for run in runs]
+    return _over_runs(runs, ratios, log=True)
+
+
+def trained_norm_ratio(evidence: Evidence) -> Estimate:
+    """The largest norm of the stream after the last loop over the smallest, by loops, of the
+    number of layers at which it is largest."""
+    by_layers: dict[int, list[Any]] = {}
+    for run in _trained(evidence):
+        layers = run.get("layers", 0)  # 0: of results without it
+        by_layers.setdefault(layers, []).append(run)
+    ratios = []
+    for runs in by_layers.values():
+        if len({run["loops"] for run in runs}) > 1:
+            ratios.append(_norm_ratio_of(runs))
+    if not ratios:
+        raise NotMeasured("no two trained runs that differ in their loops alone")
+    return max(ratios, key=lambda estimate: estimate.high)
+
+
+def _norm_ratio_of(runs: Sequence[Any]) -> Estimate:
+    """The largest over the smallest last norm of runs, as if their errors were independent."""
+    by_norm = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
+    small = by_norm[0]["norm"]
+    large = by_norm[-1]["norm"]
+    ratio = large["mean"][-1] / small["mean"][-1]
+    relative = [norm["standard_error"][-1] / norm["mean"][-1] for norm in (small, large)]
+    spread = ratio * float(np.hypot(*relative))
+    return _over_runs(runs, [ratio], [spread], log=True)
+
+
+def _trained(evidence: Evidence) -> list[Any]:
+    """The finished runs with 1/R or its factored form, by loops."""
+    runs = evidence.result("trained_increments")["runs"]
+    for run in runs:
+        if run["unfinished"] or not run["step"]:
+            raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
+    scaled = [run for run in runs if run["scaling"] in ("linear", "factored")]
+    return sorted(scaled, key=lambda run: run["loops"])
+
+
+def _over_runs(
+    runs: Sequence[Any],
+    values: Sequence[float],
+    errors: Sequence[float] | None = None,
+    log: bool = False,
+) -> Estimate:
+    """The mean of a value of each of these runs, which differ in their loops."""
+    estimate = over_seeds(values, errors, what="run of several loops", log=log)
+    loops = ", ".join(str(run["loops"]) for run in runs)
+    steps = min(run["step"] for run in runs)
+    return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
