@@ -7,7 +7,7 @@ errors are not kept; and under `not_measured` why neither decides a claim. `clai
 the verdict on each claim from all of these, which the docs show.
 
 Of a run the columns that a claim reads are kept of all prompts, in 16 bits where these leave every
-column's mean as it is to 1e-4, else as they are. What a later claim may ask is kept in 16 bits, of
+column's mean as it is to 1e-4, else as they are. What a later claim may ask is kept to .2 %, of
 the first 320 prompts.
 
 python run.py experiment=fig02 seeds=4                        # a clean commit, the small scale
@@ -276,7 +276,7 @@ def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
         kept[name] = {"key": key, "columns": which, "width": array.shape[-1]}
     whole = {name for name, each in kept.items() if each["columns"] is None}
     wide = {
-        name: _put(array[:_PROMPTS].astype(np.float16), arrays)
+        name: _put(rounded(array[:_PROMPTS]), arrays)
         for name, array in run.arrays.items()
         if (name in _WIDE or name.endswith("/model_at_b")) and name not in whole
     }
@@ -297,6 +297,14 @@ def _shortened(array: NDArray[Any]) -> NDArray[Any]:
     before = array.mean(0, dtype=np.float64)
     after = short.mean(0, dtype=np.float64)
     return short if np.allclose(after, before, rtol=1e-4, atol=0.0) else array
+
+
+def rounded(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in 16 bits, with 8 of the 11 significant ones: each number to .2 %, and a mean over
+    prompts far better; what xz makes of it is a quarter smaller."""
+    with np.errstate(over="ignore"):
+        bits = array.astype(np.float16).view(np.uint16)
+    return ((bits + 4) & 0xFFF8).astype(np.uint16).view(np.float16)
 
 
 def _put(array: NDArray[Any], arrays: _Arrays) -> str:
