@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
-_ELSEWHERE = {"lr": "learning_rate", "epochs": "steps", "iters": "steps", "hidden_size": "n_embd"}
+_NAMES_OF_OTHER_CODES = {"lr": "learning_rate", "epochs": "steps", "iters": "steps", "hidden_size": "n_embd"}
 MOST = 2**62  # seeds and counts must be below it
 
 
@@ -60,14 +60,15 @@ class EndedElsewhere(RunError):
 
 
 def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """The one of `names` that is nearest to `name`, whatever the case of letters and the leading
-    zeros of numbers; '' where none is as near as the cutoff says."""
+    """The nearest to `name` of `names`; '' if none is within the cutoff. Case and leading zeros of
+    numbers do not count."""
     folded = {_folded(option): option for option in names}
     matches = get_close_matches(_folded(name), folded, n=1, cutoff=cutoff)
     return folded[matches[0]] if matches else ""
 
 
 def _folded(name: str) -> str:
+    """A spelling that 'ICL-08' and 'icl-8' share: lower case, numbers without leading zeros."""
     return re.sub(r"(?<!\d)0+(?=\d)", "", name.lower())
 
 
@@ -86,7 +87,7 @@ def nearest_key(key: str, names: Iterable[str]) -> str:
     options = list(names)
     last = key.rpartition(".")[2]
     lasts = {name.rpartition(".")[2] for name in options}
-    match = closest(_ELSEWHERE.get(last.lower(), last), lasts, cutoff=0.7)
+    match = closest(_NAMES_OF_OTHER_CODES.get(last.lower(), last), lasts, cutoff=0.7)
     if match:
         same = [name for name in options if name.rpartition(".")[2] == match]
         return f"; did you mean {closest(key, same, cutoff=0)!r}?"
@@ -104,7 +105,9 @@ def check_choice(key: str, value: Any, options: Iterable[str], hint: str = "") -
 def check_count(key: str, value: float, least: int) -> None:
     """Raises ConfigError for a number below `least`, not finite, or of 2^62 and above."""
     # Not math.isfinite: an integer may be too large for a float.
-    if not least <= value < math.inf:
+    if value != value or value == math.inf:
+        raise ConfigError(key, f"must be finite, got {value}")
+    if value < least:
         raise ConfigError(key, f"must be at least {least}, got {value}")
     if value >= MOST:
         raise ConfigError(key, f"must be below 2^62, got {value}")
@@ -113,20 +116,20 @@ def check_count(key: str, value: float, least: int) -> None:
 def check_device(key: str, device: str) -> None:
     """Raises ConfigError for a name that no machine has a device of."""
     kind, colon, index = device.partition(":")
-    if kind not in _DEVICES or (colon and not index.isdecimal()):
-        raise ConfigError(
-            key, f"cannot be {device!r} on this machine or any: {', '.join(_DEVICES)} or cuda:1"
-        )
+    if kind not in _DEVICES or (colon and (kind == "auto" or not index.isdecimal())):
+        known = ", ".join(_DEVICES)
+        raise ConfigError(key, f"must be one of {known} or numbered as cuda:1, got {device!r}")
 
 
 def check_path(key: str, path: str) -> None:
-    """Raises ConfigError for an empty path."""
+    """Raises ConfigError for a path that is empty or has a NUL character."""
     if not path.strip() or "\0" in path:
         raise ConfigError(key, f"must name a file or folder, got {path!r}")
 
 
 def check_name(key: str, name: str) -> None:
-    """Raises ConfigError for a name that cannot begin a folder's; an empty one is none."""
+    """Raises ConfigError for a name that a folder's name cannot begin with. An empty one is allowed:
+    none was given."""
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
         problem = "must be up to 60 letters, digits, '-', '_' and '.', the first a letter or digit"
         raise ConfigError(key, f"{problem}; got {name!r}")

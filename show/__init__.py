@@ -1,1 +1,1 @@
-"""Pictures, tables and texts of what was measured: nothing that measures imports this room."""
+"""Pictures, tables and texts of what was measured. Of evaluation/ only its two commands import it."""

@@ -119,11 +119,13 @@ def _changed(found: dict[str, Verdict]) -> str:
 
 
 def _short(claims: list[Verdict]) -> str:
-    """'Of 118 claims of four papers 71 hold at this size, 12 fail and 35 are undecided'"""
+    """'Of 118 claims of four papers 71 hold at this size, 12 fail and
+    35 are not settled, not measured or need the paper's scale'"""
     counts = Counter(row.verdict for row in claims)
     is_open = len(claims) - counts["holds"] - counts["fails"]
     decided = f"{counts['holds']} hold at this size, {counts['fails']} fail"
-    return f"Of {len(claims)} claims of four papers {decided} and {is_open} are undecided"
+    open_ = f"{is_open} are not settled, not measured or need the paper's scale"
+    return f"Of {len(claims)} claims of four papers {decided} and {open_}"
 
 
 def _between(text: str, made: str) -> str:
