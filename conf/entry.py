@@ -6,10 +6,9 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 """
 
-# The C part of the module signal: its enums take longer to import than all else here.
-import _signal as signal  # type: ignore[import-not-found]
 import io
 import os
+import signal
 import sys
 
 

@@ -32,6 +32,7 @@ _FOLDERS: dict[str, str] = {}  # what a plugin's module added to sys.path
 _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with defaults
 # Modules that plugins were taught to import, and where their names are now.
 _MOVED = {
+    "looplab.evaluation.baselines.linear": "looplab.tasks.least_squares",
     "looplab.evaluation.panel": "looplab.show.panel",
     "looplab.experiments.runs_table": "looplab.evaluation.runs_table",
     "looplab.experiments.statistics": "looplab.evaluation.statistics",

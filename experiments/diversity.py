@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.baselines.bayes import discrete_posterior
-from looplab.evaluation.baselines.linear import ridge
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.groups import grouped
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate, NotMeasured
 from looplab.show.panel import Curve, Panel
+from looplab.tasks.least_squares import ridge
 from looplab.tasks.linear import NoisyLinear
+from looplab.tasks.posteriors import discrete_posterior
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 

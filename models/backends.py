@@ -15,6 +15,7 @@ from .cpu import CpuOperations
 from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
 from .model import Model
 from .operations import Operations
+from .private_torch import limit_versions
 from .queries import Layout
 from .segment import Segment, Span, make_steps, run_segment
 
@@ -82,8 +83,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     source = cast(FunctionType, function)
     copy = FunctionType(source.__code__.replace(), source.__globals__)
     compiled = torch.compile(copy, fullgraph=True)
-    config = import_module("torch._dynamo.config")  # takes a second or two
-    return config.patch(recompile_limit=_MOST_VERSIONS)(compiled)
+    return limit_versions(compiled, _MOST_VERSIONS)
 
 
 def _match_gradients(state: LoopState) -> LoopState:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import cpu_derivatives
+from . import cpu_derivatives, private_torch
 from .cpu_attention import attend_causally
 from .operations import Operations, attend_by_products
 
@@ -87,7 +87,7 @@ def keep_memory() -> None:
 @cache
 def has_onednn() -> bool:
     """Says whether this PyTorch has oneDNN, and the private operator by which it is called."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return private_torch.has_onednn_product()
 
 
 @cache
@@ -102,8 +102,7 @@ def has_bf16_products() -> bool:
     except RuntimeError:
         # ONEDNN_MAX_CPU_ISA may hide instructions from oneDNN that PyTorch sees: its own products
         # would then be oneDNN's, and fail too.
-        seen = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
-        if seen is not None and seen():
+        if private_torch.sees_bf16():
             torch.backends.mkldnn.set_flags(False)
         return False
     return True
@@ -130,7 +129,7 @@ def _is_bf16(x: Tensor) -> bool:
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
     """activation(x @ weightᵀ + bias)."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "tanh")
+    return private_torch.onednn_product(x, weight, bias, activation)
 
 
 class _Linear(torch.autograd.Function):

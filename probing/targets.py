@@ -15,10 +15,10 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError, nearest
 from looplab.conf.plugins import check_class, is_users, registering
-from looplab.evaluation.baselines.linear import least_squares, least_squares_weights, ridge_weights
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import Prompts, Task
 from looplab.tasks.curves import Curves
+from looplab.tasks.least_squares import least_squares, least_squares_weights, ridge_weights
 from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
 
 TARGETS: dict[str, Target] = {}

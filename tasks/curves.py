@@ -6,14 +6,16 @@ phi = task.features(torch.linspace(*task.interval, 200))        # [200, 11]
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from .linear import Linear, posterior_mean, supports
+from .posteriors import curve_posterior
 from .random_source import RandomSource
-from .task import Prompts, register_task
+from .task import Predictor, Prompts, register_task
 
 
 @register_task("curves")
@@ -72,6 +74,10 @@ class Curves(Linear):
 
     def noise(self, ys: Tensor, random: RandomSource, dims: int) -> Tensor:
         return ys + self.noise_std * random.normal(ys.shape[1])
+
+    def bayes(self) -> Predictor | None:
+        variances = self.variances().numpy()
+        return partial(curve_posterior, variances=variances, noise_std=self.noise_std)
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         # w·φ with w of these variances is v·(φ times their roots), with v ~ N(0, I).

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 
 import torch
@@ -10,8 +10,10 @@ from torch import Tensor
 
 from looplab.conf.checks.config import MOST_SUPPORTS
 
+from .least_squares import least_squares, ridge
+from .posteriors import sparse_posterior
 from .random_source import RandomSource
-from .task import Prompts, Task, register_task
+from .task import Predictor, Prompts, Task, register_task
 
 _ROUNDING = 2.0**-24  # of an output in float32, relative to its size
 
@@ -30,6 +32,9 @@ class Linear(Task):
 
     def outputs(self, xs: Tensor, parameters: Tensor) -> Tensor:
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
+
+    def bayes(self) -> Predictor | None:
+        return least_squares
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         return posterior_mean(prompts.xs, prompts.ys, supports(dims, dims, prompts.xs.device))
@@ -60,6 +65,10 @@ class NoisyLinear(Linear):
         noisy = ys + self.noise_std * random.normal(ys.shape[1])
         return noisy * math.sqrt(dims / (dims + self.noise_std**2)) if self.renormalize else noisy
 
+    def bayes(self) -> Predictor | None:
+        # Renormalised outputs scale w and the noise by the same factor: the estimator is the same.
+        return partial(ridge, penalty=self.noise_std**2)
+
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         # Renormalised outputs scale w and the noise alike, so the estimate has the same form.
         return posterior_mean(
@@ -89,15 +98,22 @@ class SparseLinear(Linear):
         weights = random.normal(self.dims)
         return torch.zeros_like(weights).scatter(1, support, weights.gather(1, support))
 
+    def bayes(self) -> Predictor | None:
+        if self._supports() > MOST_SUPPORTS:
+            return None
+        return partial(sparse_posterior, sparsity=int(self.divisor))
+
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
         candidates = supports(dims, min(self.sparsity, dims), prompts.xs.device)
         return posterior_mean(prompts.xs, prompts.ys, candidates)
 
     def no_posterior_mean(self) -> str:
-        count = math.comb(self.dims, int(self.divisor))
-        if count > MOST_SUPPORTS:
-            return f"it has {count:,} supports, more than {MOST_SUPPORTS:,}"
+        if self._supports() > MOST_SUPPORTS:
+            return f"it has {self._supports():,} supports, more than {MOST_SUPPORTS:,}"
         return super().no_posterior_mean()
+
+    def _supports(self) -> int:
+        return math.comb(self.dims, int(self.divisor))
 
 
 @lru_cache(maxsize=64)
@@ -116,7 +132,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     are assumed to have float32's rounding error beside the noise. Without noise s + 1 pairs tell
     the function, and all further means are the outputs themselves. xs [B, n, d], ys [B, n]; returns
     [B, n] of their type, on their device and without waiting for it: targets of training.
-    Evaluation has its own code in NumPy (evaluation/baselines/bayes.py); tests compare the two.
+    Evaluation has its own code in NumPy (tasks/posteriors.py); tests compare the two.
     """
     size, dims = candidates.shape[1], xs.shape[2]
     unknown = ys.shape[1] if noise_std else size + 1

@@ -23,11 +23,15 @@ from looplab.conf.plugins import Slip, add_task, blamed, check_class, registerin
 from looplab.conf.schema import TaskConfig
 
 from .data import Data
+from .least_squares import Floats
 from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 
 _FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
 _FUNCTIONS = 0xF00D  # the family whose functions `distinct_functions` draws from
 _REGISTRY: dict[str, type[Task]] = {}
+# From xs [B, n, d], ys [B, n] and queries [B, n, d] to predictions [B, n] in float64: of query k
+# from the first k pairs alone.
+Predictor = Callable[[Floats, Floats, Floats], Floats]
 _AnyTask = TypeVar("_AnyTask", bound="type[Task]")
 
 
@@ -185,6 +189,12 @@ class Task(ABC):
     def no_posterior_mean(self) -> str:
         """The reason why this task has no posterior means; empty for one that has."""
         return f"task {self.name} does not know its posterior mean"
+
+    def bayes(self) -> Predictor | None:
+        """The predictor of least expected error, evaluated as the baseline `bayes`; None where it
+        is unknown or out of reach. A subclass does not inherit it, since its functions are others.
+        """
+        return None
 
     def sample(
         self, generator: Generator, batch: int, points: int, dims: int | None = None

@@ -9,24 +9,20 @@ solver of a text is `solve(task, prompts)`: nats of each next token, [B, n].
 
 from collections.abc import Callable
 from functools import partial
-from math import comb
 
 import numpy as np
 
-from looplab.conf.checks.config import MOST_SUPPORTS
 from looplab.conf.mistakes import nearest
 from looplab.conf.plugins import Slip, blamed, is_users, registering
 from looplab.tasks import Prompts, Task
-from looplab.tasks.curves import Curves
-from looplab.tasks.linear import Linear, NoisyLinear, SparseLinear
+from looplab.tasks.least_squares import least_squares, ridge
 
 from ..bootstrap import Floats
-from .bayes import curve_posterior, sparse_posterior
 from .lasso import lasso
-from .linear import averaging, least_squares, majority, nearest_neighbours, ridge
 from .logistic import logistic
 from .network import network
 from .ngram import ngram
+from .simple import averaging, majority, nearest_neighbours
 from .trees import boosted_trees, greedy_tree
 
 Solver = Callable[..., Floats]
@@ -72,7 +68,10 @@ def solvers(name: str, task: Task) -> dict[str, Solver]:
     if name in _TEXT_SOLVERS:
         raise ValueError("it predicts a text")
     if name == "bayes":
-        return {"Bayes-optimal": _posterior(task)}
+        best = _bayes(task)
+        if best is None:
+            raise ValueError(task.no_posterior_mean())
+        return {"Bayes-optimal": best}
     if name not in _SOLVERS:
         raise ValueError(f"there is none of this name{nearest(name, _SOLVERS)}")
     return _SOLVERS[name]
@@ -146,22 +145,13 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
 def optimal(task: Task) -> str | None:
     """The name of the predictor with the least expected error on a task; None if it is unknown or
     intractable."""
-    if type(task) is Linear:
-        return "least_squares"
-    if type(task) is SparseLinear:
-        return "bayes" if comb(task.dims, int(task.divisor)) <= MOST_SUPPORTS else None
-    return "bayes" if type(task) in (NoisyLinear, Curves) else None
+    best = _bayes(task)
+    if best is None:
+        return None
+    named = (name for name, choices in _SOLVERS.items() if best in choices.values())
+    return next(named, "bayes")
 
 
-def _posterior(task: Task) -> Solver:
-    if type(task) is SparseLinear and optimal(task):
-        return partial(sparse_posterior, sparsity=int(task.divisor))
-    if type(task) is NoisyLinear:
-        # Renormalised outputs scale w and the noise by the same factor: the estimator is the same.
-        return partial(ridge, penalty=task.noise_std**2)
-    if type(task) is Curves:
-        variances = task.variances().numpy()
-        return partial(curve_posterior, variances=variances, noise_std=task.noise_std)
-    if type(task) is Linear:
-        return least_squares
-    raise ValueError(f"the Bayes-optimal predictor of {task} is not known, or out of reach")
+def _bayes(task: Task) -> Solver | None:
+    """What a task says of its Bayes-optimal predictor; nothing where its class only inherits it."""
+    return task.bayes() if "bayes" in vars(type(task)) else None

@@ -11,7 +11,7 @@ import pytest
 from looplab.conf import imports
 from looplab.conf.plugins import load_plugins
 from looplab.evaluation.baselines.lasso import lasso
-from looplab.evaluation.baselines.linear import least_squares
+from looplab.evaluation.baselines.simple import averaging
 from looplab.evaluation.evaluate_run import _measure
 from looplab.evaluation.measure import Measure
 from looplab.experiments import length
@@ -25,9 +25,9 @@ from tests.conftest import HOME
 
 MEASURED: dict[str, tuple[Any, ...]] = {
     "model": (Measure, Linear),
-    "least squares": (Measure, Linear, least_squares),
+    "averaging": (Measure, Linear, averaging),
     "Lasso": (Measure, Linear, lasso),
-    "evaluation": (_measure, Linear, least_squares),
+    "evaluation": (_measure, Linear, averaging),
     "probes": (probe, Linear),
     "question": (length, Linear),
     "tables": (solver_answers,),
@@ -90,9 +90,8 @@ def test_what_only_shows_or_says_numbers_measures_none_again(
 def test_a_changed_formula_of_a_baseline_measures_again_what_uses_it(checkout: Path) -> None:
     baselines = checkout / "evaluation" / "baselines"
     assert changed_by(baselines / "lasso.py", "alpha", "beta") == {"Lasso"}
-    changed = changed_by(baselines / "linear.py", "penalty", "weight")
-    # Probes have the least-squares weights as a target.
-    assert changed == {"least squares", "evaluation", "probes"}
+    changed = changed_by(baselines / "simple.py", "examples", "pairs")
+    assert changed == {"averaging", "evaluation"}
 
 
 def test_a_changed_measure_measures_again_what_imports_it(checkout: Path) -> None:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from looplab.conf.schema import EvaluationConfig, TaskConfig
-from looplab.evaluation.baselines.bayes import discrete_posterior
-from looplab.evaluation.baselines.linear import ridge
 from looplab.experiments import diversity
 from looplab.tasks import Prompts
+from looplab.tasks.least_squares import ridge
+from looplab.tasks.posteriors import discrete_posterior
 from looplab.training import Run
 from tests.experiments.checks import check_panels, panels_of, predicting
 

@@ -19,6 +19,7 @@ from torch.optim import Adam, AdamW
 from looplab.conf.schema import Config, ModelConfig, TrainingConfig
 from looplab.models import Model
 from looplab.models.blocks.parameters import Role
+from looplab.models.private_torch import move_towards, skip_where
 
 from .muon import Muon
 
@@ -52,8 +53,7 @@ class Optimizer:
     def step(self, bad: Tensor) -> None:
         """Update the weights; where `bad` [] is true, neither weights nor state change. Does not
         wait for the device."""
-        # The fused Adam changes nothing where this flag is set, as for GradScaler.
-        self.adam.found_inf = bad.float()  # type: ignore[attr-defined]
+        skip_where(self.adam, bad)
         self.adam.step()
         if self.muon:
             self.muon.step(bad)
@@ -191,9 +191,7 @@ class WeightAverage:
         rate = 1 - (number / (number + 9)).clamp(max=self.decay)
         rate = torch.where(bad, 0.0, rate).float()
         weights = [weight.detach().float() for weight in self.weights]
-        moves = torch._foreach_sub(weights, self.averages)
-        torch._foreach_mul_(moves, rate)
-        torch._foreach_add_(self.averages, moves)
+        move_towards(self.averages, weights, rate)
 
     @torch.no_grad()
     def copy_to_model(self) -> None:

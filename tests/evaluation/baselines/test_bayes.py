@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 from torch import Generator
 
-from looplab.evaluation.baselines import bayes
-from looplab.evaluation.baselines.bayes import discrete_posterior, sparse_posterior
 from looplab.evaluation.bootstrap import Floats
-from looplab.tasks import make_task
+from looplab.tasks import make_task, posteriors
+from looplab.tasks.posteriors import discrete_posterior, sparse_posterior
 
 RANDOM = np.random.default_rng(0)
 WEIGHTS = RANDOM.standard_normal((5, 3))
@@ -82,7 +81,7 @@ def test_one_example_more_than_weights_names_the_support() -> None:
 
 
 def test_it_is_bayes_rule_with_the_density_of_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bayes, "_NUMBERS", 100)  # several blocks
+    monkeypatch.setattr(posteriors, "_NUMBERS", 100)  # several blocks
     ours = discrete_posterior(XS, YS, QUERIES, WEIGHTS, 0.5)
     for b in range(4):
         for k in range(7):

@@ -14,8 +14,8 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.evaluation.baselines.linear import least_squares, ridge
 from looplab.evaluation.bootstrap import Floats
+from looplab.tasks.least_squares import least_squares, ridge
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
-from looplab.evaluation.baselines.linear import averaging, least_squares, nearest_neighbours, ridge
+from looplab.evaluation.baselines.simple import averaging, nearest_neighbours
 from looplab.evaluation.bootstrap import Floats
+from looplab.tasks.least_squares import least_squares, ridge
 from tests.evaluation.baselines.prompts import Asked, Fit, asked, one_by_one
 
 EPS = 2.0**-23

@@ -1,12 +1,19 @@
 """Where the best solver is known, and that nobody can beat it."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
-from torch import Generator
+from torch import Generator, Tensor
 
 from looplab.evaluation.baselines import optimal, solvers
 from looplab.evaluation.bootstrap import Floats
+from looplab.main import main
 from looplab.tasks import Task, make_task
+from looplab.tasks.linear import Linear
+from looplab.tasks.task import Predictor
+from tests.training import tiny
 
 TASKS = {
     "linear": make_task("linear", 3),
@@ -24,8 +31,56 @@ def test_where_the_best_is_known() -> None:
     assert optimal(make_task("sparse_linear", 20)) == "bayes"
     assert optimal(make_task("sparse_linear", 40, settings={"sparsity": 8})) is None
     assert optimal(TASKS["decision_tree"]) is None
-    with pytest.raises(ValueError, match=r"DecisionTree.* is not known"):
+    with pytest.raises(ValueError, match="task decision_tree does not know its posterior mean"):
         solvers("bayes", TASKS["decision_tree"])
+
+
+@dataclass(frozen=True)
+class Doubled(Linear):
+    """y = 2 w·x with w = (1, …, 1): known without examples."""
+
+    def parameters(self, random: object, dims: int) -> Tensor:
+        raise NotImplementedError
+
+    def bayes(self) -> Predictor | None:
+        def predict(xs: Floats, ys: Floats, queries: Floats) -> Floats:
+            return 2 * queries.sum(2)
+
+        return predict
+
+
+@dataclass(frozen=True)
+class Tripled(Doubled):
+    """Has other functions, so that it does not inherit the predictor."""
+
+
+def test_a_task_of_ones_own_says_its_best_predictor_and_hands_it_to_no_subclass() -> None:
+    assert optimal(Doubled(3)) == "bayes"
+    (solve,) = solvers("bayes", Doubled(3)).values()
+    xs = np.arange(12.0).reshape(1, 4, 3)
+    np.testing.assert_array_equal(solve(xs, 0 * xs[:, :, 0], xs), [[6, 24, 42, 60]])
+    assert optimal(Tripled(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            ["task=decision_tree", "task.dims=2"],
+            "task decision_tree does not know its posterior mean",
+        ),
+        (["task=sparse_linear", "task.dims=30", "task.sparsity=9"], "14,307,150 supports"),
+    ],
+)
+def test_bayes_is_refused_before_training_where_it_is_not_known(
+    words: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [word for word in tiny.WORDS if not word.startswith("task.dims")]
+    assert main([*common, *words, f"folder={tmp_path}", "evaluation.baselines=bayes"]) == 2
+    error = capsys.readouterr().err
+    assert "evaluation.baselines cannot hold bayes: " in error
+    assert problem in error
+    assert not [*tmp_path.glob("*/*")]
 
 
 def mean_error(task: Task, name: str, prompts: int = 3000) -> Floats:

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from looplab.conf.mistakes import ConfigError
-from looplab.evaluation.baselines.bayes import sparse_posterior
-from looplab.evaluation.baselines.linear import ridge
 from looplab.tasks import make_task
 from looplab.tasks.conditioned_linear import Conditioned, ConditionedLinear
+from looplab.tasks.least_squares import ridge
 from looplab.tasks.linear import Linear
+from looplab.tasks.posteriors import sparse_posterior
 from tests.tasks.statistics import (
     assert_frequencies,
     assert_mean,

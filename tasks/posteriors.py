@@ -9,8 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..bootstrap import Floats
-from .linear import ridge
+from .least_squares import Floats, ridge
 
 _CANDIDATES = 2**17  # (prompt, support) pairs per block: a few MB for each number stored per pair
 # A support this many nats below the best of its prompt is dropped. Under the model its posterior is

@@ -1,18 +1,18 @@
-"""Simple predictors on every prefix of every prompt: linear ones (least squares, ridge, averaging),
-majority and nearest neighbours.
+"""Least squares and ridge regression on every prefix of every prompt, in float64.
 
-Each takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d]. It predicts queries[b, k]
-from the first k pairs of prompt b, and zero without pairs. `…_weights` return the weights of the
-linear predictions, [B, n, d]: those at k - 1 are from the first k pairs.
+Each predictor takes inputs xs [B, n, d], outputs ys [B, n] and queries [B, n, d]. It predicts
+queries[b, k] from the first k pairs of prompt b, and zero without pairs. `…_weights` return the
+weights of the predictions, [B, n, d]: those at k - 1 are from the first k pairs.
 """
 
 import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bootstrap import Floats
+Floats = NDArray[np.float64]
 
 _EPS = torch.finfo(torch.float32).eps  # inputs are float32 numbers, stored as float64
 
@@ -71,22 +71,6 @@ def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
     return weights
 
 
-def majority(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """The mean of the outputs so far: for -1 and 1, its sign is the majority class."""
-    means = np.zeros_like(ys)
-    means[:, 1:] = ys.cumsum(1)[:, :-1] / np.arange(1, ys.shape[1])
-    return means
-
-
-def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """Predictions with the weights mean(y·x)."""
-    examples = np.arange(1, ys.shape[1])
-    sums = np.cumsum(xs[:, :-1] * ys[:, :-1, None], axis=1)
-    predictions = np.zeros(ys.shape)
-    predictions[:, 1:] = np.einsum("bnd,bnd->bn", queries[:, 1:], sums) / examples
-    return predictions
-
-
 def _predictions(queries: Floats, weights: Floats) -> Floats:
     """Predictions [B, n] for queries [B, n, d], of which the first has no weights [B, n - 1, d]."""
     predictions = np.zeros(queries.shape[:2])
@@ -140,16 +124,3 @@ def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
     """Says whether the squared Frobenius norms of a matrix and its inverse prove that its smallest
     singular value is above the cut-off; false if they are infinite."""
     return norm * inverse_norm < (size * _EPS) ** -2
-
-
-def nearest_neighbours(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """The mean output of the three pairs with the inputs nearest to the query in Euclidean
-    distance, of all pairs if there are fewer. Ties go to the earlier pair."""
-    predictions = np.zeros(ys.shape)
-    for k in range(1, ys.shape[1]):
-        # Not |x|² − 2x·q + |q|²: a query that equals an input must be at distance exactly zero.
-        differences = xs[:, :k] - queries[:, k, None]
-        distances = np.einsum("bkd,bkd->bk", differences, differences)
-        nearest = np.argsort(distances, axis=1, kind="stable")[:, :3]
-        predictions[:, k] = np.take_along_axis(ys, nearest, axis=1).mean(1)
-    return predictions
