@@ -266,9 +266,10 @@ def _parts(
     if prompts > 1:
         scaled = scale(statistic(over_prompts))
         # A resample of prompts may have no error at all, and so no logarithm.
-        finite_part = np.where(np.isfinite(scaled), scaled, np.nan)
-        is_whole = np.isfinite(scaled).all()
-        variance = np.var(scaled, axis=0) if is_whole else np.nanvar(finite_part, axis=0)
+        is_finite = np.isfinite(scaled)
+        finite_part = np.where(is_finite, scaled, np.nan)
+        has_gaps = is_finite.any() and not is_finite.all()
+        variance = np.nanvar(finite_part, axis=0) if has_gaps else np.var(scaled, axis=0)
         parts.append((variance, prompts - 1.0))
     for index, group in enumerate(floats):
         count = len(group)

@@ -17,7 +17,7 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .evidence import Evidence, of_group, of_runs
+from .evidence import Evidence, largest_rise, of_group, of_runs
 from .measuring import band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -45,7 +45,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
     for label, group in labelled(runs):
         by_κ = [squared_errors(group, each, settings)[..., -1] for each in prompts]
         of_training = by_κ[largest]  # [seeds, prompts, b]
-        rise = estimate([of_training], settings, _rise, log=True)
+        rise = estimate([of_training], settings, largest_rise, log=True)
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
         by_loops = bands_by_loop(label, group, of_training, settings)
         groups.append({**by_loops, "by_condition": band_of(at_b), "rise": rise})
@@ -77,13 +77,6 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
         axes = (unit(group["family"]), _LAST_QUERY)
         drawn.append(by_loop("conditioning-by-loop", title, axes, group))
     return drawn
-
-
-def _rise(means: Sequence[Floats]) -> Floats:
-    """The largest error of a loop over the least of an earlier one, 1 at least."""
-    least = np.minimum.accumulate(means[0], axis=-1)
-    rises = means[0][..., 1:] / least[..., :-1]
-    return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 
 def rise(evidence: Evidence, family: str) -> Estimate:
