@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
-_NAMES_OF_OTHER_CODES = {"lr": "learning_rate", "epochs": "steps", "iters": "steps", "hidden_size": "n_embd"}
+_NAMES_OF_OTHER_CODES = {
+    "lr": "learning_rate",
+    "epochs": "steps",
+    "iters": "steps",
+    "hidden_size": "n_embd",
+}
 MOST = 2**62  # seeds and counts must be below it
 
 
@@ -128,8 +133,8 @@ def check_path(key: str, path: str) -> None:
 
 
 def check_name(key: str, name: str) -> None:
-    """Raises ConfigError for a name that a folder's name cannot begin with. An empty one is allowed:
-    none was given."""
+    """Raises ConfigError for a name that no folder's name can begin with. An empty one is
+    allowed: none was given."""
     if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
         problem = "must be up to 60 letters, digits, '-', '_' and '.', the first a letter or digit"
         raise ConfigError(key, f"{problem}; got {name!r}")

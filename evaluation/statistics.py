@@ -283,10 +283,11 @@ def _variances(
     if prompts > 1:
         over_prompts = crossed_means(floats, resamples, seed, resample_seeds=False)
         scaled = scale(statistic(over_prompts))
-        variance = np.var(scaled, axis=0)
+        # A resample of prompts may have no error at all, and so no logarithm.
         is_finite = np.isfinite(scaled)
-        if not is_finite.all():  # a resample of prompts may have no error at all: no logarithm
-            variance = np.nanvar(np.where(is_finite, scaled, np.nan), axis=0)
+        finite_part = np.where(is_finite, scaled, np.nan)
+        has_gaps = is_finite.any() and not is_finite.all()
+        variance = np.nanvar(finite_part, axis=0) if has_gaps else np.var(scaled, axis=0)
         variances.append((variance, prompts - 1.0))
     whole = [group.mean((0, 1)) for group in floats]
     for index, group in enumerate(floats):

@@ -16,7 +16,7 @@ from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .evidence import Evidence, of_group, of_runs
+from .evidence import Evidence, largest_rise, of_group, of_runs
 from .measuring import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
@@ -49,7 +49,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
         result = bands_by_loop(label, group, of_training, settings)
         at_b = [estimate([errors[..., -1]], settings, log=True) for errors in by_κ]
         result["by_condition"] = band_of(at_b)
-        result["rise"] = estimate([of_training], settings, _rise, log=True)
+        result["rise"] = estimate([of_training], settings, largest_rise, log=True)
         groups.append(result)
         if group.family == "looped":
             # At the smallest condition number and at the largest of training, [seeds, prompts, 2].
@@ -75,14 +75,6 @@ def panels(result: Result) -> list[Panel]:
         axes = (unit(group["family"]), _LAST_QUERY)
         drawn.append(by_loop("conditioning-by-loop", title, axes, group))
     return drawn
-
-
-def _rise(means: Sequence[Floats]) -> Floats:
-    """The largest error of a loop over the least of an earlier one, 1 at least."""
-    least = np.minimum.accumulate(means[0], axis=-1)
-    rises = means[0][..., 1:] / least[..., :-1]
-    # After one loop there is no earlier one, and no rise.
-    return np.maximum(rises.max(-1, initial=1.0), 1.0)
 
 
 def _gain_ratio(means: Sequence[Floats]) -> Floats:

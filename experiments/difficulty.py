@@ -205,3 +205,37 @@ def _panels(name: str, of_class: Result) -> list[Panel]:
 def growth(evidence: Evidence, task: str) -> Estimate:
     """The least b for a last query's error near the best, hardest over easiest."""
     return of_runs(evidence, "difficulty", "classes", task, "growth", name=task)
+
+
+def memory_by_window(evidence: Evidence) -> Estimate:
+    """The factor by which the bytes that a step keeps grow with each doubling of T, the least over
+    classes and b from the largest T on."""
+    factors = []
+    for name, found in evidence.result("difficulty", "classes").items():
+        evidence.where(name=name)
+        windows, loops, memory = map(np.array, (found["windows"], found["loops"], found["memory"]))
+        wide_enough = memory[:, loops >= windows[-1]]
+        factors.append(_per_doubling(wide_enough.T, windows).min())
+    return _counted(min(factors))
+
+
+def memory_by_loops(evidence: Evidence) -> Estimate:
+    """The factor by which the bytes that a step keeps grow with each doubling of b from T on, the
+    greatest over classes and T."""
+    factors = []
+    for name, found in evidence.result("difficulty", "classes").items():
+        evidence.where(name=name)
+        loops = np.array(found["loops"])
+        for window, memory in zip(found["windows"], np.array(found["memory"]), strict=True):
+            enough = loops >= window
+            factors.append(_per_doubling(memory[enough], loops[enough]).max())
+    return _counted(max(factors))
+
+
+def _per_doubling(values: Floats, numbers: Floats) -> Floats:
+    """The factors between neighbours of values [..., numbers] for each doubling of the numbers."""
+    return np.asarray(2 ** (np.diff(np.log2(values)) / np.diff(np.log2(numbers))))
+
+
+def _counted(value: float) -> Estimate:
+    return Estimate(float(value), float(value), float(value), 1, note="counted, without a spread")

@@ -8,7 +8,7 @@ last(looped)                            # [seeds, prompts], the last query's err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -266,6 +266,43 @@ def within(
         return np.exp(np.sum(signed, axis=0) / len(rows))
 
     return hierarchical_bootstrap(values, statistic, log=True)
+
+
+def largest_rise(means: Sequence[Floats]) -> Floats:
+    """Return the largest of errors [..., loops] over the least of an earlier loop, 1 at least."""
+    least = np.minimum.accumulate(means[0], axis=-1)
+    rises = means[0][..., 1:] / least[..., :-1]
+    return np.maximum(rises.max(-1, initial=1.0), 1.0)
+
+
+# The least favourable of several estimates: a claim on it holds only if it holds on all of them.
+# One that is not a number comes first.
+def highest(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the estimate of the greatest upper end."""
+
+    def upper_end(estimate: Estimate) -> float:
+        return float(np.nan_to_num(estimate.high, nan=np.inf))
+
+    return max(estimates, key=upper_end)
+
+
+def lowest(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the estimate of the least lower end."""
+
+    def lower_end(estimate: Estimate) -> float:
+        return float(np.nan_to_num(estimate.low, nan=-np.inf))
+
+    return min(estimates, key=lower_end)
+
+
+def farthest_from_one(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the ratio whose interval reaches farthest from 1, in logarithms."""
+
+    def reach(estimate: Estimate) -> float:
+        ends = np.abs(np.log([estimate.low, estimate.high]))
+        return float(np.nan_to_num(ends, nan=np.inf).max())
+
+    return max(estimates, key=reach)
 
 
 def check_same_prompts(*models: Trainings) -> None:

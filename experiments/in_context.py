@@ -6,8 +6,8 @@ Published numbers are those printed in the paper's notebooks (evaluation/publish
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
-from operator import attrgetter
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,13 @@ from .evidence import (
     after,
     at_b,
     differing,
+    farthest_from_one,
     group,
     groups,
+    highest,
+    largest_rise,
     last,
+    lowest,
     over_examples,
     ratio,
     within,
@@ -106,6 +110,41 @@ def over_shallowest(evidence: Evidence, shift: str) -> Estimate:
     return ratio([(looped, shallowest)], _on(shift))
 
 
+def over_best_depth_on_each(evidence: Evidence, shifts: Sequence[str]) -> Estimate:
+    """`over_best_depth` on the shifted inputs where it is least."""
+    return lowest([over_best_depth(evidence, shift) for shift in shifts])
+
+
+def over_shallowest_on_each(evidence: Evidence, shifts: Sequence[str]) -> Estimate:
+    """`over_shallowest` on the shifted inputs where it is farthest from 1."""
+    return farthest_from_one([over_shallowest(evidence, shift) for shift in shifts])
+
+
+def deeper_over_shallower(evidence: Evidence, shift: str) -> Estimate:
+    """The mean error on shifted inputs of a standard model over that of the one of the next fewer
+    layers, where that is greatest."""
+    neighbours = pairwise(_standard_by_layers(evidence))
+    return highest([ratio([(deep, shallow)], _on(shift)) for shallow, deep in neighbours])
+
+
+def last_query_on_shift_over_in_distribution(evidence: Evidence, shift: str) -> Estimate:
+    """The looped model's error of the last query over that without an example, on shifted inputs
+    over the same in distribution.
+
+    Least squares has no error on either, and shifted outputs may be larger."""
+    looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
+    shifted = looped.errors(f"{shift}/model_at_b")
+    in_distribution = looped.errors()
+    ends = np.stack([shifted[..., 0], shifted[..., -1], in_distribution[..., 0], last(looped)], -1)
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        left_when_shifted = means[0][..., 1] / means[0][..., 0]
+        left_in_distribution = means[0][..., 3] / means[0][..., 2]
+        return left_when_shifted / left_in_distribution
+
+    return hierarchical_bootstrap([ends], statistic, log=True)
+
+
 def _standard_by_layers(evidence: Evidence) -> list[Trainings]:
     """The standard models of linear functions, by layers, at least two."""
     models = groups(evidence, family="standard", name="linear", distinct_prompts=0)
@@ -118,22 +157,41 @@ def _standard_by_layers(evidence: Evidence) -> list[Trainings]:
 def looped_peak_over_deepest(evidence: Evidence) -> Estimate:
     """The peak of double descent of the looped model over that of the deepest standard one."""
     looped = group(evidence, family="looped", name="linear")
-    return _peak_over_deepest(evidence, looped)
+    return _peak_over(looped, _standard_by_layers(evidence)[-1])
 
 
 def shallow_peak_over_deepest(evidence: Evidence) -> Estimate:
     """The peak of double descent of the shallowest standard model over that of the deepest."""
-    shallowest = _standard_by_layers(evidence)[0]
-    return _peak_over_deepest(evidence, shallowest)
+    models = _standard_by_layers(evidence)
+    return _peak_over(models[0], models[-1])
 
 
-def _peak_over_deepest(evidence: Evidence, model: Trainings) -> Estimate:
-    deepest = _standard_by_layers(evidence)[-1]
+def looped_peak_over_standard(evidence: Evidence) -> Estimate:
+    """The peak of double descent of the looped model over that of the standard one."""
+    return _peak_over(*_largest(evidence, "linear"))
+
+
+def more_loops_peak_over_fewer(evidence: Evidence) -> Estimate:
+    """The peak of double descent of a looped model over that of the one of the next smaller b,
+    where that is greatest."""
+    (models,) = _by_loops(evidence, 2)
+    return highest([_peak_over(more, fewer) for fewer, more in pairwise(models)])
+
+
+def peak_over_least_squares(evidence: Evidence) -> Estimate:
+    """The error of the looped model where double descent peaks over that of least squares."""
+    looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
+    d = looped.config.task.dims
+    least_squares = looped.errors("noise/least_squares")[..., d]
+    return ratio_of([_noisy(looped, d), least_squares[:1]], trained=(True, False))
+
+
+def _peak_over(model: Trainings, rival: Trainings) -> Estimate:
     d = model.config.task.dims
     peak = partial(_noisy, k=d)
     half = partial(_noisy, k=d // 2)
     last_query = partial(_noisy, k=-1)
-    return within([(model, deepest)], [peak], [half, last_query])
+    return within([(model, rival)], [peak], [half, last_query])
 
 
 def _noisy(model: Trainings, k: int) -> Floats:
@@ -146,11 +204,36 @@ def over_standard_at_every_sparsity(evidence: Evidence) -> Estimate:
 
     Its interval is the one of the greatest upper end, so that it lies below the line only if all
     do."""
+    pairs = _looped_and_standard_by_sparsity(evidence)
+    return highest([ratio([pair], over_examples) for pair in pairs])
+
+
+def advantage_on_few_examples(evidence: Evidence) -> Estimate:
+    """The mean error, standard less looped, over fewer than d examples less that over the others,
+    at the least favourable sparsity; the first difference alone where it is smaller, so that
+    neither is negative if this is not."""
+    pairs = _looped_and_standard_by_sparsity(evidence)
+    return lowest([_advantage_on_few_examples(*pair) for pair in pairs])
+
+
+def _advantage_on_few_examples(looped: Trainings, standard: Trainings) -> Estimate:
+    d = looped.config.task.dims
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        advantage = means[1] - means[0]
+        on_few = advantage[..., :d].mean(-1)
+        on_many = advantage[..., d:].mean(-1)
+        return np.minimum(on_few, on_few - on_many)
+
+    return hierarchical_bootstrap([looped.errors(), standard.errors()], statistic)
+
+
+def _looped_and_standard_by_sparsity(evidence: Evidence) -> list[tuple[Trainings, Trainings]]:
+    """The looped and the standard model of each of two sparsities at least."""
     by_sparsity = differing(evidence, _task, _is_standard, name="sparse_linear")
     if len(by_sparsity) < 2:
         raise NotMeasured("one sparsity only")
-    ratios = [ratio([pair], over_examples) for pair in _first_over_last(by_sparsity)]
-    return max(ratios, key=attrgetter("high"))
+    return _first_over_last(by_sparsity)
 
 
 def over_standard_on_few_prompts(evidence: Evidence) -> Estimate:
@@ -230,11 +313,83 @@ def excess_over_least_squares(evidence: Evidence) -> Estimate:
     return hierarchical_bootstrap([last(looped) - least], lambda means: means[0])
 
 
+def least_excess_over_least_squares(evidence: Evidence) -> Estimate:
+    """The last query's error after the best of all loops that were followed, less that of least
+    squares."""
+    looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
+    least_squares = np.asarray(looped.runs[0].arrays["least_squares"][:, -1], np.float64)
+    by_loop = looped.errors("by_loop")
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return means[0].min(-1) - means[1]
+
+    return hierarchical_bootstrap([by_loop, least_squares[None]], statistic, trained=(True, False))
+
+
+# From loop to loop.
+def rise(evidence: Evidence, family: str) -> Estimate:
+    """The largest factor by which the last query's error after a loop exceeds that after an earlier
+    one, up to b."""
+    model = group(evidence, family=family, name="linear")
+    up_to_b = model.errors("by_loop")[..., : model.b]
+    return hierarchical_bootstrap([up_to_b], largest_rise, log=True)
+
+
 # Beyond the loops of training.
 def growth(evidence: Evidence, family: str, times: int) -> Estimate:
     """The last query's error after so many times b loops over that after b."""
     models = groups(evidence, family=family, name="linear")
     return within([[model] for model in models], [after(times)], [at_b])
+
+
+def change_beyond(evidence: Evidence, first: int, last: int) -> Estimate:
+    """The looped model's error of the last query after `last` times b loops over that after
+    `first`."""
+    looped = group(evidence, family="looped", name="linear")
+    return within([[looped]], [after(last)], [after(first)])
+
+
+def least_error_after_all_loops(evidence: Evidence, family: str) -> Estimate:
+    """The last query's error after the last loop that was followed, the least over models."""
+    errors = []
+    for model in groups(evidence, family=family, name="linear"):
+        after_all = model.errors("by_loop")[..., -1]
+        errors.append(hierarchical_bootstrap([after_all], lambda means: means[0], log=True))
+    return lowest(errors)
+
+
+def growth_at(evidence: Evidence, task: str, b: int, T: int) -> Estimate:
+    """The growth from b to 3 b loops of the looped model of a task with this b and T."""
+    model = group(evidence, family="looped", name=task, b=b, T=T)
+    return within([[model]], [after(_FAR)], [at_b])
+
+
+def growth_over(evidence: Evidence, task: str, other: str, b: int, T: int) -> Estimate:
+    """The growth from b to 3 b loops of a task over that of another, both with this b and T."""
+    parts = []
+    # Prompts of two classes differ, so that to resample them together pairs nothing.
+    for name in (task, other):
+        model = group(evidence, family="looped", name=name, b=b, T=T)
+        parts.append(np.stack([after(_FAR)(model), at_b(model)], -1))
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        growths = [mean[..., 0] / mean[..., 1] for mean in means]
+        return growths[0] / growths[1]
+
+    return hierarchical_bootstrap(parts, statistic, log=True)
+
+
+def growth_at_most_loops(evidence: Evidence) -> Estimate:
+    """The growth from b to 3 b loops at the largest b, the greatest over tasks."""
+    models = [row[-1] for row in _by_loops(evidence, 2)]
+    return highest([within([[model]], [after(_FAR)], [at_b]) for model in models])
+
+
+def growth_at_fewest_loops_over_most(evidence: Evidence) -> Estimate:
+    """The growth from b to 3 b loops at the smallest b over that at the largest, the least over
+    T."""
+    pairs = [(models[0], models[-1]) for models in _by_loops(evidence, 2)]
+    return lowest([within([pair], [after(_FAR)], [at_b]) for pair in pairs])
 
 
 def growth_without_injection_over_with(evidence: Evidence) -> Estimate:
@@ -263,8 +418,16 @@ def smallest_window_over_largest(evidence: Evidence) -> Estimate:
     return ratio(_first_over_last(_by_window(evidence)), at_b)
 
 
-def _by_window(evidence: Evidence) -> list[list[Trainings]]:
-    """The looped models that differ in the window of the loss alone, in rising order of it."""
+def smallest_window_over_largest_at_each_b(evidence: Evidence, task: str) -> Estimate:
+    """The last query's error after b loops of a task, at the smallest T over the largest, the least
+    over b."""
+    rows = _by_window(evidence, name=task)
+    return lowest([ratio([(models[0], models[-1])], at_b) for models in rows])
+
+
+def _by_window(evidence: Evidence, **settings: Any) -> list[list[Trainings]]:
+    """The looped models with these settings that differ in the window of the loss alone, in rising
+    order of it."""
 
     def alike(config: Config) -> object:
         return config.task, config.model, config.loops.b
@@ -272,7 +435,7 @@ def _by_window(evidence: Evidence) -> list[list[Trainings]]:
     def window(model: Trainings) -> int:
         return min(model.config.loops.T, model.b)
 
-    return differing(evidence, alike, window, family="looped")
+    return differing(evidence, alike, window, family="looped", **settings)
 
 
 # By the loops of training.
@@ -286,6 +449,19 @@ def most_loops_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at the largest of three b over the next."""
     models = _at_largest_window(evidence, 3)
     return ratio(_last_over_next([models]), at_b)
+
+
+def most_loops_over_next_of_each(evidence: Evidence) -> Estimate:
+    """The last query's error after b loops, at the largest of three b over the next, of the task
+    where that is farthest from 1."""
+    pairs = [(models[-1], models[-2]) for models in _by_loops(evidence, 3)]
+    return farthest_from_one([ratio([pair], last) for pair in pairs])
+
+
+def most_loops_over_fewest_to_converge(evidence: Evidence) -> Estimate:
+    """The loops to converge at the largest b over those at the smallest."""
+    models = _at_largest_window(evidence, 2)
+    return _loops_to_converge([(models[-1], models[0])])
 
 
 def most_loops_over_next_to_converge(evidence: Evidence) -> Estimate:
@@ -312,6 +488,14 @@ def all_loops_over_three_quarters(evidence: Evidence) -> Estimate:
     """The last query's error after b loops over that after 3/4 b, at the largest b."""
     rows = [models[-1:] for models in _by_loops(evidence, 2)]
     return within(rows, [at_b], [after(3 / 4)])
+
+
+def all_loops_over_three_quarters_at_largest_window(evidence: Evidence) -> Estimate:
+    """The last query's error of linear functions after b loops over that after 3/4 b, at the
+    largest T, and the largest b with it."""
+    models = groups(evidence, family="looped", name="linear")
+    converged = max(models, key=lambda model: (model.config.loops.T, model.b))
+    return within([[converged]], [at_b], [after(3 / 4)])
 
 
 def _at_largest_window(evidence: Evidence, least: int) -> list[Trainings]:
@@ -352,8 +536,37 @@ def _loops_to_converge(pairs: Sequence[Pair]) -> Estimate:
 def _first_near_last(errors: Floats) -> Floats:
     """The loop, counted from 1, at which errors [..., loops] are first at most half above the last
     one."""
-    near = errors <= _STAYS * errors[..., -1:]
-    return 1 + np.argmax(near, axis=-1)
+    return _first_at_most(errors, _STAYS * errors[..., -1])
+
+
+def _first_at_most(errors: Floats, level: Floats) -> Floats:
+    """The loop, counted from 1, at which errors [..., loops] are first at most a level, [...]: the
+    one after the last where they never are, and nan where an error is."""
+    reached = errors <= level[..., None]
+    first = np.where(reached.any(-1), 1 + reached.argmax(-1), 1 + errors.shape[-1])
+    return np.where(np.isnan(errors).any(-1), np.nan, first)
+
+
+def loops_over_layers(evidence: Evidence, layers: Sequence[int] = ()) -> Estimate:
+    """The first loop of the looped model of one layer whose error is at most that of a standard
+    model as wide, over that model's layers: the least over models of these numbers of layers."""
+    ratios = []
+    for standard in groups(evidence, family="standard", name="linear", distinct_prompts=0):
+        model = standard.config.model
+        if model.n_layer in (layers or [model.n_layer]):
+            block = {"n_layer": 1, "n_embd": model.n_embd, "n_head": model.n_head}
+            looped = group(evidence, family="looped", name="linear", **block)
+            ratios.append(_loops_over_layers(looped, standard))
+    if not ratios:
+        raise NotMeasured(f"no standard model of {layers} layers")
+    return lowest(ratios)
+
+
+def _loops_over_layers(looped: Trainings, standard: Trainings) -> Estimate:
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return _first_at_most(means[0], means[1]) / standard.b
+
+    return hierarchical_bootstrap([looped.errors("by_loop"), last(standard)], statistic, log=True)
 
 
 # By the shape of the block.
@@ -370,6 +583,15 @@ def most_layers_over_one_to_converge(evidence: Evidence) -> Estimate:
 def most_heads_over_next(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, of the most heads over the next number of them."""
     return ratio(_last_over_next(_by_size(evidence, "n_head")), at_b)
+
+
+def heads_over(evidence: Evidence, heads: int, fewer: int) -> Estimate:
+    """The last query's error after b loops, of so many heads over fewer."""
+    for models in _by_size(evidence, "n_head"):
+        by_heads = {model.config.model.n_head: model for model in models}
+        if {heads, fewer} <= by_heads.keys():
+            return ratio([(by_heads[heads], by_heads[fewer])], at_b)
+    raise NotMeasured(f"no models of {heads} and {fewer} heads that differ in nothing else")
 
 
 def widest_over_narrowest(evidence: Evidence) -> Estimate:
@@ -396,13 +618,14 @@ def _by_size(evidence: Evidence, size: str, least: int = 2) -> list[list[Trainin
     return differing(evidence, alike, value, least=least, family="looped")
 
 
-def growing_loops_over_fixed(evidence: Evidence) -> Estimate:
-    """The mean error of looped models with the schedule of b over that of those without it."""
+def growing_loops_over_fixed(evidence: Evidence, **settings: Any) -> Estimate:
+    """The mean error of looped models with these settings, with the schedule of b over without
+    it."""
 
     def alike(config: Config) -> object:
         return config.task, config.model, config.loops, config.training.steps
 
-    rows = differing(evidence, alike, _grows, family="looped")
+    rows = differing(evidence, alike, _grows, family="looped", **settings)
     return ratio(_last_over_first(rows), over_examples)
 
 

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from looplab.conf.build import build
 from looplab.conf.mistakes import RunError
 from looplab.evaluation.load import load_run
@@ -20,7 +22,7 @@ from looplab.probing.results import Probing
 from looplab.probing.settings import ProbingSettings
 
 from .definition import words_of
-from .evidence import Evidence
+from .evidence import Evidence, highest
 from .measuring import Measurement, Request
 
 
@@ -76,6 +78,29 @@ def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
             spread = math.hypot(_relative(error, last), _relative(error, middle))
             ratios.append(over_middle)
             spreads.append(over_middle * spread)
+    return over_seeds(ratios, spreads, log=True)
+
+
+def largest_over_least_control(evidence: Evidence, target: str) -> Estimate:
+    """The largest error of the probes of any layer or loop over the least of the control's, the
+    greatest over families."""
+    probed = evidence.result("probing")
+    labels = dict.fromkeys(member.label for member in evidence.where(name="linear"))
+    return highest([_largest_over_least_control(probed[label], target) for label in labels])
+
+
+def _largest_over_least_control(probings: Sequence[Probing], target: str) -> Estimate:
+    ratios = []
+    spreads = []
+    for probing in probings:
+        error = probing["targets"][target]["error"]
+        control = probing["targets"][target]["control"]
+        largest = int(np.argmax(error["mean"]))
+        least = int(np.argmin(control["mean"]))
+        over_control = error["mean"][largest] / control["mean"][least]
+        spread = math.hypot(_relative(error, largest), _relative(control, least))
+        ratios.append(over_control)
+        spreads.append(over_control * spread)
     return over_seeds(ratios, spreads, log=True)
 
 

@@ -6,12 +6,15 @@ openml.json. The tables must be stored first: without them nothing is done.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from looplab.conf.mistakes import RunError
-from looplab.evaluation.statistics import Estimate, NotMeasured, Z, over_seeds
+from looplab.evaluation.statistics import RESAMPLES, SEED, Estimate, NotMeasured, Z, over_seeds
 from looplab.openml_eval.leave_one_out import leave_one_out, stored
 from looplab.openml_eval.report import accuracy_panel
 from looplab.openml_eval.settings import asked
@@ -19,6 +22,9 @@ from looplab.openml_eval.settings import asked
 from .definition import words_of
 from .evidence import Evidence
 from .measuring import Measurement, Request
+
+_ENDS = (5, 95)  # percentiles of a 90 % interval
+Runs = Sequence[Mapping[str, Any]]  # of one model, by seed: their seed and step
 
 
 def measure(request: Request) -> Measurement:
@@ -44,6 +50,26 @@ def looped_less_standard(evidence: Evidence) -> Estimate:
     """The accuracy, looped less standard, the mean over held-out tables.
 
     Tables are what is resampled: their differences are far larger than those of draws."""
+    differences, spreads, runs = _differences(evidence)
+    return _of_runs(over_seeds(differences, spreads, what="table"), runs, len(differences))
+
+
+def share_of_tables_with_looped_above(evidence: Evidence) -> Estimate:
+    """The share of held-out tables on which the looped model is more accurate than the standard
+    one.
+
+    The tables are given, and each difference is drawn from its normal distribution."""
+    differences, spreads, runs = _differences(evidence)
+    draws = np.random.default_rng(SEED).normal(differences, spreads, (RESAMPLES, len(differences)))
+    low, high = np.percentile((draws > 0).mean(1), _ENDS)
+    share = float(np.mean(np.greater(differences, 0)))
+    estimate = Estimate(share, min(float(low), share), max(float(high), share), seeds=1)
+    return _of_runs(estimate, runs, len(differences))
+
+
+def _differences(evidence: Evidence) -> tuple[list[float], list[float], list[Runs]]:
+    """The accuracy of each held-out table, looped less standard; its standard error; and the runs
+    of both models."""
     differences = []
     spreads = []
     runs = []
@@ -57,8 +83,11 @@ def looped_less_standard(evidence: Evidence) -> Estimate:
         spreads.append(math.hypot(_error(looped["accuracy"]), _error(standard["accuracy"])))
     if not differences:
         raise NotMeasured("no table with a looped and a standard model")
-    estimate = over_seeds(differences, spreads, what="table")
-    tables = len(differences)
+    return differences, spreads, runs
+
+
+def _of_runs(estimate: Estimate, runs: Sequence[Runs], tables: int) -> Estimate:
+    """The estimate with the least number of seeds and steps, and the number of tables."""
     size = f"{tables} tables" if tables > 1 else "1 table"
     steps = min(run["step"] for run in chain(*runs))
     seeds = min(map(len, runs))

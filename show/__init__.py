@@ -1,1 +1,1 @@
-"""Pictures, tables and texts of what was measured. Of evaluation/ only its two commands import it."""
+"""Pictures, tables and texts of what was measured. Two commands of evaluation/ import it."""

@@ -158,6 +158,27 @@ def converging(slow: Mapping[str, int], *others: Mapping[str, int]) -> Made:
     return made
 
 
+def beside_least_squares(ratio: float) -> Evidence:
+    """Runs whose errors under noise are `ratio` times those of least squares."""
+    runs = []
+    for member in seeds():
+        errors = member.arrays["model_at_b"]
+        under_noise = {"noise/model_at_b": errors * ratio, "noise/least_squares": errors}
+        runs.append(replace(member, arrays={**member.arrays, **under_noise}))
+    return Evidence(runs)
+
+
+def growing(ratio: float) -> Evidence:
+    """Two classes with 4 and 12 loops, of which the second's error grows by a factor beyond 12."""
+    runs = []
+    for task, factor in (("linear", 1.0), ("relu_network", ratio)):
+        for b in (4, 12):
+            for member in seeds(task=task, b=b):
+                member.arrays["by_loop"][:, b:] *= factor
+                runs.append(member)
+    return Evidence(runs)
+
+
 # Of texts.
 def loops_of(variant: str, other: str = "") -> Made:
     """A variant of 2 and 8 loops, whose ratio is the value; with another variant, that over it."""
@@ -275,6 +296,7 @@ def depth(label: str, loop: int | None = None) -> Made:
 _DEEPLOOP = {"block_norm": "post", "residual_scaling": "deeploop"}
 _FLT = {"connectivity": "FLT"}
 _DRAWN = {**_FLT, "sampling": "uniform"}
+_SPARSE = {"task": "sparse_linear"}
 _HEADS = [{"n_head": count} for count in (8, 1, 4)]
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
@@ -297,6 +319,10 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig04_speed_saturates": (converging({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 2.0),
     "fig07_deeper_blocks_converge_sooner": (converging({"n_layer": 2}, {"n_layer": 1}), 0.5, 1.5),
     "fig07_narrow_heads_are_worse": (beside(*_HEADS), 1.5, 0.7),
+    "fig04_few_loops_converge_sooner": (converging({"b": 16}, {"b": 6}), 2.0, 0.5),
+    "fig06_noise_below_least_squares": (beside_least_squares, 0.7, 1.5),
+    "fig09_stays_beyond_b": (growing, 1.0, 2.0),
+    "fig12_sparse_small_T_is_worse": (beside({**_SPARSE, "T": 2}, {**_SPARSE, "T": 4}), 1.5, 0.7),
     "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
     "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
     "fig16_scaled_x_2_like_few_layers": (by_layers("scaled_x_2/model_at_b", slice(None)), 1.0, 1.5),

@@ -1,5 +1,6 @@
 """Claims: not measured without evidence, and decided by it either way."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.statistics import Estimate
 from looplab.evaluation.verdict import Verdict
 from looplab.experiments.claims import all_claims, decide, find_claim
-from looplab.experiments.evidence import Evidence
+from looplab.experiments.evidence import Evidence, farthest_from_one, highest, lowest
 from looplab.experiments.judge import judge
 from looplab.show.verdicts import heading
 from tests.golden.claims import frozen_evidence
@@ -133,6 +134,67 @@ def test_a_class_that_stays_with_fewer_loops_is_easier(linear: int, verdict: str
     judged = judge(claimed, found, scale="paper", command="")
     assert judged.verdict == verdict
     assert judge(claimed, found, scale="small", command="").verdict == "paper scale"
+
+
+def paper_verdict(name: str, found: Evidence) -> Verdict:
+    return judge(find_claim(name), found, scale="paper", command="")
+
+
+def test_a_cell_of_the_paper_is_judged_by_its_own_loops_and_window() -> None:
+    runs = []
+    for b, T, factor in ((12, 15, 2.0), (20, 15, 1.0), (20, 10, 2.0)):
+        (member,) = seeds(1, b=b, T=T)
+        member.arrays["by_loop"][:, b:] *= factor
+        runs.append(member)
+    for name in ("twelve_loops_grow", "twenty_loops_stay", "twenty_loops_grow_at_smaller_T"):
+        assert paper_verdict(f"fig04_{name}", Evidence(runs)).verdict == "holds", name
+    grown = Evidence([*runs, *seeds(1, task="sparse_linear", b=20, T=10)])
+    verdict = paper_verdict("loops_linear_grow_more_than_sparse_linear", grown)
+    assert verdict.mean == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("loop", "verdict"), [(20, "holds"), (12, "fails"), (40, "fails")])
+def test_loops_are_counted_until_a_standard_model_is_reached(loop: int, verdict: str) -> None:
+    (looped,) = seeds(1, b=30)
+    looped.arrays["by_loop"][:, : loop - 1] *= 10
+    looped.arrays["by_loop"][:, loop - 1 :] *= 0.5
+    standard = seeds(1, family="standard", n_layer=8)
+    found = Evidence([looped, *standard])
+    judged = paper_verdict("fig07_twenty_loops_equal_eight_layers", found)
+    assert judged.verdict == verdict
+    assert judged.mean == pytest.approx(loop / 8)
+
+
+def test_an_error_that_is_no_number_has_no_first_loop() -> None:
+    (looped,) = seeds(1, b=12)
+    looped.arrays["by_loop"][:, 3] = math.nan
+    found = Evidence([looped, *seeds(1, family="standard", n_layer=3)])
+    assert verdict_on("fig07_loops_exceed_layers", found).verdict == "not measured"
+
+
+def test_of_several_estimates_the_least_favourable_counts() -> None:
+    close, far = Estimate(1.0, 0.9, 1.2, 1), Estimate(0.9, 0.5, 1.1, 1)
+    assert [highest([close, far]), lowest([close, far])] == [close, far]
+    assert farthest_from_one([close, far]) == far
+    lost = Estimate(math.nan, math.nan, math.nan, 1)
+    for choose in (highest, lowest, farthest_from_one):
+        assert math.isnan(choose([close, lost, far]).mean)
+
+
+@pytest.mark.parametrize(
+    ("scale", "memory", "factors"),
+    [("a window", [[1.0, 1.0], [4.0, 4.0]], (2.0, 1.0)), ("loops", [[1, 2], [1, 2]], (1.0, 2.0))],
+)
+def test_memory_is_compared_by_doublings(
+    scale: str, memory: list[list[float]], factors: tuple[float, float]
+) -> None:
+    found = {"windows": [1, 4], "loops": [4, 8], "memory": memory}
+    whole = evidence(seeds(), difficulty={"classes": {"linear": found}})
+    judged = [
+        verdict_on(f"difficulty_memory_{name}", whole).mean
+        for name in ("grows_with_T", "does_not_grow_with_b")
+    ]
+    assert judged == pytest.approx(factors), scale
 
 
 def test_few_collapsed_seeds_have_jeffreys_interval() -> None:
