@@ -174,8 +174,10 @@ def looped_peak_over_standard(evidence: Evidence) -> Estimate:
 def more_loops_peak_over_fewer(evidence: Evidence) -> Estimate:
     """The peak of double descent of a looped model over that of the one of the next smaller b,
     where that is greatest."""
-    (models,) = _by_loops(evidence, 2)
-    return highest([_peak_over(more, fewer) for fewer, more in pairwise(models)])
+    peaks = []
+    for models in _by_loops(evidence, 2):
+        peaks += [_peak_over(more, fewer) for fewer, more in pairwise(models)]
+    return highest(peaks)
 
 
 def peak_over_least_squares(evidence: Evidence) -> Estimate:
@@ -342,11 +344,11 @@ def growth(evidence: Evidence, family: str, times: int) -> Estimate:
     return within([[model] for model in models], [after(times)], [at_b])
 
 
-def change_beyond(evidence: Evidence, first: int, last: int) -> Estimate:
-    """The looped model's error of the last query after `last` times b loops over that after
-    `first`."""
+def change_beyond(evidence: Evidence, early: int, late: int) -> Estimate:
+    """The looped model's error of the last query after `late` times b loops over that after `early`
+    times b."""
     looped = group(evidence, family="looped", name="linear")
-    return within([[looped]], [after(last)], [after(first)])
+    return within([[looped]], [after(late)], [after(early)])
 
 
 def least_error_after_all_loops(evidence: Evidence, family: str) -> Estimate:
