@@ -22,8 +22,9 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class Variant:
-    """`side` is ours or reference; `checkout` is the reference's; `capture`, of ours alone, makes
-    the step a CUDA graph."""
+    """One way to make a training step: whose code (`side`, "ours" or "reference"), backend and
+    precision. Of ours, `capture` makes it a CUDA graph; of the reference, `checkout` is its folder.
+    """
 
     side: str
     backend: str
@@ -33,12 +34,12 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The name, as in `ours triton bf16 graph`."""
+        """Kind, precision and capture, as in `ours triton bf16 graph`."""
         return f"{self.kind} {self.precision}{' graph' if self.capture else ''}"
 
     @property
     def kind(self) -> str:
-        """The kind, as in `reference compile`."""
+        """Side and backend, as in `reference compile`."""
         return f"{self.side} {self.backend}"
 
     def build(self, config: Config, device: torch.device) -> Step:
@@ -73,7 +74,7 @@ def _allow_tf32(precision: str) -> None:
 
 
 def parse_variants(words: Sequence[str], device: torch.device) -> list[Variant]:
-    """Variants of ours from `backend:precision` or `backend:precision:graph`, each.
+    """Our variants that the words name, each `backend:precision` or `backend:precision:graph`.
 
     Raises ConfigError for an unknown name and for a variant that the device cannot run.
     """

@@ -1,8 +1,9 @@
 """The contents of loops, by probes of XᵀY and of the least-squares weights (arXiv 2311.12424,
 Figure 8).
 
-The entry of `settings`, one, is those of `python -m probing`, without `run`. The result, under
-"probing", has the contents of probing.json of each seed, in a list for each label.
+`settings` has one entry: the words of `python -m probing` without `run`. The result "probing" lists
+for each label the contents of probing.json, one a seed. `measure` takes the whole request, and not
+runs and settings: probes lie in the runs' own folders.
 """
 
 import math
@@ -49,10 +50,12 @@ def measure(request: Request) -> Measurement:
             probed.setdefault(measured.label, []).append(result)
     if not probed:
         return Measurement(missing=missing)
-    panels, first = [], next(iter(probed.values()))[0]
+    first = next(iter(probed.values()))[0]
     task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
+    panels = []
     for name, target in first["targets"].items():
-        file, title = f"probing-{name.replace('_', '-')}", f"{target['label']}; {task}"
+        file = f"probing-{name.replace('_', '-')}"
+        title = f"{target['label']}; {task}"
         panels.append(replace(by_layer(name, probed), name=file, title=title))
     return Measurement({"probing": probed}, panels, missing)
 
@@ -61,21 +64,21 @@ def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
     """The probes' error at the last layer (or loop b) over that at the middle one, a value for each
     run."""
     probed = evidence.result("probing")
-    labels = Counter(member.label for member in evidence.where(family=family, name="linear"))
+    seeds_of = Counter(member.label for member in evidence.where(family=family, name="linear"))
     ratios = []
     spreads = []
-    for label, seeds in labels.items():
+    for label, seeds in seeds_of.items():
         probings = probed.get(label, ())
         if len(probings) != seeds:
             raise NotMeasured(f"{label}: {len(probings)} probings of {seeds} finished runs")
         for probing in probings:
             error = probing["targets"][target]["error"]
-            last = probing["b"]
+            last = probing["b"]  # errors are listed by loop or layer; 0 is the read-in
             middle = last // 2
             over_middle = error["mean"][last] / error["mean"][middle]
             # As if the two errors were independent, which only widens the interval: they are
             # measured on the same prompts.
-            spread = math.hypot(_relative(error, last), _relative(error, middle))
+            spread = math.hypot(_relative_error(error, last), _relative_error(error, middle))
             ratios.append(over_middle)
             spreads.append(over_middle * spread)
     return over_seeds(ratios, spreads, log=True)
@@ -98,13 +101,13 @@ def _largest_over_least_control(probings: Sequence[Probing], target: str) -> Est
         largest = int(np.argmax(error["mean"]))
         least = int(np.argmin(control["mean"]))
         over_control = error["mean"][largest] / control["mean"][least]
-        spread = math.hypot(_relative(error, largest), _relative(control, least))
+        spread = math.hypot(_relative_error(error, largest), _relative_error(control, least))
         ratios.append(over_control)
         spreads.append(over_control * spread)
     return over_seeds(ratios, spreads, log=True)
 
 
-def _relative(error: Mapping[str, Sequence[float]], layer: int) -> float:
+def _relative_error(error: Mapping[str, Sequence[float]], layer: int) -> float:
     """The standard error of the error at a layer over the error itself."""
     width = error["high"][layer] - error["low"][layer]
     return width / (2 * Z) / error["mean"][layer]

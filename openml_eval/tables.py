@@ -1,5 +1,5 @@
-"""A table with two classes: made from a DataFrame; on disk, its numbers in `<name>.npz`, all else,
-with their sha256, in `<name>.json`.
+"""Tables with two classes, made from a DataFrame. On disk `<name>.npz` has the numbers;
+`<name>.json` has all else and the sha256 of the .npz.
 
 table = Table.from_frame("mine", frame, target="bought")
 write_table(Path("openml_data"), table); read_table(Path("openml_data"), "mine")
@@ -24,9 +24,12 @@ from looplab.training.run_folder.files import read_json, write_json, write_with
 from .catalogue import IDS, TABLES
 
 LEAST_ROWS = 41  # of a prompt: 40 of context and the query (arXiv 2311.12424, Appendix)
-_ROW_NAMES = ("", "rownames", "row.names", "row_names", "rowname", "index")  # of R and pandas
-_ID = re.compile(r"(?i:(?:.*[\W_])?(?:id|no|nr|row)\W*)|.*[a-z]I[dD]")  # names of numbers of rows
-_NUMBERS = ("boolean", "decimal", "empty", "floating", "integer", "mixed-integer-float")  # objects
+# What R and pandas call a column of row names.
+_ROW_NAMES = ("", "rownames", "row.names", "row_names", "rowname", "index")
+# Names of columns that number rows.
+_ID = re.compile(r"(?i:(?:.*[\W_])?(?:id|no|nr|row)\W*)|.*[a-z]I[dD]")
+# What pandas infers of an object column of numbers.
+_NUMERIC_KINDS = ("boolean", "decimal", "empty", "floating", "integer", "mixed-integer-float")
 _MISSING_MARKS = (-99, -999, -9999, -99999)
 _FEW = 5  # names that a message lists
 
@@ -93,9 +96,9 @@ class Table:
         class again. Class 0 is the first category of a categorical column, the smaller value of any
         other.
 
-        Raises RunError for columns of one name, and for a target that is missing, incomplete or has
-        not two classes. It also does for no non-constant numeric column, for values that are
-        missing or not finite, and for fewer than LEAST_ROWS rows.
+        Raises RunError for columns of one name; a target that is missing, incomplete or not of two
+        classes; no numeric column that varies; values missing or not finite; fewer than LEAST_ROWS
+        rows.
         """
         frame = frame.set_axis(frame.columns.map(str), axis=1)
         names = frame.columns
@@ -142,10 +145,10 @@ def _features(
 
     features: dict[str, NDArray[np.float64]] = {}
     left_out: dict[str, list[str]] = {}
-    holes: list[str] = []
-    marks: list[str] = []
+    not_finite: list[str] = []
+    likely_missing: list[str] = []
     for column, values in frame.items():
-        if values.dtype.kind == "O" and infer_dtype(values) in _NUMBERS:
+        if values.dtype.kind == "O" and infer_dtype(values) in _NUMERIC_KINDS:
             values = to_numeric(values)
         # R and pandas write row names in a column without a name. Integers or texts under such a
         # name number the rows.
@@ -158,7 +161,7 @@ def _features(
             xs = values.to_numpy(dtype=np.float64, na_value=np.nan)  # true and false are 1 and 0
             missing = int((~np.isfinite(xs)).sum())
             if missing:
-                holes.append(f"{missing} in {column!r}")
+                not_finite.append(f"{missing} in {column!r}")
                 continue
             why = _why_no_feature(column, xs, ys)
         if why:
@@ -166,33 +169,33 @@ def _features(
             continue
         features[column] = xs
         lowest, second, highest = np.unique(xs)[[0, 1, -1]]
-        # Below all others by more than their span.
-        if lowest in _MISSING_MARKS and 2 * second - highest > lowest:
+        # The lowest value is further below the others than they span.
+        if lowest in _MISSING_MARKS and second - lowest > highest - second:
             count = (xs == lowest).sum()
-            marks.append(f"{count} in {column!r} are {lowest:g}, as if they were missing")
-    if holes:
+            likely_missing.append(f"{count} in {column!r} are {lowest:g}, as if they were missing")
+    if not_finite:
         raise RunError(
-            f"{name} has values that are missing or not finite ({list_names(holes)}, of "
+            f"{name} has values that are missing or not finite ({list_names(not_finite)}, of "
             f"{len(frame)} rows); leave those rows or columns out, or fill them in"
         )
     notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items()]
     if not features:
         listing = "".join(f"; {note}" for note in notes)
         raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
-    return tuple(features), np.column_stack(list(features.values())), notes + marks
+    return tuple(features), np.column_stack(list(features.values())), notes + likely_missing
 
 
 def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64]) -> str:
-    """Why a column tells nothing of the class, or what no new row would; empty for a feature.
+    """Why a column is left out; empty for a feature.
 
-    Different whole numbers in equal steps, in any order, count the rows; so do those with gaps
-    under a name for such. A table's order often is that of its classes.
+    Distinct whole numbers in equal steps, in any order, number the rows; with gaps only under a
+    name that `_ID` matches. They give the class away where a table is sorted by it.
     """
     ordered = np.unique(values)
     if len(ordered) == 1:
         return "constant"
-    pairs = np.unique(np.stack((values, ys)), axis=1)
-    if len(ordered) == 2 == pairs.shape[1]:
+    value_and_class = np.unique(np.stack((values, ys)), axis=1)
+    if len(ordered) == 2 and value_and_class.shape[1] == 2:  # each value has one class
         return "the class again"
     if len(ordered) == len(values) and (values == np.round(values)).all():
         steps = np.diff(ordered)

@@ -30,7 +30,6 @@ tags: [looped-transformer, {tag}]
 
 ## Use
 
-```python
 {use}
 
 ## Numbers
@@ -38,6 +37,7 @@ tags: [looped-transformer, {tag}]
 {numbers}
 """
 _PAIRS = """\
+```python
 import torch
 from looplab import Prompts, from_pretrained
 
@@ -46,6 +46,7 @@ xs, ys = torch.randn(4, {points}, {dims}), torch.ones(4, {points})  # [B, n, {di
 predictions = run.model(Prompts(xs, ys), loops={b})  # [1, B, n], for each pair from those before it
 ```"""
 _TEXT = """\
+```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 name = "PATH or USER/NAME"
@@ -63,15 +64,13 @@ lm-evaluation-harness (`--model hf`) take `add_bos_token=False`."""
 _LENGTH = 32  # of the text with its continuation, in the example
 
 
-def card(run: Run, environment: Content) -> str:
-    """The card, in Markdown: what the model is, how it was trained (`environment` has the command),
+def card(run: Run, made_with: Content) -> str:
+    """The card, in Markdown: what the model is, how it was trained (`made_with` has the command),
     its use, and the numbers of its last evaluation, where there is one of these weights."""
     task = run.task
-    command = "The command was not kept."
-    words = shlex.split(as_typed(environment.get("command")))
+    words = shlex.split(as_typed(made_with.get("command")))
     words = [word for word in words if not word.startswith("folder=")]
-    if words:
-        command = f"```\n{shlex.join(words)}\n```"
+    command = f"```\n{shlex.join(words)}\n```" if words else "The command was not kept."
     return _CARD.format(
         tag="language-model" if task.is_text else "in-context-learning",
         task=task.name,
@@ -98,6 +97,7 @@ def _data(run: Run) -> str:
 
 
 def _use(run: Run) -> str:
+    """The code that uses the model, by kind of task."""
     b = trained_loops(run.config)
     if not isinstance(run.task, Language):
         return _PAIRS.format(b=b, dims=run.config.task.dims, points=run.config.task.points)
@@ -107,6 +107,7 @@ def _use(run: Run) -> str:
 
 
 def _numbers(run: Run) -> str:
+    """The last evaluation of these weights, or the command that makes one."""
     content = read_record(run.path / f"{KIND}.json", KIND).content or {}
     if content.get("format") != FORMAT or content["weights"] != weights_digest(run.model):
         return "Not evaluated: `python run.py action=evaluate run=PATH`."

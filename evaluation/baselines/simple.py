@@ -10,14 +10,14 @@ from ..bootstrap import Floats
 
 
 def majority(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """The mean of the outputs so far: for -1 and 1, its sign is the majority class."""
+    """The mean output so far; where outputs are -1 and 1, its sign is the majority class."""
     means = np.zeros_like(ys)
     means[:, 1:] = ys.cumsum(1)[:, :-1] / np.arange(1, ys.shape[1])
     return means
 
 
 def averaging(xs: Floats, ys: Floats, queries: Floats) -> Floats:
-    """Predictions with the weights mean(y·x)."""
+    """The averaging estimator w·x of a query x: w is the mean of y_i x_i over the pairs before."""
     examples = np.arange(1, ys.shape[1])
     sums = np.cumsum(xs[:, :-1] * ys[:, :-1, None], axis=1)
     predictions = np.zeros(ys.shape)

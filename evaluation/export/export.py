@@ -23,7 +23,7 @@ from ..plain import Content, Fields
 from .tokenizer import tokenizer_file, tokenizer_settings
 
 _CODE = Path(__file__).with_name("modeling_looplab.py")
-# Of the configuration these travel.
+# What is exported of the configuration, and of environment.json below.
 _GROUPS = (
     "task",
     "model",
@@ -35,8 +35,8 @@ _GROUPS = (
     "scale",
     "recipe",
 )
-_KNOWN = ("git_commit", "python", "torch", "backend")  # of what a run was made with
-# What writes README.md, from a run and what it was made with.
+_KNOWN = ("git_commit", "python", "torch", "backend")
+# Writes README.md from a run and what it was made with. An argument: show/ is not imported here.
 Card = Callable[[Run, Content], str]
 
 
@@ -71,14 +71,13 @@ def _write(run: Run, folder: Path, card: Card) -> None:
     copy_kept(run.path, folder, exported=True)
     facts = {"model_type": "looplab", "step": run.step, "settings": config}
     if run.task.is_text:
-        facts |= _language(run, folder)
+        facts |= _write_language_files(run, folder)
     write_json(folder / "config.json", facts)
     write_bytes(folder / "README.md", card(run, made_with).encode())
 
 
-def _language(run: Run, folder: Path) -> Fields:
-    """What config.json has of a language model for `transformers`, whose other files are written to
-    the folder."""
+def _write_language_files(run: Run, folder: Path) -> Fields:
+    """Write what `transformers` needs of a language model; returns its entries of config.json."""
     spec = run.model.spec
     task = run.task
     assert isinstance(task, Language)
@@ -89,13 +88,13 @@ def _language(run: Run, folder: Path) -> Fields:
     names = ("bos_token_id", "eos_token_id", "pad_token_id")
     special = dict.fromkeys(names, task.tokenizer.start)
     write_json(folder / "generation_config.json", special | {"use_cache": False})
-    model = "LooplabForCausalLM"
+    class_name = "LooplabForCausalLM"
     code = {
         "AutoConfig": f"{_CODE.stem}.LooplabConfig",
-        "AutoModelForCausalLM": f"{_CODE.stem}.{model}",
+        "AutoModelForCausalLM": f"{_CODE.stem}.{class_name}",
     }
     facts = {
-        "architectures": [model],
+        "architectures": [class_name],
         "auto_map": code,
         "dtype": "float32",
         "vocab_size": spec.vocabulary,

@@ -29,17 +29,19 @@ _BLOCK = 2**22  # tokens that are searched at once for the beginnings of documen
 def packed(
     folder: Path, tokens: Mapping[Part, Tokens], tokenizer: Tokenizer, points: int
 ) -> dict[Part, Tokens]:
-    """The rows of both parts, [rows, points + 1], mapped from disk, as `best_fit` makes them of the
-    parts' `tokens`. They are made in the folder, which the caller holds, where they are not there,
-    or damaged. Raises ConfigError for a part with fewer tokens than a row, OSError where nothing
-    can be written."""
+    """The rows of each part, [rows, points + 1], mapped from disk.
+
+    `best_fit` makes them of `tokens`, and `folder`, which the caller holds, keeps them. Missing or
+    damaged ones are made again. Raises ConfigError for a part with fewer tokens than a row, OSError
+    where nothing can be written.
+    """
     for part, what in zip(PARTS, ("text", "held-out text"), strict=True):
         if (count := len(tokens[part])) <= points:
             problem = f"is {points}, but the {what} has only {count} tokens; a row is {points + 1}"
             raise ConfigError("task.points", problem)
     path = folder / f"{tokenizer.identity()}.{points}.json"
     paths = {part: path.with_suffix(f".{part}.rows") for part in PARTS}
-    counts = _kept(path, paths, (points + 1) * tokens["train"].itemsize)
+    counts = _stored_counts(path, paths, (points + 1) * tokens["train"].itemsize)
     if not counts:
         for part in PARTS:
             partial = paths[part].with_suffix(".partial")
@@ -59,9 +61,9 @@ def packed(
     return rows_of
 
 
-def _kept(path: Path, paths: Mapping[Part, Path], size: int) -> dict[Part, int]:
-    """The numbers of rows, of `size` bytes, that the record at `path` counts; none where there is
-    no record, or the files hold other numbers."""
+def _stored_counts(path: Path, paths: Mapping[Part, Path], size: int) -> dict[Part, int]:
+    """The number of rows of each part, each of `size` bytes, by the record at `path`; {} without
+    one, or where a file's size differs."""
     try:
         counts: dict[Part, int] = json.loads(path.read_text(encoding="utf-8"))
         is_whole = all(paths[part].stat().st_size == counts[part] * size for part in PARTS)
@@ -71,23 +73,27 @@ def _kept(path: Path, paths: Mapping[Part, Path], size: int) -> dict[Part, int]:
 
 
 def best_fit(tokens: Tokens, start: int, size: int) -> Iterator[NDArray[np.integer[Any]]]:
-    """Rows [size] of whole documents, each document begun by the `start` token, as nanochat packs
-    them: of the next 1,000 documents the largest that fits goes into the row, again and again;
-    where none fits, the shortest is cut to fill it, and its rest is dropped. Of documents of one
-    length the first comes first. At the end of the text a row that is not full is dropped."""
-    documents = _documents(tokens, start)
+    """Rows [size] of whole documents, packed as nanochat does. Each begins with the token `start`.
+
+    Of the next 1,000 documents the longest that fits goes into the row, again and again. Where none
+    fits, the shortest is cut to fill it, and its rest is dropped. Of equally long ones the first in
+    the text is chosen. A last row that is not full is dropped.
+    """
+    documents = _documents(tokens, start)  # pairs (length, place)
     # By length, then place: the order in which they are chosen.
     buffer = sorted(islice(documents, _BUFFER))
     row = np.empty(size, tokens.dtype)
     filled = 0
     while buffer:
-        fitting = bisect_left(buffer, (size - filled + 1, 0))
+        room = size - filled
+        fitting = bisect_left(buffer, (room + 1, 0))  # the number of documents that fit
         if fitting:
             longest, _ = buffer[fitting - 1]
-            length, begin = buffer.pop(bisect_left(buffer, (longest, 0)))
+            first_of_longest = bisect_left(buffer, (longest, 0))
+            length, begin = buffer.pop(first_of_longest)
         else:
-            length = size - filled
-            begin = buffer.pop(0)[1]
+            length = room
+            _, begin = buffer.pop(0)  # the shortest, cut
         row[filled : filled + length] = tokens[begin : begin + length]
         filled += length
         if filled == size:
