@@ -11,9 +11,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 from looplab.conf.files import read_values
-from looplab.evaluation.verdict import Verdict
+from looplab.evaluation.verdict import Verdict, VerdictName
 from looplab.experiments.claims import all_claims
 from looplab.experiments.definition import load
 from looplab.show.verdicts import (
@@ -34,12 +35,19 @@ PAPERS = {
     "arXiv 2604.21106": ("Iso-depth", "iso_depth"),
     "arXiv 2605.18797": ("Fully looped transformers", "fully_looped"),
 }
+# How many statements of each a number can decide, as counted by hand: ICL-1 to ICL-82, and so on.
+_DECIDABLE = {"ICL": 82, "RES": 46, "ISO": 17, "FLT": 40}
 _SUITE, _OTHERS = "this suite", "other papers"
 _CLAIMS = (
     "| command `python run.py experiment=…` "
     "| claim | published | ours (90 %) | line | seeds | verdict |"
 )
 _STATEMENTS = "| statement | what the paper says | claims | verdict |"
+_BY_PAPER = (
+    "| paper | statements | hold | fail | not settled | not measured "
+    "| want the paper's scale | without a claim |"
+)
+_CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
 
@@ -103,6 +111,37 @@ def _sections(found: list[Verdict]) -> list[str]:
     return parts
 
 
+def _by_paper(found: list[Verdict]) -> str:
+    """A row for each paper: how many of its statements stand how."""
+    counts = {prefix: Counter[str]() for prefix in _DECIDABLE}
+    for identity, verdict, _, _ in statements(found):
+        counts[identity.partition("-")[0]][verdict] += 1
+    titles = [title for title, _ in PAPERS.values()]
+    lines = []
+    for title, (prefix, total) in zip(titles, _DECIDABLE.items(), strict=True):
+        stand = counts[prefix]
+        cells = [str(stand[verdict]) for verdict in get_args(VerdictName)]
+        without = total - stand.total()
+        lines.append(f"| {title} ({prefix}) | {total} | {' | '.join(cells)} | {without} |")
+    return _table(_BY_PAPER, lines)
+
+
+def _contradicted(found: list[Verdict]) -> str:
+    """A row for each statement that fails, with the claims that do."""
+    lines = []
+    for identity, verdict, _, says in statements(found):
+        failing = [row for row in found if row.statement == identity and row.verdict == "fails"]
+        if verdict != "fails":
+            continue
+        estimates = "; ".join(
+            f"`{row.claim}` {estimate_text(row.mean, row.low, row.high)}, line {_line(row)}"
+            for row in failing
+        )
+        seeds = min(row.seeds for row in failing)
+        lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} |")
+    return _table(_CONTRADICTED, lines)
+
+
 def _changed(found: dict[str, Verdict]) -> str:
     lines = []
     for old, before in read_values("old_claims").items():
@@ -158,7 +197,9 @@ def pages() -> dict[Path, str]:
     found = rows()
     of_papers = [row for row in found.values() if _section(row) in PAPERS]
     whole = f"{_count(found.values())}; of the four papers' {_count(of_papers)}"
-    parts = [f"\n{whole}.", *_sections([*found.values()])]
+    every = list(found.values())
+    parts = [f"\n{whole}.", _by_paper(every), "## Statements that models of this size contradict"]
+    parts += [_contradicted(every), *_sections(every)]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",
