@@ -6,9 +6,10 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 """
 
+# Not `signal`: a file of that name in the current folder would be imported in its place.
+import _signal as signal  # type: ignore[import-not-found]
 import io
 import os
-import signal
 import sys
 
 

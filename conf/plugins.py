@@ -34,7 +34,8 @@ _TASKS: dict[str, dict[str, Any]] = {}  # added tasks: own settings with default
 _WRITTEN: dict[type, dict[str, Any]] = {}  # what a guarded class defined before
 # Modules that plugins were taught to import, and where their names are now.
 _MOVED = {
-    "looplab.evaluation.baselines.linear": "looplab.tasks.least_squares",
+    "looplab.evaluation.baselines.bayes": "looplab.tasks.posteriors",
+    "looplab.evaluation.baselines.linear": "looplab.evaluation.baselines",
     "looplab.evaluation.panel": "looplab.show.panel",
     "looplab.experiments.runs_table": "looplab.evaluation.runs_table",
     "looplab.experiments.statistics": "looplab.evaluation.statistics",
@@ -198,7 +199,7 @@ def place_of(thing: Any, name: str = "") -> str:
     file or module alone where its source is not to be had."""
     thing = getattr(thing, "func", thing)
     if isinstance(thing, type):
-        owners = [cls for cls in thing.__mro__ if name in vars(cls) and is_users(cls)]
+        owners = [cls for cls in thing.__mro__ if name in written_in(cls) and is_users(cls)]
         thing = owners[0] if owners else thing
     try:
         file = inspect.getsourcefile(thing)
@@ -246,20 +247,30 @@ def guard(cls: type, names: Iterable[str]) -> None:
         return
     _WRITTEN[cls] = dict(vars(cls))
     for name in names:
-        guarded: Any = _guarded(cls, name, getattr(cls, name))
-        # A static method, or another callable under the name, is not called with the instance.
-        if not inspect.isfunction(inspect.getattr_static(cls, name)):
-            guarded = staticmethod(guarded)
-        setattr(cls, name, guarded)
+        setattr(cls, name, _guarded(cls, name))
 
 
-def _guarded(cls: type, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(cls: type, name: str) -> Any:
+    """The method of the class, own or inherited, in whose calls the class is blamed."""
+    written = _WRITTEN[cls].get(name)
+    if written is None:
+
+        @wraps(getattr(cls, name))
+        def inherited(self: Any, *arguments: Any, **settings: Any) -> Any:
+            with blamed(cls, name):
+                # The next class in the order of self's: a subclass may have another after this one.
+                return getattr(super(cls, self), name)(*arguments, **settings)
+
+        return inherited
+    method = getattr(cls, name)
+
     @wraps(method)
-    def guarded(*arguments: Any, **settings: Any) -> Any:
+    def own(*arguments: Any, **settings: Any) -> Any:
         with blamed(cls, name):
             return method(*arguments, **settings)
 
-    return guarded
+    # A static method, or another callable under the name, is not called with the instance.
+    return own if inspect.isfunction(written) else staticmethod(own)
 
 
 def written_in(cls: type) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from looplab.conf.mistakes import ConfigError, nearest, nearest_key, one_line
 from looplab.evaluation.verdict import Line, Said, Side, VerdictName
 from looplab.show.verdicts import ends_of
 
-from .definition import Experiment, load, module_of, names
+from .definition import EVALUATION, Experiment, load, module_of, names
 
 if TYPE_CHECKING:
     from looplab.evaluation.statistics import Estimate
@@ -118,9 +118,16 @@ def claims_of(experiment: Experiment) -> dict[str, Claim]:
 
 
 def _read(experiment: Experiment, name: str, value: Any) -> Claim:
-    if isinstance(value, str):
-        return _named(name, claims_of(load(value)))
     key = f"{experiment.word}: claims.{name}"
+    if isinstance(value, str):
+        other = load(value)
+        if isinstance(other.claims.get(name), str):
+            raise ConfigError(key, f"must be its text: {value} has none of it, either")
+        return _named(name, claims_of(other))
+    if experiment.is_users and name in _statement_of():
+        raise ConfigError(key, "has the name of a claim that comes with the project; rename it")
+    if experiment.measure == EVALUATION and not experiment.estimators:
+        raise ConfigError(key, "wants estimators: the name of the file with its function")
     if not isinstance(value, Mapping):
         raise ConfigError(key, f"must be its text or the experiment that has it, got {value!r}")
     texts = {**_defaults(experiment), **_statement_of().get(name, {}), **value}

@@ -72,6 +72,11 @@ class Experiment:
     paper: AtScale | None = None
 
     @property
+    def is_users(self) -> bool:
+        """Says whether it is a file of the user's own."""
+        return self.word.endswith((".yaml", ".py"))
+
+    @property
     def scales(self) -> dict[str, AtScale]:
         """The settings at each scale that it has."""
         all_ = {"small": self.small, "medium": self.medium, "paper": self.paper}
@@ -103,12 +108,18 @@ def measures() -> list[str]:
 
 
 def module_of(name: str) -> ModuleType:
-    """The user's file of this name, if it is loaded, or that of this folder; ConfigError for
+    """The file of this folder of that name, or the user's that is loaded; ConfigError for
     neither."""
+    if _is_ours(name):
+        return import_module(f"{__package__}.{name}")
     own = sys.modules.get(f"{PREFIX}{name}")
-    if own is None and not (_FOLDER / f"{name}.py").is_file():
+    if own is None:
         raise ConfigError("estimators", f"cannot be {name!r}: experiments/ has no {name}.py")
-    return own or import_module(f"{__package__}.{name}")
+    return own
+
+
+def _is_ours(name: str) -> bool:
+    return (_FOLDER / f"{name}.py").is_file()
 
 
 def load(name: str) -> Experiment:
@@ -135,7 +146,7 @@ def load(name: str) -> Experiment:
 def _check_measure(name: str) -> None:
     """Raises ConfigError for a measure that is no file, or a file without `measure`."""
     own = sys.modules.get(f"{PREFIX}{name}")
-    if own is None:
+    if own is None or _is_ours(name):
         check_choice("measure", name, [EVALUATION, *measures()])
     elif not hasattr(own, "measure"):
         problem = f"cannot be {name!r}: {own.__file__} has no measure(runs, settings)"
@@ -146,7 +157,7 @@ def _own_values(path: str) -> Mapping[str, Any]:
     """The content of a .yaml file, or the EXPERIMENT of a Python file; the files beside it that it
     names are loaded. ConfigError for a name that the project has."""
     file = Path(path)
-    if file.stem in names():
+    if file.stem in names() or (file.suffix == ".py" and _is_ours(file.stem)):
         problem = f"cannot be {path}: {file.stem} comes with the project; rename it"
         raise ConfigError("experiment", problem)
     if not file.is_file():

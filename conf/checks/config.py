@@ -1,17 +1,20 @@
 """Checks of names, values, their combinations and sizes, without torch."""
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 from ..files import own_settings
 from ..mistakes import ConfigError, check_choice, check_count, check_path, nearest
+from ..plugins import added_tasks
 from ..schema import Config, GrowthConfig, TaskConfig
 from ..setting import check_settings, convert_scalar
 from .loops import loop_mistakes
 from .model import check_model, prompt_mistakes
 
-# Tasks with a known Bayes predictor.
+# The suite's tasks whose `Task.bayes` knows a predictor; said before torch is imported.
+WITH_BAYES = ("linear", "noisy_linear", "sparse_linear", "curves")
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 _NO_SHIFTS = {  # tasks without shifted inputs
     "curves": "shifts are of inputs, and here these are features of one number",
@@ -120,6 +123,8 @@ def check_evaluation(config: Config) -> None:
     if config.evaluation.normalise != "none" and config.task.is_text:
         problem = "must be none for task=language: a text has no scale"
         raise ConfigError("evaluation.normalise", problem)
+    for key, problem in _bayes_mistakes(config):
+        raise ConfigError(key, problem)
 
 
 def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
@@ -152,6 +157,20 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.previous_token_head", "needs heads of an even number of numbers"
     for step in (step for step in training.snapshots if step > training.steps):
         yield "training.snapshots", f"cannot hold {step}: there are {training.steps:,} steps"
+
+
+def _bayes_mistakes(config: Config) -> Iterator[tuple[str, str]]:
+    """Of the suite's tasks; one of the user's is asked when it is loaded (`Task.bayes`)."""
+    task = config.task
+    key = "evaluation.baselines"
+    if "bayes" not in (config.evaluation.baselines or ()) or task.name in added_tasks():
+        return
+    if task.name not in WITH_BAYES:
+        yield key, f"cannot hold bayes: for task={task.name} it is not known"
+    supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
+    if supports > MOST_SUPPORTS:
+        number = f"{supports:,}" if supports < 10**9 else "billions of"
+        yield key, f"cannot hold bayes: {number} supports are more than {MOST_SUPPORTS:,}"
 
 
 def typed_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,6 +162,8 @@ def _result(path: Path, kind: str, identity: str, content: Content) -> Result:
     known["panels"] = [Panel.read(panel) for panel in content["panels"]]
     verdicts = map(Verdict.read, content.get("verdicts", ()))
     known["claims"] = [_claim(verdict, identity) for verdict in verdicts]
+    if sort != _GRIDS:
+        known.pop("settings", None)  # of other kinds it is no table
     place = {"id": identity, "sort": sort, "path": path.parent.as_posix(), "name": name}
     return Result(**({"title": name} | place | known))
 

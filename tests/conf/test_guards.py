@@ -107,6 +107,19 @@ def test_a_guarded_class_is_the_one_that_was_written(file: ModuleType) -> None:
     assert "sample" not in written_in(file.Narrow)
 
 
+def test_an_inherited_method_stays_the_next_in_a_subclass(file: ModuleType) -> None:
+    """As without a guard: here that of the second parent, which the first does not define."""
+
+    class Mixin(Shift):
+        def sample(self, *arguments: object) -> str:  # type: ignore[override]
+            return "mixin"
+
+    class Both(file.Narrow, Mixin):  # type: ignore[name-defined, misc]
+        pass
+
+    assert Both("both").sample(None, None, 2, 4) == "mixin"
+
+
 def test_classes_and_instances_travel(file: ModuleType) -> None:
     for cls in (file.Guarded, file.Sum, file.Narrow, file.Broken):
         assert pickle.loads(pickle.dumps(cls)) is cls  # noqa: S301 - of this test

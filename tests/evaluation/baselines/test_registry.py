@@ -1,19 +1,18 @@
 """Where the best solver is known, and that nobody can beat it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from torch import Generator, Tensor
 
+from looplab.conf.checks.config import WITH_BAYES
+from looplab.conf.files import choices
 from looplab.evaluation.baselines import optimal, solvers
 from looplab.evaluation.bootstrap import Floats
-from looplab.main import main
 from looplab.tasks import Task, make_task
 from looplab.tasks.linear import Linear
 from looplab.tasks.task import Predictor
-from tests.training import tiny
 
 TASKS = {
     "linear": make_task("linear", 3),
@@ -62,25 +61,10 @@ def test_a_task_of_ones_own_says_its_best_predictor_and_hands_it_to_no_subclass(
     assert optimal(Tripled(3)) is None
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (
-            ["task=decision_tree", "task.dims=2"],
-            "task decision_tree does not know its posterior mean",
-        ),
-        (["task=sparse_linear", "task.dims=30", "task.sparsity=9"], "14,307,150 supports"),
-    ],
-)
-def test_bayes_is_refused_before_training_where_it_is_not_known(
-    words: list[str], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    common = [word for word in tiny.WORDS if not word.startswith("task.dims")]
-    assert main([*common, *words, f"folder={tmp_path}", "evaluation.baselines=bayes"]) == 2
-    error = capsys.readouterr().err
-    assert "evaluation.baselines cannot hold bayes: " in error
-    assert problem in error
-    assert not [*tmp_path.glob("*/*")]
+def test_the_settings_know_which_tasks_have_a_predictor() -> None:
+    for name in choices("task"):
+        if name not in ("language", "tables"):  # which want data
+            assert (optimal(make_task(name, 4)) is not None) == (name in WITH_BAYES), name
 
 
 def mean_error(task: Task, name: str, prompts: int = 3000) -> Floats:
