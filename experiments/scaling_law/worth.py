@@ -47,7 +47,8 @@ def _rows(result: Fitted) -> DataFrame:
     return rows
 
 
-def _designs(result: Fitted) -> Iterator[Design]:
+def designs(result: Fitted) -> Iterator[Design]:
+    """The design of each r, in the mean over its rows."""
     for r, rows in _rows(result).groupby("r"):
         flops = np.exp(np.log(rows.budget / (rows.D * rows.N)).mean())
         yield Design(float(r), float(rows.share.mean()), float(flops))
@@ -58,7 +59,7 @@ def equivalents(result: Fitted, size: float) -> list[Part]:
     ends that phi's interval gives, and the one that costs as much in training and inference."""
     phi = result.phi()
     rows = []
-    for design in _designs(result):
+    for design in designs(result):
         ends = [phi[end] for end in ("low", "high")]
         worth = [_number(size * design.runs(each)) if each is not None else "edge" for each in ends]
         rows.append([
@@ -75,7 +76,7 @@ def best_sizes(result: Fitted, budget: float) -> list[Part]:
     """For each r, the number of parameters and of data with the least loss of the law for `budget`
     FLOPs of training, and the loss; the best r."""
     law, rows, losses = result.fit.law, [], {}
-    for design in _designs(result):
+    for design in designs(result):
         # The slopes of both terms are equal there.
         size_term = law.alpha * law.A * design.runs(law.phi) ** -law.alpha
         data_term = law.beta * law.B * (design.flops / budget) ** law.beta
@@ -101,15 +102,15 @@ def page(result: Fitted) -> str:
         for phi in np.linspace(0, 1, 21).round(2).tolist()
     ]
     laws = sorted([*others, fitted], key=lambda law: law.phi)
-    designs = list(_designs(result))
+    by_r = list(designs(result))
     curves = [
         Curve(label=f"{each.r:g}", kind="loops", name=f"{each.r:g}", mean=[], number=each.r)
-        for each in designs
+        for each in by_r
     ]
     data = {
         "fitted": asdict(fitted),
         "laws": [asdict(law) for law in laws],
-        "designs": [each._asdict() for each in designs],
+        "designs": [each._asdict() for each in by_r],
         "colours": {
             curve.name: style["color"]
             for curve, style in zip(curves, curve_styles(curves), strict=True)
