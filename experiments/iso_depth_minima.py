@@ -48,18 +48,11 @@ def measure(
         "1 refitted": refitted,
     }
     missed = {name: (table.loss - each.loss(table)).tolist() for name, each in laws.items()}
-    return {
-        "models": len(table),
-        "law": asdict(law),
-        "phi": result.phi(),
-        "size": _SIZE,
-        "loops": _LOOPS,
-        "share": design.share,
-        "worth": _SIZE * design.runs(law.phi),
-        "cost": _SIZE * design.runs(1.0),
-        "missed": missed,
-        "minima": table.to_dict("list"),
-    }
+    looped = {"size": _SIZE, "loops": _LOOPS, "share": design.share}
+    looped["worth"] = _SIZE * design.runs(law.phi)
+    looped["cost"] = _SIZE * design.runs(1.0)
+    fit = {"models": len(table), "law": asdict(law), "phi": result.phi()}
+    return {**fit, **looped, "missed": missed, "minima": table.to_dict("list")}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
