@@ -334,6 +334,18 @@ def rate_movement(evidence: Evidence, scaling: str) -> Estimate:
     return absolute(_by_seed(evidence, _of_scaling(result["move"], scaling)))
 
 
+def distance_from_depth_rule(evidence: Evidence, scaling: str) -> Estimate:
+    """The distance of the best rate's movement, over that of a rate in proportion to 1/√R, from
+    1."""
+    result = _learned(evidence)
+    few, *_, many = result["loops"]
+    by_rule = -math.log2(many / few) / 2
+    moved = _by_seed(evidence, _of_scaling(result["move"], scaling))
+    over_rule = [octaves / by_rule - 1 for octaves in moved[:3]]
+    low, high = sorted(over_rule[1:])
+    return absolute(moved._replace(mean=over_rule[0], low=low, high=high))
+
+
 def rate_fall(evidence: Evidence, scaling: str) -> Estimate:
     """The octaves by which the best rate falls, from the fewest loops to the most."""
     result = _learned(evidence)
