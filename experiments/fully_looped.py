@@ -5,7 +5,10 @@ Measured are the error of its loops by their number, which runs stay on the plat
 collapse, and norms and gradients in training.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,12 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluate_run import logged, measured
-from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
+from looplab.evaluation.statistics import (
+    Estimate,
+    NotMeasured,
+    hierarchical_bootstrap,
+    over_seeds,
+)
 from looplab.show.panel import Curve, Panel, mean_of_seeds, without_interval
 from looplab.training.assemble import build_model, build_task, trained_loops
 from looplab.training.objective import loss
@@ -25,7 +33,18 @@ from looplab.training.run_folder.metrics import smoothed
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .evidence import Evidence, Trainings, after, bits, groups, over_examples, ratio
+from .evidence import (
+    Evidence,
+    Trainings,
+    after,
+    at_b,
+    at_loop,
+    bits,
+    groups,
+    over_examples,
+    ratio,
+    within,
+)
 
 ERROR = "error / error of predicting zero"
 LEFT = 0.7  # of the initial error: a smoothed loss below it has left the plateau
@@ -302,6 +321,17 @@ def error_over_one_loop(evidence: Evidence, variant: str) -> Estimate:
     return _error_ratio(result, above, below)
 
 
+def least_error_step(evidence: Evidence, variant: str) -> Estimate:
+    """The error of a variant over that at the number of loops before, of the step of numbers at
+    which it is least certain to rise."""
+    result = _of_pairs(evidence)
+    errors = [_of_cell(result, variant, place, "error") for place in range(len(result["loops"]))]
+    steps = [_error_ratio(result, many, few) for few, many in pairwise(errors)]
+    if not steps:
+        raise NotMeasured("one number of loops")
+    return min(steps, key=attrgetter("low"))
+
+
 def _of_pairs(evidence: Evidence) -> Any:
     """The result for pairs; NotMeasured if a model of one loop has not learned either."""
     result = evidence.result("fully_looped")
@@ -377,6 +407,22 @@ def quantity_growth(evidence: Evidence, variant: str, quantity: str) -> Estimate
     return over_seeds(many / few, log=True)
 
 
+def quantity_over_variant(evidence: Evidence, variant: str, over: str, quantity: str) -> Estimate:
+    """A quantity of a variant at the most loops over that of another there, of the same seeds."""
+    result = evidence.result("fully_looped")
+    evidence.where(connectivity=variant)
+    above = _of_cell(result, variant, -1, quantity)
+    below = _of_cell(result, over, -1, quantity)
+    return _sized(over_seeds(above / below, log=True), result)
+
+
+def least_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estimate:
+    """The share of the seeds that collapse at the most loops, of the variant that collapses
+    least."""
+    shares = [share_collapsed(evidence, variant) for variant in variants]
+    return min(shares, key=attrgetter("low"))
+
+
 def share_collapsed(evidence: Evidence, variant: str) -> Estimate:
     """The share of the seeds that collapse at the most loops, with Jeffreys' interval, the 90 % of
     a beta distribution: that of no spread between few seeds is not 0."""
@@ -413,3 +459,46 @@ def drawn_loops_over_fixed(evidence: Evidence) -> Estimate:
     (drawn,) = groups(evidence, connectivity="FLT", sampling="uniform")
     (fixed,) = groups(evidence, connectivity="FLT", sampling="none", b=drawn.b)
     return ratio([(drawn, fixed)], after(2))
+
+
+def trained_loops_over_fewer(evidence: Evidence, least: int) -> Estimate:
+    """The last query's error after the loops of training over that after one, three or half as
+    many, of the model of at least so many loops and the number at which it is largest."""
+    ratios = []
+    for model in _fixed_loops(evidence, least):
+        for fewer in (1, 3, model.b // 2):
+            at_fewer = partial(at_loop, loop=fewer)
+            ratios.append(within([[model]], [at_b], [at_fewer]))
+    return max(ratios, key=attrgetter("high"))
+
+
+def spread_beyond_over_within(evidence: Evidence, least: int) -> Estimate:
+    """The largest less the smallest error from the loops of training to twice as many, over the
+    same from half as many on, of the model of at least so many loops at which it is least."""
+    ratios = []
+    for model in _fixed_loops(evidence, least):
+        errors = model.errors("by_loop")  # [seeds, prompts, loops]
+        if errors.shape[-1] < 2 * model.b:
+            raise NotMeasured(f"{model.runs[0].label} was not followed for twice its loops")
+        ratios.append(hierarchical_bootstrap([errors], _ratio_of_spreads(model.b), log=True))
+    return min(ratios, key=attrgetter("low"))
+
+
+def _ratio_of_spreads(b: int) -> Callable[[Sequence[Floats]], Floats]:
+    """The range of mean errors [..., loops] over loops b to 2 b over that over b/2 to b."""
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        beyond = np.ptp(means[0][..., b - 1 : 2 * b], axis=-1)
+        before = np.ptp(means[0][..., b // 2 - 1 : b], axis=-1)
+        return np.asarray(beyond / before)
+
+    return statistic
+
+
+def _fixed_loops(evidence: Evidence, least: int) -> list[Trainings]:
+    """FLT trained with one number of loops, at least so many."""
+    models = groups(evidence, connectivity="FLT", sampling="none")
+    enough = [model for model in models if model.b >= least]
+    if not enough:
+        raise NotMeasured(f"no FLT of {least} or more loops")
+    return enough

@@ -137,3 +137,15 @@ def shared_over_own(evidence: Evidence) -> Estimate:
         raise NotMeasured("no model with several loops")
     evidence.where(name="language")
     return max(found, key=attrgetter("high"))
+
+
+def flops_spread(evidence: Evidence) -> Estimate:
+    """The FLOPs of a token of the model of which they are most over those of which they are least,
+    which are counted, not measured."""
+    groups = evidence.result("inference", "groups")
+    flops = [each["own"]["flops"] for each in groups]
+    if len(flops) < 2:
+        raise NotMeasured("one number of loops")
+    evidence.where(name="language")
+    ratio = max(flops) / min(flops)
+    return Estimate(ratio, ratio, ratio, 1, note="counted: no interval")

@@ -4,6 +4,7 @@ texts (arXiv 2606.18524, Figure 5)."""
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -303,10 +304,46 @@ def gain_of_linear(evidence: Evidence, over: str) -> Estimate:
     return _by_seed(evidence, gains[many])
 
 
+def least_gain_of_linear(evidence: Evidence, over: str) -> Estimate:
+    """The gain of 1/R over another scaling, each at its best rate, at the number of loops above one
+    at which it is least certain to be one."""
+    result = _learned(evidence)
+    gains = _of_scaling(result["gain"], over)
+    by_loops = [_by_seed(evidence, gains[str(R)]) for R in result["loops"] if R > 1]
+    return min(by_loops, key=attrgetter("low"))
+
+
+def rate_of_fewest_over_best(evidence: Evidence, scaling: str) -> Estimate:
+    """The error of the most loops at the best rate of the fewest, over that at its own best."""
+    result = _learned(evidence)
+    rates = np.array(result["rates"])
+    of_scaling = _of_scaling(result["errors"], scaling)
+    few = np.array(of_scaling[str(result["loops"][0])], np.float64)  # [rates, seeds]
+    many = np.array(of_scaling[str(result["loops"][-1])], np.float64)
+    best_of_few = optimum(rates, few)
+    best_of_many = optimum(rates, many)
+    if best_of_few is None or best_of_many is None:
+        raise NotMeasured("no rate came through with every seed")
+    ratios = many[best_of_few.place] / many[best_of_many.place]
+    return _sized(evidence, over_seeds(ratios, log=True))
+
+
 def rate_movement(evidence: Evidence, scaling: str) -> Estimate:
     """The octaves by which the best rate moves either way, from the fewest loops to the most."""
     result = _learned(evidence)
     return absolute(_by_seed(evidence, _of_scaling(result["move"], scaling)))
+
+
+def distance_from_depth_rule(evidence: Evidence, scaling: str) -> Estimate:
+    """The distance of the best rate's movement, over that of a rate in proportion to 1/√R, from
+    1."""
+    result = _learned(evidence)
+    few, *_, many = result["loops"]
+    by_rule = -math.log2(many / few) / 2
+    moved = _by_seed(evidence, _of_scaling(result["move"], scaling))
+    over_rule = [octaves / by_rule - 1 for octaves in moved[:3]]
+    low, high = sorted(over_rule[1:])
+    return absolute(moved._replace(mean=over_rule[0], low=low, high=high))
 
 
 def rate_fall(evidence: Evidence, scaling: str) -> Estimate:
@@ -339,7 +376,11 @@ def _by_seed(evidence: Evidence, measured: Mapping[str, Any], sign: int = 1) -> 
     """A movement or a gain; NotMeasured, with the reason, if it is unknown."""
     if "reason" in measured:
         raise NotMeasured(measured["reason"])
-    estimate = over_seeds(sign * np.array(measured["by_seed"]))
+    return _sized(evidence, over_seeds(sign * np.array(measured["by_seed"])))
+
+
+def _sized(evidence: Evidence, estimate: Estimate) -> Estimate:
+    """The estimate with the size of models of pairs; of texts it rests on the evidence's runs."""
     result = evidence.result("residual_scaling_rates")
     if "initial" in result:
         return estimate._replace(steps=result["steps"], size="U = 1, d = 32")
@@ -398,3 +439,32 @@ def deepest_rate_over_others(evidence: Evidence) -> Estimate:
         others = [rate for cell, rate in rates_of_seed.items() if cell != deepest]
         ratios.append(rates_of_seed[deepest] / float(np.median(others)))
     return over_seeds(ratios, log=True)
+
+
+def rate_movement_at_each_depth(evidence: Evidence) -> Estimate:
+    """The octaves by which the best rate moves either way, from the fewest loops to the most, at
+    the number of layers at which they may be most."""
+    cells: dict[tuple[int, int], dict[float, Floats]] = {}
+    for model in groups(evidence, residual_scaling="factored"):
+        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
+        by_rate[model.config.training.learning_rate] = over_examples(model).mean(1)
+    tried = sorted(set().union(*cells.values()))
+    seeds = max(len(errors) for by_rate in cells.values() for errors in by_rate.values())
+    movements = []
+    for layers in sorted({layers for layers, _ in cells}):
+        loops = [R for depth, R in cells if depth == layers]
+        few = _errors_by_rate(cells[layers, min(loops)], tried, seeds)
+        many = _errors_by_rate(cells[layers, max(loops)], tried, seeds)
+        rates = np.array(tried)
+        moved = movement(rates, optimum(rates, few), optimum(rates, many))
+        if "reason" in moved:
+            raise NotMeasured(f"U = {layers}: {moved['reason']}")
+        movements.append(absolute(over_seeds(moved["by_seed"])))
+    return max(movements, key=attrgetter("high"))
+
+
+def _errors_by_rate(by_rate: Mapping[float, Floats], tried: Sequence[float], seeds: int) -> Floats:
+    """The errors [rates, seeds], NaN at a rate at which not all seeds learned."""
+    nothing = np.full(seeds, np.nan)
+    rows = [by_rate.get(rate, nothing) for rate in tried]
+    return np.array([row if len(row) == seeds else nothing for row in rows])

@@ -19,7 +19,16 @@ from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence
-from .near_init import LABELS, Near, by_seed, loop_curves, near_of, scaling_curves, values_of
+from .near_init import (
+    LABELS,
+    Near,
+    by_seed,
+    loop_curves,
+    near_of,
+    scaling_curves,
+    slopes,
+    values_of,
+)
 
 TOY_WIDTH = 1024
 _ANGLES_AT = 16  # loops whose increments' cosines are taken
@@ -318,7 +327,75 @@ def branch_spread(evidence: Evidence) -> Estimate:
     return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
 
 
+def norm_growth(evidence: Evidence, stack: str, scaling: str) -> Estimate:
+    """The norm of a stack, looped or deep, at the most loops over that at the fewest."""
+    result = evidence.result("residual_scaling_toy")
+    norms = values_of(result[stack][scaling])
+    return _new(over_seeds(norms[:, -1] / norms[:, 0], log=True), result)
+
+
+def norm_spread(evidence: Evidence, stack: str, scaling: str) -> Estimate:
+    """The largest norm of a stack, looped or deep, over the smallest, of all numbers of loops."""
+    result = evidence.result("residual_scaling_toy")
+    norms = values_of(result[stack][scaling])
+    return _largest_over_smallest(result, norms.T)
+
+
+def norm_spread_of_layers(evidence: Evidence) -> Estimate:
+    """The largest norm with ε = 1/(R√U) over the smallest, of all numbers of layers and loops."""
+    result = evidence.result("residual_scaling_toy")
+    norms = np.stack([values_of(curves) for curves in result["layers"].values()])  # [U, seeds, R]
+    cells = norms.swapaxes(1, 2).reshape(-1, norms.shape[1])
+    return _largest_over_smallest(result, cells)
+
+
+def exponent_power(evidence: Evidence, stack: str, scaling: str) -> Estimate:
+    """The power of R by which the logarithm of a stack's squared norm grows: 1 if the norm is
+    exponential in R."""
+    result = evidence.result("residual_scaling_toy")
+    exponents = 2 * np.log(values_of(result[stack][scaling]))
+    loops = result["loops"]
+    return _new(over_seeds(slopes(loops, exponents, min(loops))), result)
+
+
+def least_gain(evidence: Evidence) -> Estimate:
+    """The least ‖W v‖/‖v‖ of all vectors v ≥ 0 that were tried, seed by seed."""
+    result = evidence.result("residual_scaling_toy")
+    return _new(over_seeds(_all_gains(result).min(0)), result)
+
+
+def largest_gain(evidence: Evidence) -> Estimate:
+    """The largest ‖W v‖/‖v‖ of all vectors v ≥ 0 that were tried, seed by seed."""
+    result = evidence.result("residual_scaling_toy")
+    return _new(over_seeds(_all_gains(result).max(0)), result)
+
+
+def _all_gains(result: Mapping[str, Any]) -> Floats:
+    """The gains of each vector, [vectors, seeds]."""
+    return np.stack([values_of(gains) for gains in result["gain"].values()])
+
+
+def largest_update_over_one_loop(evidence: Evidence, scaling: str) -> Estimate:
+    """The largest change of the looped stack's output by one update, of all numbers of loops, over
+    that at the fewest."""
+    result = evidence.result("residual_scaling_toy")
+    changes = values_of(result["change"][scaling])
+    return _new(over_seeds(changes.max(1) / changes[:, 0], log=True), result)
+
+
+def own_update_ratio_by_layers(evidence: Evidence) -> Estimate:
+    """The largest change by one update with signs of each layer's own over the smallest, of all
+    numbers of layers at the most loops, at one rate."""
+    result = evidence.result("residual_scaling_toy")
+    changes = _updates(result, "own_signs")
+    return _largest_over_smallest(result, changes[..., -1])
+
+
 def _largest_over_smallest(result: Mapping[str, Any], values: Floats) -> Estimate:
     """The largest over the smallest of values [cells, seeds] of new models, seed by seed."""
-    estimate = over_seeds(values.max(0) / values.min(0), log=True)
+    return _new(over_seeds(values.max(0) / values.min(0), log=True), result)
+
+
+def _new(estimate: Estimate, result: Mapping[str, Any]) -> Estimate:
+    """The estimate with the size of the result's models, which are untrained."""
     return estimate._replace(steps=0, size=f"d = {result['width']}")

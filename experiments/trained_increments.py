@@ -4,6 +4,7 @@ it."""
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from looplab.evaluation.bootstrap import Floats, Interval, numbers
 from looplab.evaluation.groups import labelled
 from looplab.evaluation.remarks import unfinished as missing_of
 from looplab.evaluation.results import kind_of
-from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
+from looplab.evaluation.statistics import Estimate, NotMeasured, absolute, over_seeds
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
 from looplab.training.assemble import trained_loops
@@ -197,6 +198,45 @@ def last_increment_less_others(evidence: Evidence) -> Estimate:
     return _over_runs(runs, differences)
 
 
+def share_of_positive_pairs(evidence: Evidence) -> Estimate:
+    """The share of positive cosines of two different increments, of the number of layers at which
+    it is least."""
+    shares = []
+    for runs in _by_layers(evidence, least=3).values():
+        pairs = [_different(np.array(run["cosine"], np.float64)) for run in runs]
+        positive = [float((cosines > 0).mean()) for cosines in pairs]
+        shares.append(_of_depth(runs, positive))
+    if not shares:
+        raise NotMeasured("no trained run of three loops")
+    return min(shares, key=attrgetter("low"))
+
+
+def early_pairs_from(evidence: Evidence, cosine: float) -> Estimate:
+    """The distance of the mean cosine of two different increments before the last loop's from a
+    cosine, of the number of layers at which it may be largest."""
+    distances = []
+    for runs in _by_layers(evidence, least=3).values():
+        early = [_different(np.array(run["cosine"], np.float64)[:-1, :-1]) for run in runs]
+        estimate = _of_depth(runs, [float(cosines.mean()) - cosine for cosines in early])
+        distances.append(absolute(estimate))
+    if not distances:
+        raise NotMeasured("no trained run of three loops")
+    return max(distances, key=attrgetter("high"))
+
+
+def _of_depth(runs: Sequence[Any], values: Sequence[float]) -> Estimate:
+    """The mean of a value of each of these runs, which have as many layers."""
+    estimate = over_seeds(values, what="run of these layers")
+    loops = ", ".join(sorted({str(run["loops"]) for run in runs}))
+    steps = min(run["step"] for run in runs)
+    return estimate._replace(steps=steps, size=f"R = {loops}")
+
+
+def _different(cosines: Floats) -> Floats:
+    """The cosines [loops, loops] of pairs of different loops."""
+    return np.asarray(cosines[~np.eye(len(cosines), dtype=bool)])
+
+
 def branch_ratio(evidence: Evidence) -> Estimate:
     """The largest over the smallest branch by loop, over trained runs."""
     runs = [run for run in _trained(evidence) if run["loops"] > 1]
@@ -207,17 +247,39 @@ def branch_ratio(evidence: Evidence) -> Estimate:
 def trained_norm_ratio(evidence: Evidence) -> Estimate:
     """The largest norm of the stream after the last loop over the smallest, by loops, of the
     number of layers at which it is largest."""
-    by_layers: dict[int, list[Any]] = {}
-    for run in _trained(evidence):
-        layers = run.get("layers", 0)  # 0: of results without it
-        by_layers.setdefault(layers, []).append(run)
     ratios = []
-    for runs in by_layers.values():
+    for runs in _by_layers(evidence, least=1).values():
         if len({run["loops"] for run in runs}) > 1:
             ratios.append(_norm_ratio_of(runs))
     if not ratios:
         raise NotMeasured("no two trained runs that differ in their loops alone")
     return max(ratios, key=lambda estimate: estimate.high)
+
+
+def last_rise_by_loops(evidence: Evidence) -> Estimate:
+    """The rise of the norm over the last loop, of the fewest loops above one over the most, of the
+    number of layers at which it is least."""
+    ratios = []
+    for runs in _by_layers(evidence, least=2).values():
+        if runs[0]["loops"] < runs[-1]["loops"]:
+            ratios.append(_rise_ratio(runs[0], runs[-1]))
+    if not ratios:
+        raise NotMeasured("no two trained runs that differ in their loops alone")
+    return min(ratios, key=attrgetter("low"))
+
+
+def _rise_ratio(few: Any, many: Any) -> Estimate:
+    """The last rise of a run over that of another, as if all norms' errors were independent."""
+    rises = []
+    relative = []
+    for run in (few, many):
+        before, after = run["norm"]["mean"][-2:]
+        errors = run["norm"]["standard_error"][-2:]
+        rises.append(after - before)
+        relative.append(float(np.hypot(*errors)) / abs(after - before))
+    ratio = rises[0] / rises[1]
+    spread = ratio * float(np.hypot(*relative))
+    return _over_runs([few, many], [ratio], [spread], log=True)
 
 
 def _norm_ratio_of(runs: Sequence[Any]) -> Estimate:
@@ -239,6 +301,16 @@ def _trained(evidence: Evidence) -> list[Any]:
             raise NotMeasured(f"{run['what']}: {'; '.join(run['unfinished']) or 'untrained'}")
     scaled = [run for run in runs if run["scaling"] in ("linear", "factored")]
     return sorted(scaled, key=lambda run: run["loops"])
+
+
+def _by_layers(evidence: Evidence, least: int) -> dict[int, list[Any]]:
+    """The trained runs of at least so many loops, by their number of layers."""
+    by_layers: dict[int, list[Any]] = {}
+    for run in _trained(evidence):
+        layers = run.get("layers", 0)  # 0: of results without it
+        if run["loops"] >= least:
+            by_layers.setdefault(layers, []).append(run)
+    return by_layers
 
 
 def _over_runs(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.statistics import Estimate, over_seeds
@@ -35,6 +37,37 @@ def slope_difference(evidence: Evidence, scaling: str, less: str, steps: int) ->
     result = evidence.result("update_changes")
     differences = _slopes(result, scaling, steps) - _slopes(result, less, steps)
     return sized(over_seeds(differences), result, steps)
+
+
+def slope_distance(evidence: Evidence, scaling: str, power: float, steps: int) -> Estimate:
+    """The distance of the slope from a power of R, of the step at which it is largest."""
+    result = evidence.result("update_changes")
+    by_step = values_of(result["slope"]["raw"][scaling])[:, :steps]
+    farthest = np.abs(by_step - power).max(1)
+    return sized(over_seeds(farthest), result, steps)
+
+
+def change_spread(evidence: Evidence, scaling: str) -> Estimate:
+    """The largest change by the first step over the smallest, of all numbers of loops."""
+    result = evidence.result("update_changes")
+    changes = _first_changes(result, scaling)
+    return sized(over_seeds(changes.max(1) / changes.min(1), log=True), result, 1)
+
+
+def early_rise_less_late(evidence: Evidence, scaling: str) -> Estimate:
+    """The rise of the logarithm of the first step's change over the smaller half of the numbers of
+    loops less that over the larger half."""
+    result = evidence.result("update_changes")
+    logs = np.log(_first_changes(result, scaling))
+    middle = (logs.shape[1] - 1) // 2
+    early = logs[:, middle] - logs[:, 0]
+    late = logs[:, -1] - logs[:, middle]
+    return sized(over_seeds(early - late), result, 1)
+
+
+def _first_changes(result: Mapping[str, Any], scaling: str) -> Floats:
+    """The change of the output before the final norm by the first step, [seeds, loops]."""
+    return values_of(result["change"]["raw"][scaling])[:, :, 0]
 
 
 def _slopes(result: Mapping[str, Any], scaling: str, steps: int) -> Floats:

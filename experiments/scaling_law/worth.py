@@ -47,7 +47,7 @@ def _rows(result: Fitted) -> DataFrame:
     return rows
 
 
-def _designs(result: Fitted) -> Iterator[Design]:
+def designs(result: Fitted) -> Iterator[Design]:
     """The mean design of the law's rows, for each r."""
     for r, rows in _rows(result).groupby("r"):
         # The geometric mean over models of one r.
@@ -60,7 +60,7 @@ def equivalents(result: Fitted, size: float) -> list[Part]:
     ends that phi's interval gives, and the one that costs as much in training and inference."""
     phi = result.phi()
     rows = []
-    for design in _designs(result):
+    for design in designs(result):
         ends = []
         for power in (phi["low"], phi["high"]):
             ends.append("edge" if power is None else _number(size * design.runs(power)))
@@ -77,7 +77,7 @@ def best_sizes(result: Fitted, budget: float) -> list[Part]:
     law = result.fit.law
     rows = []
     losses = {}
-    for design in _designs(result):
+    for design in designs(result):
         # The slopes of both terms are equal there.
         size_term = law.alpha * law.A * design.runs(law.phi) ** -law.alpha
         data_term = law.beta * law.B * (design.flops / budget) ** law.beta
@@ -104,15 +104,15 @@ def page(result: Fitted) -> str:
         laws.append(fit_law(result.table, {**result.fixed, "phi": phi}, fitted).law)
     laws.append(fitted)
     laws.sort(key=lambda law: law.phi)
-    designs = list(_designs(result))
-    loops = [design.r for design in designs]
+    by_r = list(designs(result))
+    loops = [design.r for design in by_r]
     curves = [Curve(label=f"{r:g}", kind="loops", name=f"{r:g}", mean=[], number=r) for r in loops]
     styles = zip(curves, curve_styles(curves), strict=True)
     colours = {curve.name: style["color"] for curve, style in styles}
     data = {
         "fitted": asdict(fitted),
         "laws": [asdict(law) for law in laws],
-        "designs": [design._asdict() for design in designs],
+        "designs": [design._asdict() for design in by_r],
         "colours": colours,
         "rows": _rows(result)[["N", "r", "loss", "budget"]].to_dict("records"),
         "said": f"{FORMULA}, {len(result.table)} models, phi = {fitted.phi:.3g}",

@@ -4,7 +4,8 @@ a change to experiments, which must give the same numbers from the same errors, 
 claims.json has under `verdicts` what is judged from these errors; under `measured` the code, the
 processor and the words that each experiment comes from; under `later` the estimates of runs whose
 errors are not kept; and under `not_measured` why neither decides a claim. `claims_today.today` is
-the verdict on each claim from all of these, which the docs show.
+the verdict on each claim from all of these, which the docs show. A claim that is younger than its
+experiment's evidence is judged from it, too: `add` puts its verdict beside the others.
 
 Of a run the columns that a claim reads are kept of all prompts, in 16 bits where these leave every
 column's mean as it is to 1e-4, else as they are. What a later claim may ask is kept to .2 %, of
@@ -12,6 +13,7 @@ the first 320 prompts.
 
 python run.py experiment=fig02 seeds=4                        # a clean commit, the small scale
 python -m tests.golden.claims freeze experiment=fig02 seeds=4 # only with a line in the log
+python -m tests.golden.claims add               # only with a line in the log
 python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
 """
 
@@ -22,7 +24,7 @@ import json
 import lzma
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,15 @@ def freeze(words: list[str]) -> None:
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
+def add() -> None:
+    """Put the verdicts on new claims into claims.json, at the place of their experiment; the others
+    stay as they are."""
+    content = read_verdicts()
+    found = {verdict["claim"]: verdict for verdict in verdicts()}
+    content["verdicts"] = {name: content["verdicts"].get(name, found[name]) for name in found}
+    VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
 def _still_read(evidence: dict[str, Any], arrays: _Arrays) -> _Arrays:
     """The arrays that a run of the evidence has."""
     keys = set[str]()
@@ -198,7 +209,18 @@ def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evi
     arrays = _read_errors()
     for experiment, parts in sorted(evidence.items()):
         members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
-        yield experiment, parts["claims"], Evidence(members, _results(experiment, parts["results"]))
+        names = [*parts["claims"], *_added(experiment, parts["claims"])]
+        yield experiment, names, Evidence(members, _results(experiment, parts["results"]))
+
+
+def _added(experiment: str, frozen: Collection[str]) -> Iterator[str]:
+    """The experiment's claims that are younger than its evidence, but for those of other runs."""
+    from looplab.experiments.definition import load
+
+    content = read_verdicts()
+    for name in load(experiment).claims:
+        if name not in (*frozen, *content["later"], *content["not_measured"]):
+            yield name
 
 
 def _results(experiment: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -343,6 +365,8 @@ def main(words: list[str]) -> int:
     """Carry out the command; the exit code: 1 where numbers differ."""
     if words[:1] == ["freeze"]:
         freeze(words[1:])
+    if words == ["add"]:
+        add()
     lines = differences()
     print("\n".join(lines) or "every number and verdict is the frozen one")
     return 1 if lines else 0

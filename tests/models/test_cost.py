@@ -77,6 +77,15 @@ def test_a_forward_pass_is_what_torch_counts(settings: dict[str, object]) -> Non
     assert pass_costs(model, _TOKENS).forward(loops) == pytest.approx(counter.get_total_flops())
 
 
+@pytest.mark.parametrize("connectivity", ["LT_i", "LT_ai", "FLT", "FLT_res"])
+def test_all_connectivities_cost_what_the_plain_loop_does(connectivity: str) -> None:
+    """arXiv 2605.18797, Section 5.1: at equal parameters and loops."""
+    small = {"injection": "none", "block": "flt", "n_layer": 6}
+    variant = pass_costs(_model(**small, connectivity=connectivity), _TOKENS).of_step(9, 9, 1)
+    plain = pass_costs(_model(**small, connectivity="LT"), _TOKENS).of_step(9, 9, 1)
+    assert variant == pytest.approx(plain, rel=0.05)
+
+
 def test_each_loop_in_the_loss_is_read_out() -> None:
     model = _model(injection="concat", prelude=1, coda=1)
     tokens = torch.zeros(1, _TOKENS, dtype=torch.int64)

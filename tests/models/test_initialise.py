@@ -18,7 +18,9 @@ from looplab.models.blocks.parameters import (
     padded_vocabulary,
 )
 from looplab.models.blocks.spec import BlockSpec
+from looplab.probing.dynamics.trajectory import follow
 from tests.models.plain_blocks import ALL, small_spec
+from tests.models.small import draw_prompts
 
 _NORMS = {
     "gpt2": 2,
@@ -217,7 +219,17 @@ def test_the_fully_looped_paper_s_models(depth: int, heads: int, millions: float
     assert parameters(spec, matrices=2 * 151_680) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
-@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (48, 438.3)])
+@pytest.mark.parametrize("connectivity", ["LT", "FLT"])
+def test_a_new_block_of_the_fully_looped_paper_adds_nothing(connectivity: str) -> None:
+    """arXiv 2605.18797, Appendix A.3: output weights start at zero."""
+    small = {"dims": 3, "n_embd": 16, "n_head": 2, "n_layer": 2, "injection": "none"}
+    spec = ModelSpec(**small, block="flt", connectivity=connectivity)  # type: ignore[arg-type]
+    new = follow(Model(spec), draw_prompts(), loops=3)
+    for state in new.states:
+        torch.testing.assert_close(state.raw, new.start)
+
+
+@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (24, 268.4), (48, 438.3)])
 def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> None:
     """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
     spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")

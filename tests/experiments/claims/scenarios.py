@@ -179,6 +179,42 @@ def growing(ratio: float) -> Evidence:
     return Evidence(runs)
 
 
+def minima(missed: str = "", over: str = "fit", **found: Any) -> Made:
+    """The law of the minima: that misses `ratio` times as much with one φ as with another, or with
+    a φ of the value."""
+
+    def made(value: float) -> Evidence:
+        phi = {"value": value, "low": value - 0.01, "high": value + 0.01}
+        law = {"phi": phi, "share": 0.5, "loops": 4, "size": 4e8, "cost": 1e9 * value}
+        losses = {name: [9.0, 9.1] for name in ("0 held", "1 held")}
+        losses[over] = [1.0, 1.1]
+        if missed:
+            losses[missed] = [1.0 * value, 1.11 * value]
+        return evidence(iso_depth_minima={**law, "missed": losses, **found})
+
+    return made
+
+
+def sums(**found: Callable[[float], Any]) -> Made:
+    """What sums are made of, two seeds: each part by the value."""
+
+    def made(value: float) -> Evidence:
+        result: dict[str, Any] = {"width": 8, "loops": [4, 16], "layers": [1, 4]}
+        for name, of in found.items():
+            result[name] = {"by_seed": [of(value), of(value * 1.001)]}
+        if "share" in result:
+            result["share"] = {"looped": result["share"], "non_shared": result["share"]}
+        return evidence(residual_sums=result)
+
+    return made
+
+
+def first_steps(ratio: float) -> Evidence:
+    """A norm that is `ratio` times as large after ten steps."""
+    norm = {"by_seed": [[1.0, ratio], [1.0, 1.01 * ratio]]}
+    return evidence(first_steps={"norm": norm, "loops": 64, "layers": 4})
+
+
 # Of texts.
 def loops_of(variant: str, other: str = "") -> Made:
     """A variant of 2 and 8 loops, whose ratio is the value; with another variant, that over it."""
@@ -326,6 +362,29 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
     "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
     "fig16_scaled_x_2_like_few_layers": (by_layers("scaled_x_2/model_at_b", slice(None)), 1.0, 1.5),
+    "iso_depth_minima_recurrence_is_worth_something": (minima(), 0.5, -0.5),
+    "iso_depth_minima_worth_of_410M": (minima(), 0.46, 1.0),
+    "iso_depth_minima_cost_of_410M": (minima(), 1.0, 1.2),
+    "iso_depth_minima_other_phi_misses": (minima("0 held"), 4.0, 1.0),
+    "iso_depth_minima_refit_misses_less": (minima("1 refitted", over="1 held"), 0.5, 2.0),
+    "scaling_first_steps_sqrt_explodes": (first_steps, 3.0, 1.0),
+    "scaling_sums_pair_term": (sums(pairs=lambda power: [1.0, 4.0**power]), 2.0, 1.0),
+    "scaling_sums_activations_overlap": (sums(cosines=lambda c: [[0.9, c]] * 2), 0.5, -0.5),
+    "scaling_sums_overlap_does_not_depend_on_loops": (
+        sums(cosines=lambda ratio: [[0.4, 0.1], [0.4 * ratio, 0.1]]),
+        *(1.0, 2.0),
+    ),
+    "scaling_lemma4_lower_bound": (sums(lower=lambda ratio: [2.0, ratio]), 1.5, 0.5),
+    "scaling_lemma4_upper_bound": (sums(upper=lambda ratio: [0.5, ratio]), 0.9, 1.5),
+    "scaling_sums_looped_pairs_carry_the_sum": (sums(share=lambda share: share), 0.9, 0.2),
+    "scaling_theorem3_variance_by_loops": (
+        sums(sum=lambda power: [[1.0, 16.0], [1.0, 4.0**power]]),
+        *(2.0, 1.0),
+    ),
+    "scaling_theorem3_variance_by_layers": (
+        sums(sum=lambda power: [[1.0, 1.0], [4.0, 4.0**power]]),
+        *(1.0, 2.0),
+    ),
     "fully_looped_LT_norm_by_loop": (by_last_loop("LT"), 1.5, 1.0),
     "fully_looped_FLT_norm_by_loop": (by_last_loop("FLT"), 1.0, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),

@@ -1,0 +1,116 @@
+"""The law of the worth of one recurrence, fitted to the 24 minima that the project page of arXiv
+2604.21106 prints, and what it says of a size. Nothing is trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from pandas import DataFrame
+
+from looplab.conf.schema import EvaluationConfig
+from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
+from looplab.show.panel import Panel
+from looplab.training.run_folder.run import Run
+
+from .evidence import Evidence
+from .iso_depth import of_phi
+from .scaling_law.__main__ import MINIMA, read_csv
+from .scaling_law.law import Law, fit_law, fitted
+from .scaling_law.report import law_panels
+from .scaling_law.worth import designs
+
+_SIZE, _LOOPS = 410e6, 4  # of the looped model of which the abstract says what it is worth
+_OF_MINIMA = "the 24 published minima"
+
+
+def measure(
+    runs: Sequence[Run], settings: EvaluationConfig, resamples: int = 200
+) -> dict[str, Any]:
+    """Fit the law to the minima; it needs no runs.
+
+    `law` and `phi`, with its 90 % interval (None where it is open); `size` and `loops` of a looped
+    model, its `share` of parameters in the loop, `worth` and `cost`, the sizes of models without a
+    loop that are as good and as dear; and `missed`, the losses less the law's in nats: of the
+    `fit`, at φ = 0 and 1 with its other parameters `held`, and at 1 with these `refitted`.
+    """
+    table = read_csv(MINIMA)
+    result = fitted(table, {}, (), resamples, seed=0)
+    law = result.fit.law
+    (design,) = [each for each in designs(result) if each.r == _LOOPS]
+    refitted = fit_law(table, {"phi": 1.0}, law).law
+    laws = {
+        "fit": law,
+        "0 held": replace(law, phi=0.0),
+        "1 held": replace(law, phi=1.0),
+        "1 refitted": refitted,
+    }
+    missed = {name: (table.loss - each.loss(table)).tolist() for name, each in laws.items()}
+    looped = {"size": _SIZE, "loops": _LOOPS, "share": design.share}
+    looped["worth"] = _SIZE * design.runs(law.phi)
+    looped["cost"] = _SIZE * design.runs(1.0)
+    fit = {"models": len(table), "law": asdict(law), "phi": result.phi()}
+    return {**fit, **looped, "missed": missed, "minima": table.to_dict("list")}
+
+
+def panels(found: Mapping[str, Any]) -> list[Panel]:
+    """The losses with the law's, and what it misses."""
+    return law_panels(DataFrame(found["minima"]), Law(**found["law"]))
+
+
+def phi(evidence: Evidence) -> Estimate:
+    """The worth of one recurrence by the law of the minima."""
+    return _of_minima(of_phi(evidence.result("iso_depth_minima", "phi")))
+
+
+def worth_over(evidence: Evidence, parameters: float) -> Estimate:
+    """The size of a model without a loop that is as good as the looped one, over these parameters,
+    with the ends that φ's interval gives."""
+    result = evidence.result("iso_depth_minima")
+    share = result["share"]
+    ends = []
+    for power in (result["phi"][name] for name in ("value", "low", "high")):
+        if power is None:
+            raise NotMeasured("the interval of φ has no end")
+        ends.append(result["size"] * (1 - share + result["loops"] ** power * share) / parameters)
+    return _of_minima(Estimate(ends[0], ends[1], ends[2], 1))
+
+
+def cost_over(evidence: Evidence, parameters: float) -> Estimate:
+    """The size of a model without a loop that is as dear as the looped one, over these
+    parameters."""
+    ratio = evidence.result("iso_depth_minima", "cost") / parameters
+    estimate = Estimate(ratio, ratio, ratio, 1)
+    return _of_minima(estimate)._replace(note="counted: no interval")
+
+
+def least_misfit_over_fit(evidence: Evidence) -> Estimate:
+    """The root mean square of what the law misses at φ = 0 or 1, its other parameters held, over
+    that of the fit, at the φ at which it is less."""
+    missed = evidence.result("iso_depth_minima", "missed")
+    ratios = [_ratio_of_squares(missed, name, "fit") for name in ("0 held", "1 held")]
+    return min(ratios, key=attrgetter("low"))
+
+
+def refitted_over_held(evidence: Evidence) -> Estimate:
+    """The root mean square of what the law misses at φ = 1, its other parameters refitted over
+    held."""
+    missed = evidence.result("iso_depth_minima", "missed")
+    return _ratio_of_squares(missed, "1 refitted", "1 held")
+
+
+def _ratio_of_squares(missed: Mapping[str, Any], above: str, below: str) -> Estimate:
+    """The ratio of two root mean squares, with its interval over the minima."""
+    both = np.stack([np.square(missed[name]) for name in (above, below)], -1)
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        return np.sqrt(means[0][..., 0] / means[0][..., 1])
+
+    return _of_minima(hierarchical_bootstrap([both[None]], statistic, log=True))
+
+
+def _of_minima(estimate: Estimate) -> Estimate:
+    """The estimate with what its interval is over; nothing was trained here."""
+    return estimate._replace(steps=0, size=_OF_MINIMA, note=f"the interval is over {_OF_MINIMA}")
