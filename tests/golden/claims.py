@@ -238,6 +238,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     of the first. A claim that reads columns which are not kept of all prompts is judged from the
     first ones."""
     judged = set[str]()
+    of_first_prompts: dict[str, Evidence] = {}  # by experiment; made where a claim wants it
     for experiment, names, found in frozen_evidence():
         for name in names:
             if name in judged:
@@ -245,8 +246,10 @@ def verdicts() -> Iterator[dict[str, Any]]:
             judged.add(name)
             verdict = _verdict(name, found)
             if verdict["verdict"] == "not measured":
-                wide = {each: first for each, _, first in frozen_evidence(wide=True)}
-                verdict = _verdict(name, wide[experiment])
+                if not of_first_prompts:
+                    wide = frozen_evidence(wide=True)
+                    of_first_prompts = {each: evidence for each, _, evidence in wide}
+                verdict = _verdict(name, of_first_prompts[experiment])
             yield verdict
 
 
