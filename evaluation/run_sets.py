@@ -1,6 +1,6 @@
 """The grids and experiments beside run folders. No torch here.
 
-groups_in([Path("runs")])
+run_sets_in([Path("runs")])
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ BEGUN = "begun"  # .json: what a grid writes before it trains
 
 
 @dataclass(frozen=True)
-class Group:
+class RunSet:
     """A grid or experiment. `path` is its folder; `runs` has what each run is within it, by the
     path of its run folder, without models that ship."""
 
@@ -23,7 +23,7 @@ class Group:
     runs: Mapping[str, str]
 
 
-def groups_in(folders: Iterable[Path]) -> list[Group]:
+def run_sets_in(folders: Iterable[Path]) -> list[RunSet]:
     """The grids, also those that were interrupted, and the experiments of the runs in each of the
     folders, the newest first."""
     parents = dict[Path, Path]()
@@ -41,5 +41,5 @@ def groups_in(folders: Iterable[Path]) -> list[Group]:
                 run = parents[path] / Path(member["run"]).name
                 runs[str(run)] = f"{member['label']}, seed {member['seed']}"
         if runs:
-            groups.append(Group(path, content["title"], content["command"], runs))
+            groups.append(RunSet(path, content["title"], content["command"], runs))
     return groups

@@ -34,7 +34,7 @@ from looplab.training.run_folder.status import (
 )
 
 from .plain import Content, Fields
-from .run_sets import groups_in
+from .run_sets import run_sets_in
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -104,7 +104,7 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
     rows = rows_of(runs)
     if not rows:
         raise ConfigError("no runs yet", no_runs(runs))
-    groups = groups_in(folders_of(rows))
+    groups = run_sets_in(folders_of(rows))
     defaults = _defaults()
     settings: dict[str, None] = {}  # those in which a run differs from the defaults, in order
     for row in rows:

@@ -13,7 +13,7 @@ from looplab.conf.in_words import labels_of_settings
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableSettings
 from looplab.conf.setting import check_settings, setting
-from looplab.evaluation.run_sets import Group, groups_in
+from looplab.evaluation.run_sets import RunSet, run_sets_in
 from looplab.evaluation.runs_table import (
     Row,
     duration,
@@ -65,7 +65,7 @@ def _listing(settings: ListSettings) -> str:
     folder = Path(settings.folder)
     form = settings.tables.format
     rows = sorted(rows_of(folder), key=lambda row: -row.written)
-    groups = groups_in({folder: None} | folders_of(rows))
+    groups = run_sets_in({folder: None} | folders_of(rows))
     if not rows and (form == "csv" or not groups):
         raise ConfigError("no runs yet", no_runs(folder))
     if form == "csv":
@@ -87,7 +87,7 @@ def _listing(settings: ListSettings) -> str:
     return document(parts, form)
 
 
-def _group(group: Group, rows: Sequence[Row]) -> list[Part]:
+def _group(group: RunSet, rows: Sequence[Row]) -> list[Part]:
     """A grid or an experiment: its title, the command that goes on with it, and its runs."""
     finished = sum(row.state == "finished" for row in rows)
     title = f"{group.path}: {group.title}; {finished} of {len(group.runs)} runs finished"
