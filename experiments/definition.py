@@ -206,15 +206,17 @@ def members_of(
     seeds: int | None = None,
     device: str = "auto",
     text: str = "",
+    first_seed: int = 0,
 ) -> list[Member]:
     """The trainings of an experiment at a scale, in run folders below `folder`, each with `seeds`
-    seeds in place of its own number, language models on `text` where one is given. ConfigError for
-    settings that run.py would refuse."""
+    seeds in place of its own number, counted from `first_seed`, language models on `text` where one
+    is given. ConfigError for settings that run.py would refuse."""
     at_scale = experiment.at(scale)
     members = []
     for entry in at_scale.runs:
         given = {key: value for key, value in entry.items() if key != "label"} | {"scale": scale}
-        given.setdefault("seed", list(range(seeds or at_scale.seeds)))
+        number = seeds or at_scale.seeds
+        given.setdefault("seed", list(range(first_seed, first_seed + number)))
         if text and given.get("task") == "language":
             given["task.text"] = text
         lists = [value if isinstance(value, list) else [value] for value in given.values()]

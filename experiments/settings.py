@@ -36,6 +36,9 @@ class ExperimentSettings:
     seeds: int | None = setting(
         None, "of each training; null: the experiment's", at_least=1, at_most=1000
     )
+    first_seed: int = setting(
+        0, "the lowest of them; another one asks the claims of fresh runs", at_least=0
+    )
     jobs: int | None = setting(
         None, "processes that train at once; null: one a core, one on a GPU", at_least=1
     )
@@ -60,9 +63,10 @@ class ExperimentSettings:
             # Composes every run: a mistake in one is said before anything is trained.
             self.members(experiment)
             claims_of(experiment)
-            if self.seeds and not self.is_all and not experiment.at(self.scale).runs:
+            asked = "seeds" if self.seeds else "first_seed" if self.first_seed else ""
+            if asked and not self.is_all and not experiment.at(self.scale).runs:
                 problem = "whose trainings are those of another command"
-                raise ConfigError("seeds", f"has no meaning for {experiment.name}, {problem}")
+                raise ConfigError(asked, f"has no meaning for {experiment.name}, {problem}")
         check_folder("folder", self.folder)
 
     @property
@@ -88,31 +92,46 @@ class ExperimentSettings:
 
     def members(self, experiment: Experiment) -> list[Member]:
         """The trainings of one of them."""
-        return members_of(experiment, self.scale, self.folder, self.seeds, self.device, self.text)
+        return members_of(
+            experiment,
+            self.scale,
+            self.folder,
+            self.seeds,
+            self.device,
+            self.text,
+            first_seed=self.first_seed,
+        )
 
     def command(self, experiment: Experiment) -> str:
         """The command that makes one of them as asked."""
         seeds, text = self._changed(experiment)
+        first_seed = self._first_seed(experiment)
         command = f"python run.py experiment={experiment.word} scale={self.scale}"
         if seeds:
             command += f" seeds={seeds}"
+        if first_seed:
+            command += f" first_seed={first_seed}"
         if text:
             command += f" {shlex.quote(f'text={text}')}"
         return command
 
     def result_folder(self, experiment: Experiment | str) -> Path:
         """The folder in which the result of one of them is kept, or what is called by a name; a
-        folder of its own for a number of seeds that is not the experiment's, and for a text."""
+        folder of its own for seeds that are not the experiment's, and for a text."""
         if isinstance(experiment, str):
             name = experiment
             seeds = self.seeds
             text = self.text
+            first_seed = self.first_seed
         else:
             name = experiment.name
             seeds, text = self._changed(experiment)
+            first_seed = self._first_seed(experiment)
         name += f"-{self.scale}"
         if seeds:
             name += f"-{seeds}-seed{'s' * (seeds > 1)}"
+        if first_seed:
+            name += f"-from-seed-{first_seed}"
         if text:
             path = Path(text).absolute()
             stem = re.sub(r"[^A-Za-z0-9]+", "_", path.stem)
@@ -125,6 +144,10 @@ class ExperimentSettings:
         at_scale = experiment.at(self.scale)
         seeds = self.seeds if at_scale.runs and self.seeds != at_scale.seeds else None
         return seeds, self.text if experiment.reads_text(self.scale) else ""
+
+    def _first_seed(self, experiment: Experiment) -> int:
+        """The lowest seed; 0 for an experiment that trains no runs."""
+        return self.first_seed if experiment.at(self.scale).runs else 0
 
 
 @dataclass(frozen=True)
