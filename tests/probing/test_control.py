@@ -4,7 +4,7 @@ import torch
 
 from looplab.probing.fit import control_prompts
 from looplab.tasks import make_task
-from tests.tasks.statistics import assert_mean, assert_variance_per_prompt, generator
+from tests.tasks.conftest import assert_mean, assert_variance_per_prompt, generator
 
 
 def test_the_inputs_are_those_of_the_task_and_the_outputs_their_sums() -> None:

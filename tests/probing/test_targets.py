@@ -10,7 +10,7 @@ import torch
 from looplab.evaluation.bootstrap import Floats
 from looplab.probing.targets import default_targets, find_target
 from looplab.tasks import make_task
-from tests.tasks.statistics import generator
+from tests.tasks.conftest import generator
 
 TASKS = {
     "linear": make_task("linear", 4),
