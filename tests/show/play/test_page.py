@@ -115,7 +115,7 @@ def write_page(folder: Path, *runs: Run) -> Path:
     return path
 
 
-def visit(address: str, steps: list[list[Any]], width: int = 820) -> dict[str, Any]:
+def visit(address: str, steps: list[Any], width: int = 820) -> dict[str, Any]:
     return {"page": address, "width": width, "scheme": _WIDTHS[width], "steps": steps}
 
 
@@ -220,7 +220,7 @@ def test_a_page_says_what_would_surprise(curves: list[Run], tmp_path: Path) -> N
       return document.querySelector('.said').textContent;
     })()"""
     many = ";".join(f"{0.1 * i:.3f},0.000" for i in range(10))
-    visits = {
+    visits: dict[str, list[Any]] = {
         "loop=2&points=0,1;x;0.5,1,2": [["say", _NOTE], ["say", _POINTS]],
         "loop=999&points=": [["say", _NOTE]],
         "nothing": [["say", _NOTE]],

@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def _task() -> Language:
     return language_task(text="text.txt", packing="best_fit")
 
 
-def _rows(part: str = "train", points: int = 64) -> torch.Tensor:
+def _rows(part: Any = "train", points: int = 64) -> torch.Tensor:
     """Of a task that has read nothing yet in its process."""
     return _task().corpus.rows(part, torch.device("cpu"), points).long()
 
