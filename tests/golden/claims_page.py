@@ -26,7 +26,7 @@ from looplab.show.verdicts import (
     statements,
 )
 from tests.golden import results_page
-from tests.golden.claims_today import today
+from tests.golden.claims_today import on_fresh_seeds, today
 
 HOME = results_page.HOME
 PAPERS = {
@@ -70,7 +70,17 @@ def _section(row: Verdict) -> str:
 
 
 def _line(row: Verdict) -> str:
-    return line_text(row) + (" (set after)" if row.line_set == "after" else "")
+    if row.line_set == "before":
+        return line_text(row)
+    return f"{line_text(row)} (set after{', fresh seeds' * (row.claim in on_fresh_seeds())})"
+
+
+def _lines_set(found: Iterable[Verdict]) -> str:
+    """How many lines were set when a result was known, and how many of these have fresh seeds."""
+    after = [row.claim for row in found if row.line_set == "after"]
+    fresh = on_fresh_seeds().intersection(after)
+    total = f"{len(after)} lines were set after a result was known"
+    return f"{total}; {len(fresh)} of these claims are judged on seeds that came later"
 
 
 def _table(head: str, lines: Iterable[str]) -> str:
@@ -198,7 +208,8 @@ def pages() -> dict[Path, str]:
     of_papers = [row for row in found.values() if _section(row) in PAPERS]
     whole = f"{_count(found.values())}; of the four papers' {_count(of_papers)}"
     every = list(found.values())
-    parts = [f"\n{whole}.", _by_paper(every), "## Statements that models of this size contradict"]
+    parts = [f"\n{whole}.", f"{_lines_set(every)}.", _by_paper(every)]
+    parts += ["## Statements that models of this size contradict"]
     parts += [_contradicted(every), *_sections(every)]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {

@@ -42,3 +42,11 @@ def today() -> dict[str, dict[str, Any]]:
                 row |= content["verdicts"][name]
             rows.setdefault(name, row)
     return rows
+
+
+def on_fresh_seeds() -> set[str]:
+    """The claims that are judged on seeds whose results were not known when their lines were
+    set."""
+    content = read_verdicts()
+    asked = {name for made in content["measured"].values() for name in made.get("asked", [])}
+    return asked - set(content["later"])
