@@ -15,7 +15,7 @@ first 320 prompts.
 python run.py experiment=fig02 seeds=4 first_seed=4    # a clean commit, the small scale
 python -m tests.golden.claims freeze experiment=fig02 seeds=4 first_seed=4 # with a line in the log
 python -m tests.golden.claims add                      # only with a line in the log
-python -m tests.golden.claims medium experiment=fig02  # what `run.py scale=medium` with it has left
+python -m tests.golden.claims later experiment=fig02 scale=medium  # what run.py with it has left
 python -m tests.golden.claims                          # judges anew; claims whose numbers differ
 """
 
@@ -181,20 +181,26 @@ def add() -> None:
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def add_medium(words: list[str]) -> None:
-    """Put the verdicts at the medium scale into claims.json, of the experiments of these words."""
+def add_estimates(words: list[str]) -> None:
+    """Put into claims.json what `run.py experiment=…` with these words has left in its result: of
+    the small scale, with runs whose errors are not kept, in place of what there is `later`; of
+    another scale under its name."""
     from looplab.conf.words import settings_from_words
     from looplab.experiments.settings import ExperimentSettings
 
     content = read_verdicts()
-    settings = settings_from_words(ExperimentSettings, [*words, "scale=medium", "action=figure"])
+    settings = settings_from_words(ExperimentSettings, [*words, "action=figure"])
+    kept = content["later" if settings.scale == "small" else settings.scale]
     for experiment in settings.experiments:
         result = read_json(settings.result_folder(experiment) / "result.json") or {}
         measured = [row for row in result["verdicts"] if row["mean"] is not None]
+        made = {"experiment": experiment.name, "date": date.today().isoformat()}
+        if settings.first_seed:
+            made["first_seed"] = str(settings.first_seed)
         for row in measured:
-            kept = {key: row[key] for key in ("verdict", *NUMBERS, "seeds", "steps")}
-            content["medium"][row["claim"]] = {"date": date.today().isoformat(), **kept}
-        print(f"{experiment.name}: {len(measured)} claims at the medium scale", flush=True)
+            numbers = {key: row[key] for key in (*NUMBERS, "seeds", "steps", "verdict")}
+            kept[row["claim"]] = made | numbers
+        print(f"{experiment.name}: {len(measured)} claims at the {settings.scale} scale")
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -400,8 +406,8 @@ def main(words: list[str]) -> int:
     """Carry out the command; the exit code: 1 where numbers differ."""
     if words[:1] == ["freeze"]:
         freeze(words[1:])
-    elif words[:1] == ["medium"]:
-        add_medium(words[1:])
+    elif words[:1] == ["later"]:
+        add_estimates(words[1:])
     elif words == ["add"]:
         add()
     lines = differences()
