@@ -60,6 +60,7 @@ class ModelSpec(ModelConfig):
             n_kv=self.n_kv,
             rank=self.rank,
             pattern=self.pattern,
+            # Two tokens a pair, and the row that Yang's table has beyond them (docs/deviations.md).
             length=self.n_positions if self.vocabulary else 2 * self.n_positions + 1,
             std=self.std,
             post_norm=self.block_norm == "post",

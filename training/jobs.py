@@ -127,6 +127,8 @@ class _Queue:
         self._logs = [logs / f"{name}.txt" for name in names]
         self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
+        # Rounded up, so that every job at work finds a device; where there are fewer, some have
+        # two.
         self._devices = list(devices) * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
@@ -184,11 +186,13 @@ class _Queue:
         log = self._logs[index]
         device = self._devices.pop(0) if self._devices else ""
         log.parent.mkdir(parents=True, exist_ok=True)
+        # More threads than cores would slow each other down by far more than they gain.
         threads = max(1, cores() // self.at_once)
         receiver, sender = _SPAWN.Pipe(duplex=False)
         process = _SPAWN.Process(
             target=_run_in_process, args=(self.jobs[index], sender, threads, log, device)
         )
+        # A signal between these two lines would leave a process that `_stop` does not know.
         with deferred_signals() as noted, _masked():
             process.start()
             self._running[receiver] = process, index, device
@@ -255,6 +259,7 @@ def _run(job: Job) -> Outcome:
     except Interrupted as stop:
         print(stop, flush=True)
         return Outcome(stopped=stop.exit_code)
+    # Before RunError, of which it is one kind.
     except HeldElsewhere as held:
         return Outcome(held=(held.lock, held.holder))
     except (RunError, ConfigError, OSError) as error:
@@ -272,6 +277,7 @@ def _run_in_process(job: Job, sender: Connection, threads: int, log: Path, devic
     torch.set_num_threads(threads)
     with open(log, "ab") as file:
         for number in (1, 2):
+            # The descriptors 1 and 2 themselves: what libraries in C print goes to the log, too.
             os.dup2(file.fileno(), number)
     sender.send(_run(job))
 

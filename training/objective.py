@@ -21,6 +21,8 @@ def targets(kind: str, task: Task, prompts: Prompts, dims: int) -> Tensor:
     The mean over prompts of the squared distance differs by a constant, the Bayes error, so that
     the optimum is the same; the gradient's noise is less.
     """
+    # E (f − y)² = E (f − m)² + E (y − m)² with m = E[y | pairs before]: the last term has no
+    # gradient.
     return prompts.ys if kind == "outputs" else task.posterior_mean(prompts, dims)
 
 
@@ -32,8 +34,11 @@ def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     [window, B, n, vocabulary] and tokens, in nats.
     """
     if kind == "squared_error":
+        # ys [B, n] broadcasts over the window: every loop in it has the same targets.
         return (predictions - ys).square().mean()
     numbers = ys if kind == "next_token" else _classes(ys)
+    # Class numbers [window, B, n] beside logits [window, B, n, classes], both as one list of
+    # tokens.
     targets = numbers.expand(predictions.shape[:-1])
     return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
 
@@ -45,6 +50,7 @@ def error(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
         return (predictions - ys).square()
     if kind == "next_token":
         numbers = ys.expand(predictions.shape[:-1])
+        # −log softmax(logits)[token], with the natural logarithm.
         nats = F.cross_entropy(predictions.flatten(0, -2), numbers.flatten(), reduction="none")
         return nats.view(numbers.shape)
     return (predictions.argmax(-1) != _classes(ys)).to(torch.float32)

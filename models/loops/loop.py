@@ -58,6 +58,7 @@ class Loop(nn.Module, ABC):
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
+        # RoPE has no table: its blocks compute angles from the positions themselves.
         positions = (
             None
             if spec.rotary
@@ -104,6 +105,8 @@ class Loop(nn.Module, ABC):
             return None
         if layout is None or layout.positions is None:
             return self.positions[: e.shape[1]]
+        # A query's row is that of the x which would come next (queries.py), not its place in the
+        # batch.
         return self.positions[layout.positions]
 
     def _add_positions(self, e: Tensor, layout: Layout | None) -> Tensor:
@@ -140,6 +143,7 @@ def run_blocks(
             positions=positions,
             mask=mask,
             scale=scale,
+            # Tokens left out by a block could not be attended to by the next one.
             tokens=tokens if index == last else ALL_TOKENS,
         )
     return x
@@ -167,6 +171,7 @@ class SharedLoop(Loop):
         return self._add_positions(e, layout) if self.injection == "add" else e
 
     def start(self, e: Tensor) -> LoopState:
+        # The neutral element of each injection, so that the first step reads e itself.
         initial = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
         stream = initial[self.injection](e)
         return LoopState(stream, stream)
@@ -199,6 +204,7 @@ class LayerLoop(Loop):
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         e = self._add_positions(e, layout)
+        # FLT's norms have no parameters, so that the one of the read-out can serve here too.
         return self.norm(e) if self.spec.kind == "flt" else e
 
     def start(self, e: Tensor) -> LoopState:

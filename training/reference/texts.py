@@ -57,6 +57,7 @@ def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
             options[name] for name in ("input_injection", "n_kv_head", "num_lanes", "bptt_k")
         )
         settings["model.injection"] = _INJECTIONS[injection]
+        # No number there means all loops.
         settings["loops.grad_loops"] = min(reach or settings["loops.b"], settings["loops.b"])
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
@@ -95,6 +96,8 @@ def looped_lm_weights(
     values = size * (config.model.n_kv or config.model.n_head)  # rows
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
+            # Queries and keys [heads · size, D] as [heads, 2, size / 2, D], halves swapped: −θ
+            # becomes +θ.
             turned = tensor[:-values].unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
             renamed[name] = torch.cat((turned, tensor[-values:]))
         elif name in ("read_in.weight", "read_out.weight"):
@@ -162,11 +165,14 @@ def huginn_weights(
     renamed = dict(weights)
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
+            # [heads, size / 2, 2, D] → [heads, 2, size / 2, D]: neighbours 2i and 2i + 1 become i
+            # of each half.
             qk = tensor[: 2 * n_embd].unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
             renamed[name] = torch.cat((qk, tensor[2 * n_embd :]))
         elif name.endswith("qk_bias"):
             renamed[name] = tensor.reshape(-1, pairs, 2).transpose(1, 2).flatten(1)
         elif name == "loop.inject.weight":
+            # Columns for (s, e) become columns for (e, s).
             renamed[name] = tensor.roll(n_embd, 1)
         elif name == "loop.norm.weight":
             renamed |= {"loop.norm_coda.weight": tensor, name: tensor / math.sqrt(n_embd)}
