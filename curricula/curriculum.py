@@ -47,11 +47,13 @@ class SampledLoops:
         return most_loops(self.law, self.b, self.least)
 
     def __call__(self, step: int) -> int:
+        # A generator for each step: its number is a function of the step, with nothing to replay.
         generator = np.random.default_rng(np.random.SeedSequence((*self.entropy, step)))
         if self.law == "uniform":
             return int(generator.integers(self.least, self.end, endpoint=True))
         if self.b == 1:
             return 1
+        # E exp(τ) = exp(μ + σ²/2), which is b − 1 for this μ.
         rate = generator.lognormal(log(self.b - 1) - _SIGMA**2 / 2, _SIGMA)
         return min(1 + int(generator.poisson(rate)), self.end)
 
@@ -78,6 +80,8 @@ class Schedule:
 
     def __call__(self, step: int) -> int:
         increments = 0
+        # `step` becomes the number of steps since the last change; the else is for the repeated
+        # interval.
         for interval in self.intervals[:-1]:
             if step < interval:
                 break
@@ -90,6 +94,8 @@ class Schedule:
         """The steps below `steps` whose value is not that of the step before."""
         found, ends = list[int](), accumulate(chain(self.intervals, repeat(self.intervals[-1])))
         for step in ends:
+            # Where an interval's end changes nothing, the end value is reached: no later one
+            # changes it.
             if step >= steps or self(step) == self(step - 1):
                 break
             found.append(step)
@@ -159,5 +165,6 @@ class Curriculum:
     def _reach(self, loops: int, window: int) -> int:
         if isinstance(self.grad_loops, int):
             return min(self.grad_loops, loops)
+        # (b + 1) // 2 is ⌈b / 2⌉.
         through = {"window": window, "half": max((loops + 1) // 2, window), "all": loops}
         return through[self.grad_loops]

@@ -52,6 +52,8 @@ class Halfspaces(Classification):
         z = random.normal(points, self.dims)
         s = random.normal(points, 1)
         u = self.shared_factor * random.normal(1, self.dims)
+        # [B, n, d] from z [B, n, d], s [B, n, 1] and u [B, 1, d]; 1 + u² is the variance of z + u
+        # s.
         xs = (z + u * s) / (1 + u.square()).sqrt() * mask[:, None]
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
@@ -62,6 +64,7 @@ class Halfspaces(Classification):
         if not self.vary_features:
             return visible
         # The places with the largest of independent keys are a uniformly random subset.
+        # Visible places have keys above 1, so that all of them rank before the hidden ones.
         ranks = (keys + visible).argsort(1, descending=True).argsort(1)
         return (ranks <= (uniform * dims).long()).float()
 

@@ -34,6 +34,8 @@ class Linear(Task):
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
 
     def bayes(self) -> Predictor | None:
+        # Without noise: least squares of minimum norm leaves what no pair tells at the prior's
+        # mean, 0.
         return least_squares
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
@@ -93,6 +95,8 @@ class SparseLinear(Linear):
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
         # The coordinates with the smallest of independent keys are a uniformly random subset.
+        # Drawn for all dimensions, so that a seed's later numbers do not depend on how many are
+        # visible.
         keys = random.uniform(self.dims)[:, :dims]
         support = keys.topk(min(self.sparsity, dims), largest=False).indices
         weights = random.normal(self.dims)
@@ -142,10 +146,12 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     xs = xs[:, :unknown]
     inputs = xs.double()[:, :, candidates]  # [B, n, C, s]
     outputs = ys.double()
+    # Var(y | x) = |x|² s / d over the supports, times the square of float32's relative error.
     rounding = size / dims * xs.double().square().sum(-1) * _ROUNDING**2
     variance = (noise_std**2 + rounding).clamp(min=_ROUNDING**2)[:, :, None]
     batch, points, count, _ = inputs.shape
     covariance = torch.eye(size, dtype=inputs.dtype, device=xs.device)
+    # [B, C, s, s]: the prior N(0, I) for every prompt and support.
     covariance = covariance.expand(batch, count, size, size)
     weights = inputs.new_zeros(batch, count, size)
     evidence = inputs.new_zeros(batch, count)
@@ -154,6 +160,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     for i in range(points):
         x = inputs[:, i]
         prediction = (x * weights).sum(-1)
+        # Posterior probabilities of the supports, [B, C], weigh their predictions.
         means.append((evidence.softmax(1) * prediction).sum(1))
         cross_covariance = (covariance @ x[..., None]).squeeze(-1)
         innovation_variance = (x * cross_covariance).sum(-1).clamp(min=0) + variance[:, i]
@@ -162,6 +169,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
         evidence = (
             evidence - (innovation.square() / innovation_variance + innovation_variance.log()) / 2
         )
+        # K = P x / S, w ← w + K (y − ŷ), P ← P − K (P x)ᵀ, with S = xᵀ P x + σ².
         gain = cross_covariance / innovation_variance[..., None]
         weights = weights + gain * innovation[..., None]
         covariance = covariance - gain[..., None] * cross_covariance[..., None, :]

@@ -76,5 +76,7 @@ class Mixture(Task):
             scaled.append(task.outputs(xs, of_task) / math.sqrt(task.divisor))
         values = torch.stack(scaled, dim=1)  # [B, classes, n]
         if self.combined:
+            # Independent functions: variances add up to the number of classes.
             return values.sum(1) / math.sqrt(len(self.mixed))
+        # Of each prompt the row of its own class: [B, n].
         return values[torch.arange(len(values), device=values.device), parameters.place]

@@ -64,6 +64,8 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     for file in text_files(path, setting):
         for text, ends in _pieces(file, column, setting):
             held += text
+            # White space before a document's first letter is held back: a document of it alone is
+            # none.
             begun = begun or bool(held.strip())
             if begun:
                 yield Piece(held, ends)
@@ -167,6 +169,7 @@ def _folders(root: Path) -> Iterator[Path]:
     waiting = [root]
     linked: list[Path] = []
     while waiting or linked:
+        # Real folders before links, so that a file has the path that its own folder gives it.
         folder = (waiting or linked).pop(0)
         if folder.resolve() in seen:
             continue
@@ -198,9 +201,11 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
     try:
         opened = gzip.open if path.name.lower().endswith(".gz") else open
         with _reading(setting, path), opened(path, "rb") as file:
+            # Whole lines, so that no character of several bytes is cut in two.
             while content := b"".join(file.readlines(_BLOCK)):
                 if b"\0" in content:
                     raise ConfigError(setting, f"is no text but binary: {path}")
+                # A byte order mark is one at the beginning of the file alone.
                 yield content.decode("utf-8" if position else "utf-8-sig")
                 position += len(content)
     except UnicodeDecodeError as error:

@@ -64,6 +64,7 @@ class Tokenizer(ABC):
     def longest(self) -> int:
         """The most characters of a document that are encoded at once: few where a text that is cut
         between two words or lines has the same tokens, as with the bytes of GPT-2's."""
+        # Tried on one text: SentencePiece, for one, may set a space before each text.
         apart = np.concatenate(self.encode_all(["a", " b\n", "c"]))
         return SHORT if np.array_equal(self.encode("a b\nc"), apart) else 2**24
 
@@ -193,6 +194,8 @@ class BytePairs(Tokenizer):
             else:
                 length = self._length_within(token)
             lengths[token] = max(length, 1)
+        # What a document's tokens spell beyond its bytes is the space that the tokeniser sets
+        # before it.
         text = self._tokenizer.decode([self._letter])
         added = int(lengths[self.encode(text)].sum()) - len(text.encode())
         lengths[self.start] = -max(added, 0)
