@@ -78,6 +78,7 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
     # The newest first: how long it took then is the best guess for now.
     for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
         earlier = read_record(path, kind).content or {}
+        # The same request but for the code.
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
             seconds = earlier.get(_SECONDS)
             took = "" if seconds is None else f"; it took {seconds:,.0f} s then"
@@ -164,6 +165,7 @@ class Cache:
         path = self.folder / f"{name}-{key}.npz"
         arrays = _read(path)
         write_time = time.monotonic()
+        # Rows are computed in order, so that a file of n rows has those of the first n prompts.
         done = _length(arrays)
         with Progress(total, name, "prompt", done=done) as progress:
             while done < total:

@@ -43,6 +43,7 @@ def normalised_errors(
     by_k = []
     for k in range(asked.xs.shape[1]):
         rescaled, unit = in_own_units(kind, prompts, asked, k, task.divisor)
+        # Of its queries the last one alone, number k, is in its own units.
         arrays = model_errors(model, task, rescaled, settings)
         squared_unit = unit.square().numpy()[:, None]  # back in the units of y
         for name in arrays.keys() - set(_NO_ERRORS):
@@ -89,11 +90,13 @@ def whitening(xs: Tensor) -> Tensor:
     count, dims = xs.shape[1:]
     moment = xs.mT @ xs / count
     square = moment.square().mean((1, 2))
+    # The trace of S is d, as the numbers have mean square 1: scikit-learn's μ is 1 here.
     spread = square - 1 / dims  # of the eigenvalues, over d; 0 where all are alike
     shrinkage = torch.where(spread > 0, (square + 1) / ((count + 1) * spread), 1.0).clamp(max=1.0)
     identity = torch.eye(dims, dtype=xs.dtype, device=xs.device)
     shrunk = moment.lerp(identity.expand_as(moment), shrinkage[:, None, None])
     values, vectors = torch.linalg.eigh(shrunk)
+    # V diag(λ^(-1/2)) Vᵀ: columns of V times their own factor.
     return (vectors * values.rsqrt()[:, None]) @ vectors.mT
 
 

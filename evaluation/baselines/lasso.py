@@ -86,6 +86,7 @@ def _solve(xs: Tensor, ys: Tensor, alpha: float, tolerance: float, weights: Tens
         if last.any():
             state, slopes, done = state.select(~last), slopes[~last], done[~last]
         rows = done.nonzero()[:, 0]
+        # The slopes Xᵀr gain the new pair's x · r: weights and residuals are still those of before.
         slopes[rows] += state.append(rows)
         state.step(slopes, alpha)
     return gaps
@@ -131,6 +132,7 @@ class _State:
         residual = self.residual.masked_fill(unseen, 0.0)
         slopes = torch.bmm(residual[:, None], self.xs)[:, 0]
         penalty = alpha * self.pairs.double()
+        # Without any slope penalty / 0 is infinite, and cut to 1.
         scale = (penalty / slopes.abs().amax(1)).clamp_max(1)
         gap = (1 + scale.square()) / 2 * residual.square().sum(1)
         gap += penalty * self.weights.abs().sum(1) - scale * (residual * ys).sum(1)
@@ -148,12 +150,14 @@ class _State:
         # gram·direction = right on the rows and columns of active inputs; zero elsewhere.
         system = self.gram * active[:, :, None]
         system *= active[:, None, :]
+        # A view: what is added to it below is added to `system`.
         diagonal = system.diagonal(dim1=1, dim2=2)
         trace = self.gram.diagonal(dim1=1, dim2=2).sum(1, keepdim=True)
         diagonal += _JITTER * trace + (1 - active)
         right = ((slopes - penalty * self.signs) * active)[:, :, None]
         factor, _ = torch.linalg.cholesky_ex(system)
         direction = torch.cholesky_solve(right, factor)[:, :, 0]
+        # The share of the step after which a weight reaches 0, for those that move towards it.
         limit = (-self.weights / direction).where(self.signs * direction < 0, math.inf)
         length, first = limit.min(1)
         direction *= length.clamp_max(1)[:, None]

@@ -72,10 +72,12 @@ class LanguageModel:
             for index in indices:
                 context, end = pairs[index]
                 text = list(context) + list(end)
+                # One token more than there are positions, since the last one is only predicted.
                 rows.append(torch.tensor([start, *text[-self.positions :]]))
             tokens = pad_sequence(rows, batch_first=True, padding_value=start)
             prompts = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device)
             logits = self.model(prompts, self.loops)[-1]  # [B, n, vocabulary]
+            # −log p of each token, padding too: what is judged is cut out below.
             nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
             nats = nats.view_as(prompts.ys).double().cpu()
             is_likeliest = (logits.argmax(-1) == prompts.ys).cpu()
