@@ -27,6 +27,7 @@ def as_numbers(frame: pandas.DataFrame, categories: dict[Any, Any]) -> pandas.Da
     each cell's category, or NaN for one that is not among them."""
     frame = frame.where(frame.notna())
     for name in frame.columns.intersection(list(categories)):
+        # -1 for what is not among the categories.
         codes = categories[name].get_indexer(frame[name].astype(object))
         frame[name] = np.where(codes < 0, np.nan, codes)
     return frame

@@ -49,6 +49,8 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         random_state: int | RandomState | None = 0,
         device: str = "auto",
     ) -> None:
+        # As given: scikit-learn's `clone` compares arguments with attributes, so that `fit` checks
+        # them.
         self.checkpoint = checkpoint
         self.n_loops = n_loops
         self.n_contexts = n_contexts
@@ -105,6 +107,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self._left_padded = task.left_padded
         self._clip = task.clip
         # The features as given, then in random orders; other dimensions keep their places.
+        # Where the features begin among the model's dimensions (`model_inputs`).
         first = spec.dims - X.shape[1] if task.left_padded else 0
         features = np.arange(first, first + X.shape[1])
         self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
@@ -112,6 +115,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             order[features] = random.permutation(features)
         xs = self._inputs(X, spec.dims)
         self._model = checkpoint.model.to(device, torch.float64)
+        # [contexts, size, dims] and [contexts, size].
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
 
     def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
@@ -193,6 +197,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         answers: list[Floats] = []
         for order in self._orders:
             contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
+            # The same queries beside each context, [contexts, m, dims], without a copy.
             asked = queries[:, order].expand(len(contexts), -1, -1)
             predictions = answered(self._model, contexts, asked, self.n_loops_, window)
             if self._model.spec.classes:
@@ -317,6 +322,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     def _probabilities(self, answers: Floats) -> Floats:
         """Probabilities [m, classes] from each class's own against the rest in all contexts,
         [classes · contexts, m]."""
+        # [classes, contexts, m], mean over the contexts, as [m, classes].
         alone = answers.reshape(len(self.classes_), -1, answers.shape[1]).mean(1).T
         if len(self.classes_) == 2:  # the mean of what both contexts say of each
             return (alone + 1 - alone[:, ::-1]) / 2
@@ -369,6 +375,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
         checkpoint, task = self._load(rows.shape[1])
         self._target_std = task.divisor**0.5
         self._target_scaling = Scaling.of(targets)
+        # y of the variance that training has shown the model: the task's divisor.
         ys = self._target_scaling.apply(targets) * self._target_std
         self._set_contexts(checkpoint, task, rows, ys)
         return self

@@ -71,11 +71,13 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
             scaled.append(_inputs(run, scaling.apply(table.xs[group])))
         return torch.from_numpy(np.stack(scaled)).float().repeat(2, 1, 1).to(device)
 
+    # [polarity, groups, size] → [2 · groups, size], as `inputs` repeats its rows.
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1).to(device)
     prompts = Prompts(inputs(contexts), ys)
     sizes = np.array([len(group) for group in groups])
     # A smaller group is asked about its first rows once more.
     rows = np.stack([np.resize(group, sizes.max()) for group in groups])
+    # [2 · groups, m, classes].
     answers = answered(run.model, prompts, inputs(rows), loops)[0]
     classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
     classes[1] = 1 - classes[1]

@@ -60,6 +60,7 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
     settings, request = _asked(run, settings)
 
     def compute() -> tuple[Result, Arrays]:
+        # `folder` is set below, before this is called; layer 0 is the read-in.
         fit = Fit(run, settings, 1 + (settings.loops or trained_loops(run.config)), folder)
         fit.train()
         arrays = fit.errors()
@@ -129,11 +130,13 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
 
     errors = arrays[f"{name}/probes"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
+    # Over lengths and prompts: [layers, seeds].
     by_seed = errors.mean((2, 3), dtype=np.float64)
     seed_spread = [None] * len(errors)
     if by_seed.shape[1] > 1:
         seed_spread = by_seed.std(1, ddof=1).tolist()
     variance = arrays[f"{name}/variance"]
+    # Below that it is rounding, and 1 − R² would be noise over noise.
     varies = variance > 1e-9 * variance.max()
     unexplained = by_length.mean(2) / np.where(varies, variance, np.nan)
     length_intervals = interval(by_length)._asdict()
@@ -175,6 +178,7 @@ def published(config: Config, layers: int) -> list[dict[str, Any]]:
     entries = matching(_PUBLISHED, config)
     for entry in entries:
         # The notebooks print sums over the d outputs.
+        # A mean over outputs, as errors are here.
         means = [value / config.task.dims for value in entry["mean"][:layers]]
         entry["mean"] = padded(means, layers)
     return entries

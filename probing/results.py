@@ -97,6 +97,7 @@ def kept_and_shown(
             write_arrays(files[-1], arrays_of(folder / "kept", result))
         return files
 
+    # How pictures look does not bear on the result, but on what is shown.
     drawn = result | {"figures": settings.figures.plain()}
     shown(run.path / f"{kind}.json", kind, drawn, make)
     return result

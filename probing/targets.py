@@ -158,6 +158,7 @@ class Residual(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         xs, ys = _arrays(prompts)
+        # Without query 0, which has no pairs before it: lengths 1 … n − 1.
         return torch.from_numpy((ys - least_squares(xs, ys, xs))[:, 1:, None])
 
 
@@ -169,6 +170,7 @@ class Weights(Target):
     of = Linear
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        # Some tasks draw more than the weights (conditioned_linear).
         weights: Tensor = getattr(parameters, "weights", parameters)
         return weights.double()[:, None].expand(-1, prompts.ys.shape[1], -1)
 
