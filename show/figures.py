@@ -254,6 +254,7 @@ def _shifts_in(
         )
         # Solvers that diverge are cut off, and the model is not.
         highs = [high for curve in model_curves for high in curve.high if high is not None]
+        # One more number for `max`: the error of predicting zero is always there.
         limits = (None, _FAR * max(shift.zero, *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
     return panels
@@ -349,6 +350,7 @@ def _training_loss(
     with marks where dimensions are added."""
     losses = np.array(values, dtype=np.float64)
     # A running mean's weights reach back over 1 / (1 - decay) values.
+    # Below _WINDOW values nothing is smoothed.
     smooth = smoothed(losses, max(0.0, 1 - _WINDOW / len(losses)))
     x = list[float]()
     band: Band = {"mean": [], "low": [], "high": []}
@@ -360,6 +362,7 @@ def _training_loss(
     marks = {}
     changes = curriculum.dims.changes(int(x[-1]))
     if changes:
+        # The log counts steps from 1, a curriculum from 0.
         marks["a dimension is added"] = [step + 1.0 for step in changes]
     return Panel(
         "training",

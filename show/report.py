@@ -126,6 +126,7 @@ def handful(result: Evaluation) -> list[int]:
     powers of 4."""
     last = result.by_examples.k[-1]
     d = result.dims
+    # Where linear functions change: solvers know all of them from d examples on.
     ks = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
     if result.language:
         ks = {0, 1, 4, 16, 64, 256, last}
@@ -193,6 +194,7 @@ def _published(result: Evaluation) -> list[Part]:
     which this model is published."""
     ks = handful(result)
     ours = {curve.name: curve for curve in curves(result)}
+    # There is no further curve where the evaluation reads the model at b itself.
     ours.setdefault("model", ours["model_at_b"])
     rows = Cells()
     notes: dict[str, None] = {}  # each once, in order

@@ -61,6 +61,7 @@ def document(parts: Iterable[Part], form: TableFormat = "text", width: int | Non
     lines = list[str]()
     if form == "text":
         if width is None:
+            # 0: neither a terminal nor COLUMNS, as in a pipe, whose lines are not folded.
             columns = shutil.get_terminal_size((0, 0)).columns
             width = max(columns, _NARROWEST) if columns else 0
         for part in parts:
@@ -107,6 +108,7 @@ def _table_lines(table: Table, width: int) -> list[str]:
         kept.remove(column)
         left_out.append(column.cells[0])
     if width:
+        # Nothing where they fit: a negative excess has no character to take.
         _narrow(kept, _together(column.full for column in kept) - width)
     lines = []
     for row in zip(*(column.lines() for column in kept), strict=True):

@@ -66,6 +66,7 @@ def estimate_text(mean: float | None, low: float | None, high: float | None) -> 
     if mean is None:
         return "–"
     for digits in (3, 4, 5):  # as many as tell the ends apart
+        # Three digits unless both ends then read the same.
         first, last = ("" if end is None else f"{end:.{digits}g}" for end in (low, high))
         if first != last:
             break
