@@ -73,6 +73,7 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
         return ()
     allowed = _USED[action] | {"action", own}
     for key in keys:
+        # A group's name stands for all of its settings.
         if key not in allowed and key.split(".")[0] not in allowed:
             reason = _WHY_NO_OTHERS[action]
             raise ConfigError(key, f"has no meaning with action={action}: {reason}")

@@ -143,6 +143,7 @@ def _load_again(path: Path) -> None:
     file = str(sys.modules[module].__file__)
     files = {file, *map(str, imported_files(Path(file)).values())}
     modules = [(name, loaded) for name, loaded in sys.modules.items() if name != "__main__"]
+    # Its own module and those of the user's that it imports: Python would not import these again.
     before = {n: loaded for n, loaded in modules if getattr(loaded, "__file__", None) in files}
     for name in before:
         del sys.modules[name]
@@ -212,6 +213,7 @@ def place_of(thing: Any, name: str = "") -> str:
         for statement in node.body:
             if name in _defined_names(statement):
                 node = statement
+    # The source is parsed by itself, where its first line is 1.
     return f"{file}, line {first + node.lineno - 1}"
 
 
@@ -232,6 +234,7 @@ def blamed(thing: Any, name: str = "") -> Iterator[None]:
     except (ConfigError, RunError):
         raise
     except (Exception, SystemExit) as error:
+        # The exit codes of Ctrl-C and SIGTERM, which are no mistakes of the user's code.
         is_signal = isinstance(error, SystemExit) and error.code in (130, 143)
         if is_signal or out_of_memory(error) or not is_users(thing):
             raise
@@ -300,6 +303,7 @@ def registering(
                 raise Slip(thing, f"must have another name: {key}={name} is the project's own")
             other = _NAMES.setdefault(key, {}).get(name)
             module = sys.modules.get(getattr(other, "__module__", ""))
+            # A class that its module no longer has, as after a second load, leaves its name free.
             is_there = other and getattr(module, getattr(other, "__name__", ""), None) is other
             if is_there and other.__module__.startswith(PREFIX):
                 raise Slip(thing, f"must have another name: {name} is that of {place_of(other)}")
@@ -335,6 +339,7 @@ def check_class(cls: Any, base: type) -> None:
         elif inspect.isfunction(method) and inspect.isfunction(attribute):
             arguments = inspect.signature(method).parameters
             try:
+                # As many arguments by place as the base class's method has.
                 inspect.signature(attribute).bind(*arguments)
             except TypeError:
                 problem = f"must take ({', '.join(arguments)})"
@@ -369,6 +374,7 @@ def _load(path: Path) -> None:
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
+    # Known before it runs, as imports do it: dataclasses look their own module up there.
     module = sys.modules[name] = module_from_spec(spec)
     if (folder := str(path.absolute().parent)) not in sys.path:
         sys.path.append(folder)  # for what it imports from beside it
