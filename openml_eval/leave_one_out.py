@@ -208,6 +208,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         for config in [first] if settings.run else configs.values():
             task = replace(config.task, settings=dict(config.task.settings) | task_settings)
             for seed in settings.seeds or (config.seed,):
+                # The seed and the table that is held out are all that a run's settings differ in.
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
     if settings.run:
         runs = _checked_run(settings, first)
@@ -216,6 +217,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         build_task(jobs[0].config).data.check(first.task.points)
         runs = [run_folder(job.config).path.name for job in jobs]
     evaluation = first.evaluation
+    # What the numbers depend on: the same command finds the same folder, and others another one.
     content = {
         "runs": runs,
         "tables": [table.sha256 for table in tables],
@@ -284,6 +286,7 @@ def table_entry(
     for family, runs in by_family.items():
         model: dict[str, Any] = {"runs": [about for about, _ in runs]}
         model |= _accuracies(np.stack([scores for _, scores in runs]), settings)
+        # By the reference's protocol there is a standard deviation, and no interval.
         low = model["accuracy"].get("low")
         model["beats_majority"] = None if low is None else low > share
         model["published"] = paper.get(family)

@@ -270,6 +270,7 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
     curve for each label, of its runs, with the published one and the control's least error, a line.
     The band of a label with several runs covers each one's own interval."""
     all_results = list(chain.from_iterable(labels.values()))
+    # Runs may have different numbers of loops: shorter curves end early (`padded`).
     length = max(len(result["targets"][name]["error"]["mean"]) for result in all_results)
     curves = []
     for label, results in labels.items():
@@ -288,6 +289,8 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         for target in targets:
             if "control" in target:
                 control = target["control_least"]
+                # The same height at every x: the control is a line to fall below, not a curve of
+                # its own.
                 least.append({key: [control[key]] * length for key in Interval._fields})
         if least:
             control_label = "control" if len(labels) == 1 else f"control, {label}"

@@ -192,7 +192,7 @@ class _Queue:
         process = _SPAWN.Process(
             target=_run_in_process, args=(self.jobs[index], sender, threads, log, device)
         )
-        # A signal between these two lines would leave a process that `_stop` does not know.
+        # A signal between start and entry would leave a process that `_stop` does not know.
         with deferred_signals() as noted, _masked():
             process.start()
             self._running[receiver] = process, index, device

@@ -37,8 +37,7 @@ def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
         # ys [B, n] broadcasts over the window: every loop in it has the same targets.
         return (predictions - ys).square().mean()
     numbers = ys if kind == "next_token" else _classes(ys)
-    # Class numbers [window, B, n] beside logits [window, B, n, classes], both as one list of
-    # tokens.
+    # [window, B, n], as the logits' leading axes: both are one list of predictions below.
     targets = numbers.expand(predictions.shape[:-1])
     return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
 

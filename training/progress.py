@@ -114,7 +114,7 @@ class Work:
         # The work before each border, as many numbers as `_ends`.
         cumulative = np.concatenate(([0.0], np.cumsum(costs * np.diff(self._ends))))
         self.total = float(cumulative[-1])
-        # Of a training without steps too.
+        # Without any work, as of no steps, all fractions are 0.
         self._fractions = cumulative / max(cumulative[-1], 1.0)
 
     def __call__(self, step: int) -> float:

@@ -55,8 +55,7 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
     folder.create(config, backend)
     checkpoint = _newest(folder)
     step = checkpoint.step if checkpoint else 0
-    # Also at a checkpoint of step 0, since whoever was killed before step 1 may not have written
-    # these.
+    # Also at a checkpoint of step 0: nothing was learned from the data of that day yet.
     if not step:
         keep_data(folder.path, trainer.task)
         keep_start(folder.path, config.training.start_from)

@@ -151,6 +151,7 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         problem = "cannot be used here: the state of this loop is more than one stream"
         yield "training.jacobian_penalty", problem
     kind = model.block, model.attention, model.block_norm, model.prelude
+    # The class models/blocks/gpt2.py, in the first block of a loop that begins with it.
     plain = kind == ("gpt2", "full", "pre", 0)
     plain = plain and not several and not config.task.is_text
     if training.previous_token_head and not (plain and model.n_head > 1):
