@@ -83,7 +83,7 @@ def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
                 for way in ("eager", "triton"):
                     segment = partial(_segment, way, loop, e, name, grad)
                     milliseconds = do_bench(segment, return_mode="median")
-                    # Of one loop: the segment has _LOOPS of them.
+                    # The milliseconds of one loop: the segment has _LOOPS of them.
                     microseconds[way] = 1e3 * milliseconds / _LOOPS
                     row[f"{way}_us"] = microseconds[way]
                 row["ratio"] = microseconds["eager"] / microseconds["triton"]

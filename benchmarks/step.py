@@ -156,8 +156,7 @@ def shown(turns: PairedTimes, rows: Sequence[Mapping[str, Any]]) -> str:
         floor = row.get("fraction_of_floor")
         cells = [row["name"], f"{wall:.3g}"]
         if on_gpu:
-            # On a GPU processor seconds say little: memory and the share of the card's rate stand
-            # there.
+            # Processor seconds say little on a GPU: memory, and the share of the card's rate.
             cells += [f"{row['peak_bytes'] / 2**20:.0f}", f"{floor:.1%}" if floor else "–"]
         else:
             cells += [f"{medians['user']:.3g}", f"{medians['system']:.3g}"]

@@ -106,8 +106,7 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # Here nothing can be raised safely: the process ends at once, as a signal would have ended
-        # it.
+        # Here nothing can be raised safely: the process ends at once, as by a signal.
         if _importing(frame):
             try:
                 print(f"\n{when_stopped}", flush=True)

@@ -174,8 +174,7 @@ def _module_files(name: str, folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         files = []
         for part in name.split("."):
-            # Each part may be a package or a module; after a module's own name nothing is found any
-            # more.
+            # Each part may be a package or a module; after a module's own name nothing is found.
             folder = folder / part
             files += [folder / "__init__.py", folder.with_name(f"{part}.py")]
         if files := [path for path in files if path.is_file()]:

@@ -80,8 +80,7 @@ class Schedule:
 
     def __call__(self, step: int) -> int:
         increments = 0
-        # `step` becomes the number of steps since the last change; the else is for the repeated
-        # interval.
+        # `step` becomes the steps since the last change; the else is for the repeated interval.
         for interval in self.intervals[:-1]:
             if step < interval:
                 break
@@ -94,8 +93,7 @@ class Schedule:
         """The steps below `steps` whose value is not that of the step before."""
         found, ends = list[int](), accumulate(chain(self.intervals, repeat(self.intervals[-1])))
         for step in ends:
-            # Where an interval's end changes nothing, the end value is reached: no later one
-            # changes it.
+            # Where an interval's end changes nothing, the end value is reached, and stays.
             if step >= steps or self(step) == self(step - 1):
                 break
             found.append(step)

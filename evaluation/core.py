@@ -81,7 +81,7 @@ def core(
             scores = model.score(_pairs(question, task.kind, examples, model.tokenizer))
             right[index] = _is_right(scores, question.gold)
             cut += sum(score.cut for score in scores)
-        # Of each question: its mean is the centred accuracy, and questions can be resampled.
+        # One number a question, whose mean is the centred accuracy: questions are resampled.
         centred = (right - task.chance) / (1 - task.chance)
         interval = bootstrap(centred, _RESAMPLES, seed)
         accuracy = float(right.mean())
@@ -113,7 +113,7 @@ def _pairs(question: Question, kind: str, examples: str, tokenizer: Tokenizer) -
     after what all choices share, from where all options end alike, or after the context."""
     rows = [tokenizer.encode(f"{examples}{a}{b}").tolist() for a, b in question.texts]
     if kind == "schema":
-        # Read backwards: the tokens at the end that all options share.
+        # Options are read backwards: `count` is how many tokens all of them end with.
         count = max(_shared([row[::-1] for row in rows]), 1)
         return [(row[:-count], row[-count:]) for row in rows]
     alike = list(rows)

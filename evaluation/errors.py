@@ -109,7 +109,7 @@ def changes(
     if previous is None:
         unknown = tokens.new_full(shape, torch.nan)
         return {"state_change": unknown, "prediction_change": unknown}
-    # Of each token's own numbers, [B, n].
+    # Norms over the numbers of one token each: [B, n].
     state = (tokens - previous[0]).norm(dim=-1) / tokens.norm(dim=-1)
     # Of several logits the one that changes most.
     change = (prediction - previous[1]).abs().view(*shape, -1).amax(-1)

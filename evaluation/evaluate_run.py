@@ -58,8 +58,7 @@ def measured(
 
     def compute() -> tuple[Fields, Arrays]:
         check_reach(asked, "evaluation")
-        # The evaluation's own lock: a run in training can be evaluated, but by one process at a
-        # time.
+        # Its own lock: a run in training can be evaluated, but by one process at a time.
         with RunFolder(place.path).lock(KIND):
             result, arrays = _measure(place, settings, device)
         words = ["action=evaluate", f"run={run.path}"]

@@ -97,8 +97,7 @@ class Measure:
         label = next(iter(choices))
         if len(choices) > 1:
             points = self.prompts.xs.shape[1]
-            # Not the evaluation's own prompts, on which a chosen setting would look better than it
-            # is.
+            # Not the evaluation's own prompts, on which the chosen setting would look too good.
             others = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, self.settings.seed + 1)
             mean_errors = {}
             for choice, solve in choices.items():

@@ -54,8 +54,7 @@ def _forward(heads: Tensor, keep: bool = False) -> tuple[Tensor, list[Tensor]]:
             query *= 1 / math.sqrt(size)
             value = _matrices(heads[2, chunk])
             for first, end in _blocks(length):
-                # [prompts · heads, end - first, end]: keys after the block's last query are never
-                # computed.
+                # [prompts · heads, end - first, end]: no keys after the block's last query.
                 scores = torch.bmm(query[:, first:end], key[:, :end].mT)
                 # Only the block's own square has pairs in which the key comes after the query.
                 later = scores.new_full((end - first, end - first), -math.inf).triu_(1)
@@ -92,8 +91,7 @@ def _backward(heads: Tensor, mixed: Tensor, kept: list[Tensor], gradient: Tensor
             d_query[:, rows] = torch.bmm(d_scores, key[:, :end])
             d_key[:, :end] += torch.bmm(d_scores.mT, query[:, rows])
             d_value[:, :end] += torch.bmm(weights.mT, outer[:, rows])
-        # The score is q·k/√size, and `query` is unscaled here: both gradients lack the factor so
-        # far.
+        # The score is q·k/√size, but `query` is unscaled here: both gradients still lack 1/√size.
         parts = (d_query.mul_(scale), d_key.mul_(scale), d_value)
         for part, d_part in zip(result[:, chunk], parts, strict=True):
             part.copy_(d_part.unflatten(0, (-1, number)))

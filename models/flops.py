@@ -39,8 +39,7 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
     multiplies nothing."""
     spec = model.spec
     weights = dict(model.named_parameters())
-    # A standard model's loop is one layer: it has one n-th of the stack's weights, and one
-    # attention.
+    # A standard model's loop is one layer, with one n-th of the stack's weights and one attention.
     layers = spec.n_layer if spec.family == "standard" else 1
     blocks = 1 if spec.family == "standard" else spec.n_layer
     start = loop = read_out = 0.0
@@ -54,8 +53,7 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
             read_out += size
         elif role.kind == "matrix":
             loop += size / layers
-        # An embedding is looked up, not multiplied; biases, norms, positions and lanes are not
-        # counted.
+        # Embeddings are looked up, not multiplied; biases, norms, positions and lanes are left out.
         elif name == "read_in.weight" and not spec.vocabulary:
             start += size
         elif name == "read_out.weight":

@@ -61,8 +61,7 @@ class Model(nn.Module):
         self.prefix_dtype: torch.dtype | None = None
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
-        # On meta PyTorch's own initial weights cost nothing and leave its global generator as it
-        # was.
+        # On meta PyTorch's own initial weights cost nothing, and leave its global generator alone.
         with torch.device("meta"):
             loop = make_loop(spec)
             self.reader = make_reader(spec)
@@ -230,8 +229,7 @@ class Model(nn.Module):
                 operations.next = first
                 return self.loop.step(s, e, t, context)
 
-            # A standard model's step t is layer t: its keys are no later version of those of step t
-            # − 1.
+            # A standard model's step t is layer t: its keys are not newer ones of step t − 1.
             shares = cache.shared and self.spec.family != "standard"
             step = step_in_place if shares else self.loop.step
             # In plain PyTorch: other backends have kernels for whole prompts alone.
@@ -266,8 +264,7 @@ class Model(nn.Module):
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (the
         read-in's weights and the positions), `lane` (the weights of hyper-connections),
         `injection` (the projection that injects) or `read_out`."""
-        # `_kind` knows what stands outside the stacks of blocks; the loop below overwrites those
-        # within.
+        # `_kind` knows what stands outside the stacks; the loop below overwrites what is within.
         roles = {
             name: Role(_kind(name, parameter), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
@@ -289,8 +286,7 @@ class Model(nn.Module):
         for t in range(loops):
             stream = state.stream
             state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
-            # The float makes the host wait for the device in each loop: only a `stop_at` pays for
-            # that.
+            # The float makes the host wait for the device in each loop: only `stop_at` pays for it.
             if _median_change(stream, state.stream) <= stop_at:
                 break
         return state
@@ -377,8 +373,7 @@ def initialise(
     if spec.vocabulary:
         for layer, std in ((read_in, spec.embedding_std), (read_out, spec.head_std)):
             for weight in layer.parameters():
-                # A tied head has no parameters here, so that the embedding is drawn once, with its
-                # own std.
+                # A tied head has no parameters here: the embedding is drawn once, with its own std.
                 nn.init.normal_(weight, std=std, generator=generator)
         return
     for layer in (read_in, read_out):
@@ -388,8 +383,7 @@ def initialise(
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     if spec.halts:
-        # σ(−log(b − 1)) = 1/b: at the start b loops share what there is to halt (the last row's
-        # logit).
+        # σ(−log(b − 1)) = 1/b: at the start each of b loops halts that share (the logit is last).
         read_out.get_parameter("bias")[-1] = -math.log(max(spec.loops - 1, 1))
 
 

@@ -128,8 +128,7 @@ class CachedOperations(Operations):
         self._cache = cache
         self._plain = plain
         self.next = 0
-        # A copy where entries are overwritten in the pass: tokens before it must keep what they
-        # had.
+        # A copy where the pass overwrites entries: tokens before it must keep what they had.
         self._before = dict(cache.entries) if cache.shared else cache.entries
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:

@@ -74,8 +74,7 @@ class PairReader(Reader):
         return nn.Linear(self.spec.dims + (self.spec.tokens == "pairs"), self.spec.n_embd)
 
     def read_out(self, read_in: nn.Module) -> nn.Module:
-        # The halting logit is the last output, which `predictions` leaves out (see
-        # training/halting.py).
+        # The halting logit is the last output, left out by `predictions` (training/halting.py).
         return nn.Linear(self.spec.n_embd, (self.spec.classes or 1) + self.spec.halts)
 
     def tokens(self, prompts: PromptBatch, queries: Queries | None) -> Tensor:

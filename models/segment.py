@@ -67,8 +67,7 @@ def make_steps(
         is_last = span.keep > 0 and t == last
         state = step(state, e, t, read_context if is_last else all_context)
         if t > last - span.keep:
-            # The last step has already cut its stream to these tokens; to cut it again would drop
-            # some.
+            # The last step has cut its stream to these tokens already; twice would drop some.
             streams.append(state.stream if is_last else state.stream[:, tokens])
     # [keep, B, kept tokens, D], also where `keep` is 0.
     return state, torch.stack(streams) if streams else e.new_empty(0, *e[:, tokens].shape)

@@ -72,8 +72,7 @@ def _frame(text: str, target: str | None) -> Any:
     for name, column in texts.items():
         present = column[~column.str.lower().isin(_MISSING)]
         is_number = pandas.to_numeric(present, errors="coerce").notna().all()
-        # A column of numbers with decimal points: then commas elsewhere are none, in the whole
-        # file.
+        # A column of numbers with points: then commas elsewhere are none, in the whole file.
         if is_number and name != target and present.str.contains(".", regex=False).any():
             marks = {}
             break

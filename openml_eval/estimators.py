@@ -49,8 +49,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         random_state: int | RandomState | None = 0,
         device: str = "auto",
     ) -> None:
-        # As given: scikit-learn's `clone` compares arguments with attributes, so that `fit` checks
-        # them.
+        # As given: scikit-learn's `clone` compares arguments with attributes; `fit` checks them.
         self.checkpoint = checkpoint
         self.n_loops = n_loops
         self.n_contexts = n_contexts

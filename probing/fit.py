@@ -164,13 +164,12 @@ class Fit:
             for step in range(first_step, steps):
                 losses = self._learn("probes", *self.draw("probes", step))
                 for name, sums in self.learning.items():
-                    # Parts of equal length, up to a step.
+                    # Step s of `steps` belongs to the part s · parts / steps, rounded down.
                     sums[step * len(sums) // steps] += losses[name]
                 if "control" in self.probes:
                     self._learn("control", *self.draw("control", step))
                 self.optimizer.step()
-                # In place: gradients are as large as the probes, and would be allocated anew at
-                # each step.
+                # In place: gradients are as large as the probes, and new ones would cost each step.
                 self.optimizer.zero_grad(set_to_none=False)
                 progress.update()
                 if step + 1 == steps or time.monotonic() - save_time > _BETWEEN_SAVES:
@@ -196,8 +195,7 @@ class Fit:
             for kind, by_target in self.probes.items():
                 for name, probes in by_target.items():
                     scaled = probes.predict(layer, states)
-                    # [seeds, lengths, rows, outputs] times [lengths, 1, 1]: back in the target's
-                    # own unit.
+                    # [seeds, lengths, rows, outputs] · [lengths, 1, 1]: in the target's unit again.
                     predictions[f"{name}/{kind}"] = name, scaled * self.sizes[name]
             for names, linear in linear_probes.items():
                 outputs = [values[name].shape[2] for name in names]

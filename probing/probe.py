@@ -136,7 +136,7 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
     if by_seed.shape[1] > 1:
         seed_spread = by_seed.std(1, ddof=1).tolist()
     variance = arrays[f"{name}/variance"]
-    # Below that it is rounding, and 1 − R² would be noise over noise.
+    # A variance below that is rounding, and 1 − R² would be noise over noise.
     varies = variance > 1e-9 * variance.max()
     unexplained = by_length.mean(2) / np.where(varies, variance, np.nan)
     length_intervals = interval(by_length)._asdict()
@@ -177,8 +177,7 @@ def published(config: Config, layers: int) -> list[dict[str, Any]]:
     of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
     entries = matching(_PUBLISHED, config)
     for entry in entries:
-        # The notebooks print sums over the d outputs.
-        # A mean over outputs, as errors are here.
+        # The notebooks print sums over the d outputs; errors here are means over them.
         means = [value / config.task.dims for value in entry["mean"][:layers]]
         entry["mean"] = padded(means, layers)
     return entries
@@ -289,8 +288,7 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         for target in targets:
             if "control" in target:
                 control = target["control_least"]
-                # The same height at every x: the control is a line to fall below, not a curve of
-                # its own.
+                # The same height at every x: the control is a line to fall below, and no curve.
                 least.append({key: [control[key]] * length for key in Interval._fields})
         if least:
             control_label = "control" if len(labels) == 1 else f"control, {label}"

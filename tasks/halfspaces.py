@@ -52,8 +52,7 @@ class Halfspaces(Classification):
         z = random.normal(points, self.dims)
         s = random.normal(points, 1)
         u = self.shared_factor * random.normal(1, self.dims)
-        # [B, n, d] from z [B, n, d], s [B, n, 1] and u [B, 1, d]; 1 + u² is the variance of z + u
-        # s.
+        # [B, n, d] from z [B, n, d], s [B, n, 1], u [B, 1, d]; z + u s has the variance 1 + u².
         xs = (z + u * s) / (1 + u.square()).sqrt() * mask[:, None]
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 

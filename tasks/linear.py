@@ -34,8 +34,7 @@ class Linear(Task):
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
 
     def bayes(self) -> Predictor | None:
-        # Without noise: least squares of minimum norm leaves what no pair tells at the prior's
-        # mean, 0.
+        # Without noise: minimum norm leaves unseen directions at the prior's mean, 0.
         return least_squares
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
@@ -95,8 +94,7 @@ class SparseLinear(Linear):
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
         # The coordinates with the smallest of independent keys are a uniformly random subset.
-        # Drawn for all dimensions, so that a seed's later numbers do not depend on how many are
-        # visible.
+        # Drawn for all dimensions: a seed's later numbers do not depend on how many are visible.
         keys = random.uniform(self.dims)[:, :dims]
         support = keys.topk(min(self.sparsity, dims), largest=False).indices
         weights = random.normal(self.dims)

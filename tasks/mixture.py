@@ -78,5 +78,5 @@ class Mixture(Task):
         if self.combined:
             # Independent functions: variances add up to the number of classes.
             return values.sum(1) / math.sqrt(len(self.mixed))
-        # Of each prompt the row of its own class: [B, n].
+        # Picks each prompt's own class from all of them: [B, n].
         return values[torch.arange(len(values), device=values.device), parameters.place]

@@ -63,14 +63,12 @@ def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.int
     misfit = np.zeros(len(prompt))  # Σ ρ²/2
     predictions = np.zeros_like(ys)
     for k in range(1, points):
-        # prompt [N] and support [s, N] index together: x_S is [s, N], and with y below it [s + 1,
-        # N].
+        # prompt [N] and support [s, N] index together: x_S is [s, N], over y below it [s + 1, N].
         row = np.concatenate([xs[prompt, k - 1, support], ys[None, prompt, k - 1]])
         misfit += np.square(_absorb(triangles, row)) / 2
         diagonal = triangles[range(sparsity), range(sparsity)]
         evidence = -misfit - np.log(diagonal).sum(0)
-        # Where each prompt's candidates begin: none is without, since the best of a prompt always
-        # stays.
+        # Where each prompt's candidates begin: each has some, since its best one always stays.
         first = np.searchsorted(prompt, np.arange(prompts))
         evidence -= np.maximum.reduceat(evidence, first)[prompt]
         mask = evidence > -_DROP_NATS
@@ -96,8 +94,7 @@ def _absorb(triangles: Floats, row: Floats) -> Floats:
         length = np.hypot(old[0], new[0])
         cosine = old[0] / length
         sine = new[0] / length
-        # A Givens rotation that makes new[0] zero; both right sides are computed before either is
-        # written.
+        # A Givens rotation that makes new[0] zero; both right sides come before either is written.
         old[:], new[:] = cosine * old + sine * new, cosine * new - sine * old
     return row[-1]
 

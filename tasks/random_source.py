@@ -55,8 +55,7 @@ class NumberedPrompts:
         self.calls = 0
 
     def uniform(self, *shape: int) -> Tensor:
-        # The upper 24 bits, as many as float32 keeps; the mask drops the sign that the shift
-        # repeats.
+        # The upper 24 bits, as float32 keeps; the mask drops the sign that the shift repeats.
         return (self._bits(shape) >> 40 & 0xFFFFFF).float() * 2.0**-24
 
     def normal(self, *shape: int) -> Tensor:

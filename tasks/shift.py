@@ -54,8 +54,7 @@ class Shift:
         and a model that predicts zero everywhere has exactly this error on them.
         """
         random = FreshNumbers(generator, batch)
-        # First the functions, then the normal inputs: in the order of `Task.draw`, for the same
-        # numbers.
+        # First the functions, then the inputs: in the order of `Task.draw`, for the same numbers.
         parameters = task.parameters(random, task.dims)
 
         def pairs(xs: Tensor) -> Prompts:

@@ -87,8 +87,7 @@ def distinct(random: RandomSource, count: Tensor, points: int) -> Tensor:
     uniform = draws[..., 0] + draws[..., 1] * 2.0**-24
     numbers = torch.empty_like(uniform, dtype=torch.int64)
     for index in range(points):
-        # A number of 0 … last is drawn; if it was taken, `last` itself is free, as no draw could
-        # reach it.
+        # One of 0 … last is drawn; if it was taken, `last` is free, as no draw could reach it.
         last = count - points + index
         number = (uniform[:, index] * (last + 1)).long()
         duplicate = (numbers[:, :index] == number[:, None]).any(1)

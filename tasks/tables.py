@@ -150,8 +150,7 @@ class Tables(_TableTask):
             # One table a batch; the other draws are unused.
             return table[:1].expand(len(table))
         # A table's columns first, in random order; then the empty ones.
-        # Packed rows have a table's features last (table_rows.py): the places before them are
-        # empty.
+        # Packed rows have the features last (table_rows.py): the places before them are empty.
         empty = torch.arange(width, 0, -1, device=device) > rows.features[table][:, None]
         order = (random.uniform(width) + empty).argsort(1)
         visible = torch.arange(width, device=device) < dims
@@ -173,8 +172,7 @@ class Tables(_TableTask):
         order = choice.order[:, None, :].expand_as(xs)
         xs = standardised(xs).gather(2, order) * choice.sign[:, None, :]
         by_column = (choice.kind >= _TABLE_CLASS) & (choice.kind < _COLUMN)
-        # The first column is a random one by `order`; standardised inputs have the context's mean
-        # at 0.
+        # The first column is random by `order`; 0 is the context's mean of standardised inputs.
         column = xs[:, :, 0] > 0
         xs[:, :, 0] = xs[:, :, 0].masked_fill(by_column[:, None], 0.0)
         halfspace = (xs * choice.weights[:, None, :]).sum(2) > 0

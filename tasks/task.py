@@ -229,8 +229,7 @@ class Task(ABC):
         dims = self.dims if dims is None else dims
         random: RandomSource = FreshNumbers(generator, batch)
         count = self.distinct_prompts or self.distinct_functions
-        # A numbered prompt is the same whenever it is drawn; of a numbered function the inputs are
-        # fresh.
+        # A numbered prompt is the same at each draw; a numbered function has fresh inputs.
         numbered = random
         if count:
             index = torch.randint(count, (batch,), generator=generator, device=generator.device)

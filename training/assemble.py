@@ -119,8 +119,7 @@ def seed_step(generator: Generator, seed: int, step: int, shard: int) -> Generat
 
 
 def _seed(generator: Generator, *entropy: int) -> Generator:
-    # A hash of all these numbers: seeds, steps and shards that differ by one have unrelated
-    # streams.
+    # A hash of all these numbers: those that differ by one have unrelated streams.
     low, high = np.random.SeedSequence(entropy).generate_state(2)
     return generator.manual_seed(int(low) + (int(high) << 31))
 

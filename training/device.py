@@ -97,8 +97,7 @@ def torch_defaults() -> Iterator[None]:
             stack.enter_context(torch.device("cpu"))
         stack.callback(torch.set_default_dtype, torch.get_default_dtype())
         torch.set_default_dtype(torch.float32)
-        # torch.set_float32_matmul_precision("medium") lets oneDNN round float32 products to
-        # bfloat16.
+        # After set_float32_matmul_precision("medium") oneDNN may round products to bfloat16.
         stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
         products.fp32_precision = "ieee"
         yield

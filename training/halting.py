@@ -71,8 +71,7 @@ class Halting:
         halted = shares.cumsum(0)
         # The first loop by which all but epsilon has halted, or the window's last.
         is_last = (halted >= 1 - _EPSILON) | (loop == len(loop))
-        # The running count is 1 from the first true loop on, and is_last itself is true there
-        # alone.
+        # The running count is 1 from the first true loop to the next: only the first is true there.
         is_last &= is_last.cumsum(0) == 1
         means = (halted_means(predictions, self.logits) * is_last).sum(0)
         self.loops_used = (is_last * loop).sum(0).float().mean()

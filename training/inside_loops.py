@@ -83,8 +83,7 @@ class ResidualNorms(SegmentHook):
             span = replace(span, first=1, count=span.count - 1, keep=keep)
         state, rest = self._segment(loop, state, e, span, context)
         if span.first == 0 and span.count == 1:
-            # A segment that keeps streams has cut its last state to these tokens already
-            # (segment.py).
+            # A segment that keeps streams has already cut its last state to these (segment.py).
             tokens = ALL_TOKENS if span.keep else loop.kept_tokens(context.layout)
             self._first = _mean_norm(state.raw[:, tokens])
         if span.keep:

@@ -195,8 +195,7 @@ class Screen:
         names = ("loss", "error", "bits_per_byte")
         numbers = [f"{x.replace('_', ' ')} {record[x]:.4g}" for x in names if x in record]
         numbers += [f"{name} {record[name]}" for name in ("loops", "dims", "points")]
-        # By work and not by steps, which cost more as loops and points grow; that of this process
-        # alone.
+        # By work, not steps, which cost more as loops and points grow; of this process alone.
         done = self.work(step) - self.work(self.start[1])
         passed = time.monotonic() - self.start[0]
         left = tqdm.format_interval(int(passed * (1 - self.work(step)) / max(done, 1e-9)))

@@ -21,8 +21,7 @@ def targets(kind: str, task: Task, prompts: Prompts, dims: int) -> Tensor:
     The mean over prompts of the squared distance differs by a constant, the Bayes error, so that
     the optimum is the same; the gradient's noise is less.
     """
-    # E (f − y)² = E (f − m)² + E (y − m)² with m = E[y | pairs before]: the last term has no
-    # gradient.
+    # With m = E[y | pairs before], E (f − y)² = E (f − m)² + E (y − m)²: the last has no gradient.
     return prompts.ys if kind == "outputs" else task.posterior_mean(prompts, dims)
 
 

@@ -49,8 +49,7 @@ class Processes:
         all."""
         shares: list[list[Tensor]] = [[] for _ in range(self.size)]
         sizes = [0] * self.size
-        # The greedy rule for equal loads: the largest first, each to the process that has least so
-        # far.
+        # The greedy rule for equal loads: the largest first, each to whoever has least so far.
         for weight in sorted(weights, key=lambda weight: -weight.numel()):
             least = sizes.index(min(sizes))
             shares[least].append(weight)

@@ -106,8 +106,7 @@ class Work:
         steps: int,
         cost: Callable[[Stage], float] = lambda s: s.points * (s.loops + 2 * s.grad_loops),
     ) -> None:
-        # Borders of at most 500 parts: a curriculum of a million steps is not asked for each of
-        # them.
+        # At most 500 parts: a curriculum of a million steps is not asked for each of them.
         self._ends = np.unique(np.linspace(0, steps, min(steps, _PARTS) + 1).astype(np.int64))
         middles = (self._ends[:-1] + self._ends[1:]) // 2
         costs = np.array([cost(curriculum(int(step))) for step in middles], dtype=np.float64)

@@ -108,7 +108,7 @@ def _attention_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
     if set(model.pattern) - {"S", "L"}:
         letters = "must be made of the letters S (a quarter of the tokens) and L (all of them)"
         yield "pattern", f"{letters}, got {model.pattern!r}"
-    # Of all layers but the last, which is long whatever its letter.
+    # All layers but the last one, which is long whatever its letter.
     elif model.pattern and "S" not in islice(cycle(model.pattern), model.n_layer - 1):
         yield (
             "pattern",

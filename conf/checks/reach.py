@@ -50,8 +50,7 @@ def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
         needed = {}
         for key, default in defaults.items():
             if isinstance(values[key], int) and values[key] != default:
-                # One setting at a time is put back to its default: the blame is that of the largest
-                # fall.
+                # One setting at a time goes back to its default: the largest fall tells the cause.
                 needed[key] = _needs(values | {key: default})[part][kind]
         # Where several would need the least alike, as two that are as far, the largest of them.
         cause = min(needed, key=lambda key: (needed[key], -values[key]))

@@ -151,8 +151,7 @@ def optimal(task: Task) -> str | None:
     best = _bayes(task)
     if best is None:
         return None
-    # Functions are equal to themselves alone, and so are partials: a task's own ridge has no name
-    # here.
+    # Functions equal themselves alone, and so do partials: a task's own ridge has no name here.
     named = (name for name, choices in _SOLVERS.items() if best in choices.values())
     return next(named, "bayes")
 

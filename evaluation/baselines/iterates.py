@@ -90,8 +90,7 @@ def newton(equations: Equations) -> Iterator[Floats]:
         log_residual = np.log1p(-np.square(np.where(positive, ratio, 0)))
     power = 1.0  # 2 to the number of steps
     while True:
-        # 1 − (1 − ratio²)^(2^t) of the solution along each eigenvector, exact also where it is
-        # tiny.
+        # 1 − (1 − ratio²)^(2^t) of the solution by eigenvector; expm1 keeps it exact near 0.
         yield _times(vectors, -np.expm1(power * log_residual) * solution)
         power *= 2
 

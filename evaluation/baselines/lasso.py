@@ -132,7 +132,7 @@ class _State:
         residual = self.residual.masked_fill(unseen, 0.0)
         slopes = torch.bmm(residual[:, None], self.xs)[:, 0]
         penalty = alpha * self.pairs.double()
-        # Without any slope penalty / 0 is infinite, and cut to 1.
+        # If all slopes are 0, penalty / 0 is infinite, and clamped to 1.
         scale = (penalty / slopes.abs().amax(1)).clamp_max(1)
         gap = (1 + scale.square()) / 2 * residual.square().sum(1)
         gap += penalty * self.weights.abs().sum(1) - scale * (residual * ys).sum(1)

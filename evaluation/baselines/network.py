@@ -48,8 +48,7 @@ class _Networks(NamedTuple):
         outputs, units = self.outputs(inputs)
         slopes = (outputs - targets) * (2 / targets.shape[1])
         second = torch.bmm(slopes[:, None], units).squeeze(1)
-        # A ReLU's derivative is the sign of its unit, 0 or 1; in place, since `second` has read the
-        # units.
+        # A ReLU's derivative is its unit's sign, 0 or 1; in place, as `second` has read the units.
         back = (slopes[:, :, None] * self.second[:, None]).mul_(units.sign_())
         return _Networks(torch.bmm(inputs.mT, back), second, slopes.sum(1, keepdim=True))
 

@@ -28,12 +28,11 @@ class Counts:
         context = np.zeros(len(stream), np.int64)  # the number of the context before each token
         contexts = 1
         for n in range(1, order + 1):
-            # A gram of n tokens as one integer: the number of its first n − 1 among those seen,
-            # then its last.
+            # A gram of n tokens as one integer: its context's number among those seen, its last.
             grams = context[n - 1 :] * vocabulary + stream[n - 1 :]
             keys, gram, counts = np.unique(grams, return_inverse=True, return_counts=True)
             self._grams.append((keys, counts))
-            # The context of each different gram.
+            # By distinct gram, the number of its context: the first n − 1 tokens.
             before = keys // vocabulary
             total = np.bincount(before, weights=counts, minlength=contexts).astype(np.int64)
             self._contexts.append((total, np.bincount(before, minlength=contexts)))
@@ -56,7 +55,7 @@ class Counts:
         known = np.ones((batch, length + 1), dtype=bool)
         for (keys, counts), (total, kinds) in zip(self._grams, self._contexts, strict=True):
             gram = context * self.vocabulary + rows
-            # Of an unseen gram a place that is not its own, which the comparison below finds out.
+            # An unseen gram gets another one's place: the comparison in the next line tells.
             index = np.searchsorted(keys, gram).clip(max=len(keys) - 1)
             seen = known & (keys[index] == gram)
             # From here on of the next tokens: `c` and `t` of their contexts, 0 for unseen ones.

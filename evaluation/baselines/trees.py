@@ -111,7 +111,7 @@ def _best_split(node: _Node) -> tuple[NDArray[np.intp], Floats]:
     # m / l (m - l); splits past a node's end are excluded below.
     factor = size / (left * np.maximum(size - left, 1))
     centred = node.y[:, :, :-1] - node.mean()[:, None, None]
-    # [B, d, m - 1]: of the split after each example.
+    # [B, d, m - 1]: the decrease of the square error by a split after each sorted example.
     decrease = np.square(np.cumsum(centred, axis=2)) * factor[:, None]
     decrease[node.x[:, :, 1:] <= node.x[:, :, :-1]] = -np.inf  # no threshold between equal inputs
     best_of_coordinate = decrease.max(2)

@@ -50,8 +50,7 @@ def export(run: Run, folder: Path, card: Card) -> Path:
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         partial = Path(temporary) / "partial"
         _write(run, partial, card)
-        # A folder takes the place of an empty one, and is refused by the system where there are
-        # files.
+        # A folder takes an empty one's place; where there are files the system refuses it.
         partial.rename(folder)
     return folder
 

@@ -138,8 +138,7 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         self.model.compute_dtype = self.dtype if self.dtype in _HALF else None
         (logits,) = self.model(Prompts(tokens, tokens), loops, grad_loops=loops)
         if is_padded:
-            # The place of each token among the real ones; at padding that of the real token before
-            # it.
+            # The place of each token among the real ones; at padding that of the one before it.
             last = (real.cumsum(1) - 1).clamp(min=0)
             logits = logits.gather(1, last[..., None].expand(-1, -1, logits.shape[-1]))
         loss = None

@@ -103,8 +103,7 @@ class _Text:
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
         self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
-        # A start token between documents is read, but its prediction counts for nothing: [blocks,
-        # n].
+        # A start token between documents is read, but its prediction is not scored: [blocks, n].
         self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 

@@ -86,8 +86,7 @@ class Attention(nn.Module, ABC):
             qk = current().rotate(qk, *angles)
         if spec.normed_heads:
             qk = free_norm(spec.kind, qk)
-        # Rotation by float32 angles has promoted queries and keys; `stack` would promote values
-        # too.
+        # Rotated by float32 angles, queries and keys are float32: `stack` would promote values too.
         query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
         if spec.kv_heads != spec.n_head:
             group = spec.n_head // spec.kv_heads
@@ -106,8 +105,7 @@ class Attention(nn.Module, ABC):
         keys = positions
         if mask is not None and mask.shape[1] > len(positions):
             keys = torch.arange(mask.shape[1], device=positions.device)
-        # [S, keys]. Differences to later tokens are negative, hence near; `tril` or the mask drops
-        # them.
+        # [S, keys]. Differences to later tokens are below 0, hence near; the next line drops them.
         near = positions[:, None] - keys < self.window
         return near.tril() if mask is None else near & mask
 

@@ -39,8 +39,7 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
         elif isinstance(module, nn.Linear):
             _initialise_linear(module, name.endswith(_OUTPUTS), spec, generator)
             if name.endswith(_GAINED):
-                # The last rows of a fused matrix are its values. A slice from -0 is the whole
-                # matrix.
+                # The last rows of a fused matrix are its values. A slice from -0 is all of it.
                 rows = spec.kv_heads * spec.head_size if name.endswith(("qkv", "up")) else 0
                 module.weight[-rows:] *= spec.gain
     for name, parameter in block.named_parameters():

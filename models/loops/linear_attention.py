@@ -91,8 +91,7 @@ class LinearAttentionLoop(Loop):
             return predictions
         earlier = predictions[..., :-1, :]
         last = predictions[..., -1:, :]
-        # The papers' prompts have one query each: a loss at the earlier ones must not train
-        # anything.
+        # The papers' prompts have one query each: losses at earlier ones must not train anything.
         return torch.cat([earlier.detach(), last], dim=-2)
 
     def _parts(self, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -105,8 +105,7 @@ class Loop(nn.Module, ABC):
             return None
         if layout is None or layout.positions is None:
             return self.positions[: e.shape[1]]
-        # A query's row is that of the x which would come next (queries.py), not its place in the
-        # batch.
+        # A query has the row of the x that would come next (queries.py), not of its place here.
         return self.positions[layout.positions]
 
     def _add_positions(self, e: Tensor, layout: Layout | None) -> Tensor:

@@ -84,8 +84,7 @@ class RecurrentLoop(Loop):
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
         if len(self.coda):
             context = StepContext(tokens=read_at(layout), layout=layout)
-            # Blocks take [B, S, D]: the window's loops are more prompts to them, [window · B, S,
-            # D].
+            # Blocks take [B, S, D]: to them the window's loops are prompts too, [window · B, S, D].
             flat = run_blocks(self.coda, self.norm_coda(streams).flatten(0, -3), context)
             streams = flat.unflatten(0, streams.shape[:-2])
         return self.norm(streams)
@@ -140,8 +139,7 @@ class LanesLoop(RecurrentLoop):
 def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
     """Weighted sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast."""
     with torch.autocast(lanes.device.type, enabled=False):
-        # [..., K] @ [K, B · S · D]. Autocast would round the lanes, which carry the state over all
-        # loops.
+        # [..., K] @ [K, B · S · D]. Autocast would round the lanes that carry the state over loops.
         sums = weights.to(lanes.dtype) @ lanes.flatten(1)
         return sums.unflatten(-1, lanes.shape[1:])
 

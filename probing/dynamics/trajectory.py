@@ -173,8 +173,7 @@ def products(function: Map, point: Tensor) -> tuple[Map, Map]:
     point = point.detach().requires_grad_()
     with torch.enable_grad():
         output = function(point)
-        # u ↦ Jᵀ u is linear, so that its derivative by u does not depend on where it is taken: at
-        # 0.
+        # u ↦ Jᵀ u is linear: its derivative by u does not depend on where it is taken.
         dummy = torch.zeros_like(output, requires_grad=True)
         (vjp_of_dummy,) = torch.autograd.grad(output, point, dummy, create_graph=True)
 

@@ -285,8 +285,7 @@ class Figures:
         """Delete the pictures of no panel any more."""
         for path in self.folder.glob("*.json"):
             if path.stem not in self._keys:
-                # Only after a page of everything: one of some results knows nothing of other pages'
-                # pictures.
+                # Only after a page of everything: another one knows only its own pictures.
                 path.unlink()
 
     def _figure(self, panel: Panel, name: str) -> ShownPanel:

@@ -64,8 +64,7 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     for file in text_files(path, setting):
         for text, ends in _pieces(file, column, setting):
             held += text
-            # White space before a document's first letter is held back: a document of it alone is
-            # none.
+            # White space before a document's first letter waits: alone it is no document.
             begun = begun or bool(held.strip())
             if begun:
                 yield Piece(held, ends)

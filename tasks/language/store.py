@@ -166,13 +166,11 @@ def _tokenise(
     pieces = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(pieces), 1):
         for part, text, begins in batch:
-            # A zero byte between two documents (none for False): where they part counts in the
-            # digest.
+            # A zero byte between two documents (none for False): where they part is in the digest.
             digests[part].update(b"\0" * (begins and part in begun))
             digests[part].update(text.encode("utf-8", "replace"))
             begun.add(part)
-        # Tokenised before an interruption: read again only for the digest, which is of the whole
-        # text.
+        # Tokenised before an interruption: read again for the digest, which is of all the text.
         if number <= record.batches:
             continue
         encoded = tokenizer.encode_all([chunk.text for chunk in batch])

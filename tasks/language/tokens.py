@@ -194,8 +194,7 @@ class BytePairs(Tokenizer):
             else:
                 length = self._length_within(token)
             lengths[token] = max(length, 1)
-        # What a document's tokens spell beyond its bytes is the space that the tokeniser sets
-        # before it.
+        # What it spells beyond the text's bytes is the space that the tokeniser sets before it.
         text = self._tokenizer.decode([self._letter])
         added = int(lengths[self.encode(text)].sum()) - len(text.encode())
         lengths[self.start] = -max(added, 0)

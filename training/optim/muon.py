@@ -84,8 +84,7 @@ class Muon:
         not change, for any gradients. Does not wait for the device."""
         for matrix in self.matrices:
             if matrix.weight.grad is not None:
-                # `_moved` writes the buffer; on a bad step this copy goes back, with no branch on
-                # the host.
+                # `_moved` writes the buffer; on a bad step this copy goes back, with no branch.
                 buffer = matrix.buffer.clone()
                 moved = self._moved(matrix, matrix.weight.grad)
                 matrix.weight.copy_(torch.where(bad, matrix.weight, moved))

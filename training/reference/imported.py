@@ -164,8 +164,7 @@ def _merge_settings(
             raise RunError(
                 f"{config_file} says {key}={file_settings[key]!r}, but {source.path} has {fact!r}"
             )
-    # Later ones win: the command line over config.yaml; what tensors say contradicts neither by
-    # now.
+    # Later ones win: words over config.yaml; what tensors say contradicts neither by now.
     values = _applicable(file_settings, user_settings) | dict(user_settings) | facts
     family = values.get("model", "looped")
     for key in user_settings:

@@ -96,8 +96,7 @@ def looped_lm_weights(
     values = size * (config.model.n_kv or config.model.n_head)  # rows
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
-            # Queries and keys [heads · size, D] as [heads, 2, size / 2, D], halves swapped: −θ
-            # becomes +θ.
+            # Swaps the halves of queries and keys, [heads, 2, size / 2, D]: −θ becomes θ.
             turned = tensor[:-values].unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
             renamed[name] = torch.cat((turned, tensor[-values:]))
         elif name in ("read_in.weight", "read_out.weight"):
@@ -165,8 +164,7 @@ def huginn_weights(
     renamed = dict(weights)
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
-            # [heads, size / 2, 2, D] → [heads, 2, size / 2, D]: neighbours 2i and 2i + 1 become i
-            # of each half.
+            # [heads, size / 2, 2, D] → [heads, 2, size / 2, D]: neighbours go to the two halves.
             qk = tensor[: 2 * n_embd].unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
             renamed[name] = torch.cat((qk, tensor[2 * n_embd :]))
         elif name.endswith("qk_bias"):

@@ -59,8 +59,7 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
             sources.add(code_digest(_source(value).encode()))
             pending += _named_in(value)
         elif isinstance(value, type | FunctionType | BuiltinFunctionType):
-            # Of code in files the name alone: the files and versions of these modules are recorded
-            # elsewhere.
+            # Of code in files the name alone: these modules' files are recorded elsewhere.
             sources.add(f"{value.__module__}.{value.__qualname__}")
             modules.add(str(value.__module__))  # None for what code of numpy makes
         elif (constant := _constant(value)) is not None:

@@ -25,8 +25,7 @@ class Metrics:
         """Its records in order, and the problems of skipped lines, a few words each; a last line
         without its end is dropped."""
         try:
-            # After the last line's end there is an empty piece, or a record that is just being
-            # written.
+            # After the last line's end comes an empty piece, or a record in the making.
             lines = self.path.read_bytes().split(b"\n")[:-1]
         except OSError:
             return [], []

@@ -93,8 +93,7 @@ def changed_code(
         for name, path in _files(rooms).items():
             now[name] = _digest_of(path, kinds.get(name, TOKENS))
         for name, content in user_code.items():
-            # A user's file that the run did not know then, such as one for evaluations, changes
-            # nothing.
+            # A user's file that the run did not know then, as for evaluations, changes nothing.
             if name in before:
                 now[name] = digest_of_kind(kinds[name], training_part(content))
         if CELLS in before:

@@ -50,8 +50,7 @@ def last_record(folder: Path) -> Mapping[str, Any]:
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            # The last piece is what follows the last line's end: nothing, or a line that is being
-            # written.
+            # After the last line's end comes an empty piece, or a line in the making.
             record = json.loads(file.read().split(b"\n")[-2])
     except (OSError, ValueError, IndexError):
         return {}
