@@ -61,9 +61,9 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
 
 
 def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return the files of modules of the project ("evaluation.errors"), those that files of a
-    user's import, and what all these import, by their paths in the project. Imports end at the
-    rooms conf and show; those for types alone do not count."""
+    """Return files of the project by their paths in it: those of `modules` ("evaluation.errors"),
+    those that files of `users` import, and what all these import. Imports end at the rooms conf and
+    show; those for types alone do not count."""
     pending = [path for module in modules for path in _module_files(module, [HOME])]
     pending += [path for user in users for path in _project_imports(user)]
     files: dict[str, Path] = {}

@@ -80,8 +80,8 @@ def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
     names; none for a module of the project, or without a file.
 
-    It is that of the time when the module was loaded as a plugin, or something in it was
-    registered, or else when it was first asked for."""
+    It is that of the time when the module was loaded as a plugin or something in it registered.
+    Otherwise that of the first call."""
     return _LOADED.get(module) or _code_first_seen(module)
 
 
@@ -227,7 +227,7 @@ def _defined_names(statement: Any) -> list[str]:
 
 @contextmanager
 def blamed(thing: Any, name: str = "") -> Iterator[None]:
-    """Within this context an error of a user's class or function is a Slip, which names the line of
+    """Within this context an error of a user's class or function is a Slip. It names the line of
     his that raised it, else that of the definition."""
     try:
         yield

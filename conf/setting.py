@@ -73,8 +73,8 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
 
 
 def check_settings(prefix: str, settings: Any) -> None:
-    """Raises ConfigError for the first setting of a dataclass that is out of its range, none of its
-    names, or not at its default without what it needs."""
+    """Check the settings of a dataclass. Raises ConfigError for the first one that is out of its
+    range, none of its names, or set without what it needs."""
     hints = get_type_hints(type(settings))
     for item in fields(settings):
         if (info := item.metadata.get(_KEY)) is None:  # a group of settings

@@ -33,8 +33,8 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
     """An instance of the dataclass `cls` with the values of the words, texts as they were typed;
     other fields take their default.
 
-    Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice,
-    an unknown or missing key, and a value of the wrong type.
+    Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice.
+    So it does for an unknown or missing key, and a value of the wrong type.
     """
     check_words(words)
     hints = {key: item.hint for key, item in all_settings(cls).items()}

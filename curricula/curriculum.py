@@ -25,7 +25,7 @@ class SampledLoops:
     uniform: on least .. 2 b - least, with mean b. poisson_lognormal: 1 + Poisson(exp τ), τ normal
     with standard deviation 1/2 and such a mean that the loops' is b (Geiping et al. 2025, arXiv
     2502.05171, with r̄ = b - 1); always 1 where b is 1. A draw beyond 4 b is cut to 4 b, which
-    bounds memory and lowers the mean by less than 0.1 %, the variance by about 2 %.
+    bounds memory. It lowers the mean by less than 0.1 %, the variance by about 2 %.
 
     `entropy` is the source of randomness: the run's seed and the number of a stream of its own.
     Raises ValueError for an unknown law, b below 1, and a `least` that is not in 1 .. b.

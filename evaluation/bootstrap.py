@@ -97,7 +97,7 @@ def crossed_means(
     ...], over each resample: [resamples, ...] each.
 
     A resample draws prompts for all groups together, so that statistics of several groups are
-    paired by prompt, and the seeds of each group for itself (a single one, or without
+    paired by prompt. It draws the seeds of each group for itself (a single one, or without
     `resample_seeds`: every one once). Groups of another number of prompts are drawn for themselves.
     """
     totals, _ = _crossed_totals(groups, resamples, seed, resample_seeds)

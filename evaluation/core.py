@@ -47,9 +47,9 @@ class _Task:
 
 
 class Result(NamedTuple):
-    """Of some questions the accuracy, that of guessing, and the centred one, 0 for guessing and 1
-    for all right, with its 90 % interval over questions. `cut` texts were longer than the model's
-    positions."""
+    """Of some questions the accuracy, that of guessing, and the centred one with its 90 % interval
+    over questions. The centred accuracy is 0 for guessing and 1 for all right. `cut` texts were
+    longer than the model's positions."""
 
     questions: int
     cut: int

@@ -26,8 +26,8 @@ from .kept import Arrays
 
 @dataclass(frozen=True)
 class ErrorSettings:
-    """The loops `at` which errors by examples are read, the number of loops to run, and the halting
-    rule by which each prediction is read at its own loop, if there is one."""
+    """The loops `at` which errors by examples are read, and the number of loops to run. By a
+    halting rule, if there is one, each prediction is read at its own loop."""
 
     at: tuple[int, ...]
     loops: int

@@ -110,8 +110,8 @@ def shown(
     path: Path, kind: str, content: Mapping[str, object], make: Callable[[], Iterable[Path]]
 ) -> list[Path]:
     """Write what is shown at `path`, with the sha256 of the files that `make` writes in or below
-    its folder, unless all of it is there unaltered; returns these files. There is nothing at `path`
-    while they are made: the files beside it always belong to it."""
+    its folder. Nothing is written where all of it is there unaltered. Returns these files. There is
+    nothing at `path` while they are made: the files beside it always belong to it."""
     record = read_record(path, kind)
     plain = json.loads(json.dumps(content))
     stored = record.content or {}
@@ -158,8 +158,8 @@ class Cache:
     ) -> Arrays:
         """The arrays of `compute` for all `total` prompts, each of shape [total, ...].
 
-        `compute` is called for at most `chunk` prompts at a time, and only for those that are not
-        in the cache under the same `content` (plain values, digests for tensors).
+        `compute` is called for at most `chunk` prompts at a time. Those in the cache under the same
+        `content` (plain values, digests for tensors) are not computed again.
         """
         key = key_of({"name": name} | dict(content))
         path = self.folder / f"{name}-{key}.npz"

@@ -59,8 +59,9 @@ def normalised_errors(
 def in_own_units(
     kind: str, prompts: Prompts, asked: Prompts, k: int, divisor: float
 ) -> tuple[Prompts, Tensor]:
-    """The first k pairs and query k of `asked` in the units of these pairs, [B, k + 1], and the
-    unit of y [B], float64. Without pairs, and where all their numbers are zero, the unit is 1.
+    """The first k pairs and query k of `asked` in the units of these pairs, [B, k + 1]. The second
+    value is the unit of y [B], float64. Without pairs, and where all their numbers are zero, the
+    unit is 1.
 
     Over the pairs x_j² has mean 1 and y² has `divisor`, as in training. With kind `whiten` x is
     also multiplied by the inverse root of its shrunk second moment.

@@ -194,7 +194,7 @@ def by_examples(settings: EvaluationConfig, arrays: Arrays, solvers: Collection[
 
 
 def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
-    """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
+    """The first loop whose mean error is within 5 % of the least over all loops. It has a 90 %
     interval over resamples of the prompts."""
 
     def first(means: Floating) -> NDArray[np.intp]:

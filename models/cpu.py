@@ -179,8 +179,8 @@ def gelu(z: Tensor) -> Tensor:
     """GELU of z [..., n] in bfloat16, in its tanh form, for values that need a gradient, which has
     no derivative of its own.
 
-    PyTorch takes a hyperbolic tangent forward and again backward. As z σ(u) with u = 2 √(2/π) (z +
-    0.044715 z³) it costs a sigmoid, which is five times cheaper, and the slope little more.
+    PyTorch takes a hyperbolic tangent forward and again backward. Here it is z σ(u) with u = 2
+    √(2/π) (z + 0.044715 z³). A sigmoid is five times cheaper, and the slope costs little more.
     Computed in float32 in parts."""
     return _Gelu.apply(z)  # type: ignore[no-untyped-call]
 

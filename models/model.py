@@ -317,9 +317,9 @@ class Model(nn.Module):
 
 def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -> float:
     """The factor ε of each residual branch for R `loops` of U `layers` (arXiv 2606.18524): none 1,
-    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`; of post-norm blocks, whose norm does
-    not tell α x + f(x) from x + f(x)/α, 1/α = (2RU)^-¼ (deepnorm, arXiv 2203.00555) or (2RU)^-½
-    (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
+    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`. Of post-norm blocks it is 1/α, as
+    their norm does not tell α x + f(x) from x + f(x)/α: (2RU)^-¼ (deepnorm, arXiv 2203.00555) or
+    (2RU)^-½ (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
     if min(loops, layers) < 1:
         raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
     return {

@@ -78,9 +78,9 @@ _OF_HUGINN = {
 
 @dataclass(frozen=True)
 class Reference:
-    """The content of a reference's state dict: the `code` that wrote it, the shape as far as
-    tensors show it (not heads and the way to loop), and the weights by our names, in float32.
-    `classes` is 2 for a read-out of two logits, and 0 for one number. Of a text `dims` is 1,
+    """The content of a reference's state dict: the `code` that wrote it, the shape, and the weights
+    by our names, in float32. The shape is what tensors show of it: not heads, and not the way to
+    loop. `classes` is 2 for a read-out of two logits, and 0 for one number. Of a text `dims` is 1,
     `n_positions` 0: tensors do not show them."""
 
     code: str

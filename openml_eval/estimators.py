@@ -218,8 +218,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     for two need not be for ten.
 
     A missing value (NaN, None, NA) is the mean of its column. Texts and categories, as columns of a
-    DataFrame or in an array of objects, become codes in their own order or sorted, which the model
-    reads as numbers; a category that `fit` has not seen is missing. Dates are not read, nor more
+    DataFrame or in an array of objects, become codes in their own order or sorted. The model reads
+    these as numbers; a category that `fit` has not seen is missing. Dates are not read, nor more
     features than the model has dimensions, nor infinite values.
 
     Parameters
@@ -334,8 +334,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
-    As `LoopedClassifier` in features, missing values and categories, with y scaled to mean 0 and
-    its variance in training, and predictions averaged over the contexts and scaled back.
+    It treats features, missing values and categories as `LoopedClassifier`. y is scaled to mean 0
+    and its variance in training; predictions are averaged over the contexts and scaled back.
     `checkpoint` None: the regressor that comes with the project, trained on random tables of up to
     20 columns and 40 rows of context (`task=tables_prior_regression`).
 

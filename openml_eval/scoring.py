@@ -94,8 +94,9 @@ def _inputs(run: Run, xs: Floats) -> Floats:
 def solver_answers(
     table: Table, groups: Sequence[Rows], contexts: Rows, estimator: Any = None
 ) -> Counts:
-    """The right answers of every solver in each group, and of how many, [groups, solvers + 1], from
-    the same contexts, standardised as for a model; or those of one `estimator`, [groups, 2]."""
+    """The right answers of every solver in each group, and of how many, [groups, solvers + 1].
+    Solvers have the same contexts, standardised as for a model. Or those of one `estimator`,
+    [groups, 2]."""
     # Imported here, as scoring a model does not need them.
     from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier

@@ -314,8 +314,8 @@ def control_prompts(
 def whitening(
     states: Callable[[], Iterator[tuple[int, slice, Tensor]]], layers: int
 ) -> Callable[[int, Tensor], Tensor]:
-    """An affine map of each layer's states [B, S, D], the same for all prompts, after which they
-    have no mean and vary alike in all directions. Each call of `states` yields all states batch by
+    """An affine map of each layer's states [B, S, D], the same for all prompts. The mapped states
+    have no mean, and vary alike in all directions. Each call of `states` yields all states batch by
     batch as (layer, rows, [rows, S, D]); it is called twice.
 
     A probe's first map and bias can undo it, so that probes can compute the same functions; but

@@ -53,9 +53,8 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
 
     It is kept as by `kept_and_shown`; an interrupted training resumes from its last save. In the
     result, `targets` has what `summary` returns of each target, and the `published` curve, if any.
-    Raises ConfigError for targets that the run's task does not
-    have, RunError for a run that another process is probing, or whose probes' errors are not
-    finite.
+    Raises ConfigError for targets that the run's task does not have. Raises RunError where another
+    process is probing the run, and for errors that are not finite.
     """
     settings, request = _asked(run, settings)
 
@@ -172,9 +171,10 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
 
 def published(config: Config, layers: int) -> list[dict[str, Any]]:
     """The curves printed in a notebook of arXiv 2311.12424's code for a run's task, model, b and T,
-    one for each `target`: in `mean` the errors of its probes at `layers` layers (or the read-in and
-    loops) as the reference protocol has them, None beyond the last one printed. `steps` are those
-    of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
+    one for each `target`: in `mean` the errors of its probes as the reference protocol has them. It
+    has a number for each of `layers` layers (or the read-in and loops), None beyond the last one
+    printed. `steps` are those of the probes, on batches of `prompts` prompts, `training_steps` the
+    probed model's."""
     entries = matching(_PUBLISHED, config)
     for entry in entries:
         # The notebooks print sums over the d outputs; errors here are means over them.

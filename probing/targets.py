@@ -114,7 +114,7 @@ class Gradient(Target):
 class LeastSquares(Target):
     """The least-squares weights w_OLS, the ones of least norm if there are several.
 
-    If y is not exactly linear, their variance is infinite at d − 1, d and d + 1 pairs, and a few
+    If y is not exactly linear, their variance is infinite at d − 1, d and d + 1 pairs. A few
     prompts there dominate a mean over lengths: use 1 − R² by length, or `ridge`.
     """
 
@@ -126,7 +126,7 @@ class LeastSquares(Target):
 
 @register_target("ridge")
 class Ridge(Target):
-    """(XᵀX + λV⁻¹)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none, and V the
+    """(XᵀX + λV⁻¹)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none. V is the
     diagonal matrix of the weights' variances: those of curves fall, others are 1.
 
     With noise it is the posterior's mean.

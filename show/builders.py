@@ -128,8 +128,8 @@ def without_far(panel: Panel, named: bool) -> Panel:
 
 
 def examples_of(groups: Sequence[Labelled], name: str, title: str, shift: str = "") -> Panel:
-    """The errors of groups by number of examples, on shifted inputs if one is named, with those of
-    the solvers, which are the same beside all runs."""
+    """The errors of groups by number of examples, on shifted inputs if one is named. Those of the
+    solvers are the same beside all runs."""
     prefix = f"{shift}/" if shift else ""
     curves = [curve_of(label, group, f"{prefix}model") for label, group in groups]
     run = groups[0][1].runs[0]

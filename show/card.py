@@ -65,8 +65,8 @@ _LENGTH = 32  # of the text with its continuation, in the example
 
 
 def card(run: Run, made_with: Content) -> str:
-    """The card, in Markdown: what the model is, how it was trained (`made_with` has the command),
-    its use, and the numbers of its last evaluation, where there is one of these weights."""
+    """The card, in Markdown: what the model is, how it was trained (`made_with` has the command)
+    and its use. It has the numbers of the last evaluation, where there is one of these weights."""
     task = run.task
     words = shlex.split(as_typed(made_with.get("command")))
     # A folder of the machine that trained it says nothing to others.

@@ -24,7 +24,7 @@ class Conditioned(NamedTuple):
 @register_task("conditioned_linear")
 @dataclass(frozen=True)
 class ConditionedLinear(Linear):
-    """y = w·x with x ~ N(0, Σ), where Σ has d eigenvalues in geometric progression, the largest
+    """y = w·x with x ~ N(0, Σ). Σ has d eigenvalues in geometric progression, the largest
     `condition` = κ times the least, and the trace d.
 
     With `varied` each prompt has a κ of its own, log-uniform in 1 … `condition`; with `rotated`

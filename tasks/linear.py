@@ -127,8 +127,8 @@ def supports(dims: int, sparsity: int, device: torch.device) -> Tensor:
 
 @torch.no_grad()
 def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float = 0.0) -> Tensor:
-    """E[y_i | the pairs before, x_i] for y = w·x + N(0, noise_std²) with w ~ N(0, I) on one of the
-    supports `candidates` [C, s], all equally likely.
+    """E[y_i | the pairs before, x_i] for y = w·x + N(0, noise_std²). The weights w ~ N(0, I) are on
+    one of the supports `candidates` [C, s], all equally likely.
 
     A Kalman filter for each support, in float64; supports are weighted by their evidence. Outputs
     are assumed to have float32's rounding error beside the noise. Without noise s + 1 pairs tell

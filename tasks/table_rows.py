@@ -59,9 +59,8 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
 
 
 def tables_digest(folder: str, names: tuple[str, ...], needed: str) -> str:
-    """A digest that is the same for the same files of these tables, of which one is needed and
-    others may be absent, as an evaluation on the held-out one has it; RunError as for
-    `load_rows`."""
+    """A digest that is the same for the same files of these tables. One is `needed`, and others may
+    be absent, as an evaluation on the held-out one has it. Raises RunError as `load_rows`."""
     others = [Path(folder) / f"{name}.npz" for name in names if name != needed]
     digests = []
     for path in [_path(folder, needed), *others]:

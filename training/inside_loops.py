@@ -58,9 +58,9 @@ class SegmentHook:
 
 
 class ResidualNorms(SegmentHook):
-    """Within this context the model records in `norms` [2] the norms of its residual stream before
-    any norm layer, after the first loop and after the last: means over prompts and the tokens of
-    the predictions (the paper: over all tokens). The model's results do not change."""
+    """Within this context the model records the norms of its residual stream before any norm layer.
+    `norms` [2] has those after the first loop and after the last: means over prompts and the tokens
+    of the predictions (the paper: over all tokens). The model's results do not change."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

@@ -94,9 +94,9 @@ def run_jobs(
 
     With `at_once` 1 and no `devices` they run in this process, one after another, with their
     output. Otherwise each has a process with its share of the cores, whose output goes to the
-    folder `logs`, and the numbers of CUDA `devices` are given in turn. A job whose folder
-    another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
-    is free. One whose process is lost, as when the kernel runs out of memory, has failed.
+    folder `logs`. The numbers of CUDA `devices` are given in turn. A job whose folder another
+    process holds (HeldElsewhere) waits while others run, and is tried again when the folder is
+    free. One whose process is lost, as when the kernel runs out of memory, has failed.
 
     At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised

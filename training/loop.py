@@ -52,8 +52,8 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
     config : Config
         Every setting; `Config.of("task=linear")` is what the command line trains.
     again : bool
-        Rename an existing folder and start again, except for an unfinished training by today's code
-        that has its snapshots so far, which goes on, to the same end.
+        Rename an existing folder and start again. An unfinished training by today's code that has
+        its snapshots so far goes on instead: its end is the same.
     callbacks : sequence of Callback
         What is called with each record of the log, and may end the training early.
 

@@ -55,8 +55,8 @@ class Totals(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The prompts of one shard of a step, the targets of their predictions [B, n], and the noise of
-    a JacobianGain [B, tokens, n_embd], None without training.jacobian_penalty."""
+    """The prompts of one shard of a step, and the targets of their predictions [B, n]. With
+    training.jacobian_penalty also the noise of a JacobianGain [B, tokens, n_embd], else None."""
 
     xs: Tensor
     ys: Tensor

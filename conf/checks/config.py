@@ -30,9 +30,9 @@ _OF_TEXTS = {  # settings of texts alone
 
 
 def check_setting(key: str, value: Any) -> None:
-    """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` and
-    `distinct_functions` may be 0, for no limit), any other number is finite and not negative, the
-    path of a folder is not empty. Raises ConfigError."""
+    """Check one setting of a task: a whole number is at least 1, any other number is finite and not
+    negative, the path of a folder is not empty. `distinct_prompts` and `distinct_functions` may be
+    0, for no limit. Raises ConfigError."""
     if isinstance(value, str) and key.endswith("_dir"):
         check_path(key, value)
     # True is an int to Python, and no count.

@@ -30,16 +30,17 @@ def lasso(xs: Floats, ys: Floats, queries: Floats, alpha: float = 0.01) -> Float
 
 def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float = 1e-12) -> Floats:
     """For each k the weights [B, n, d] that minimise ‖y − Xw‖²/(2k) + alpha·‖w‖₁ over the first k
-    pairs of inputs xs [B, n, d] and outputs ys [B, n]: scikit-learn's Lasso without intercept; zero
-    at k = 0.
+    pairs: scikit-learn's Lasso without intercept; zero at k = 0. Inputs are xs [B, n, d], outputs
+    ys [B, n].
 
     A prefix has converged when its duality gap, a bound on the objective above its minimum, is at
     most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
     they are, and a warning counts these prefixes and gives their largest gap.
 
     The steps are those of an active-set method (Osborne, Presnell and Turlach 2000). One goes to
-    the minimum over the active weights with fixed signs, or up to the first change of a sign, whose
-    weight leaves the set. At the minimum, the input with the largest slope beyond k·alpha joins.
+    the minimum over the active weights with fixed signs. It ends earlier at the first change of a
+    sign, whose weight leaves the set. At the minimum, the input with the largest slope beyond
+    k·alpha joins.
     """
     weights = np.zeros(xs.shape)
     gaps = list[float]()

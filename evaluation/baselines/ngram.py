@@ -42,8 +42,8 @@ class Counts:
             contexts = len(keys)
 
     def probabilities(self, tokens: _Ints, next_tokens: _Ints) -> Floats:
-        """The probability of each of `next_tokens` [B, n] after the tokens [B, n] up to its own
-        place, by interpolation of all orders (Witten and Bell 1991).
+        """The probability [B, n] of each of `next_tokens` [B, n] after the `tokens` [B, n] up to
+        its place. All orders are interpolated (Witten and Bell 1991).
 
         A context h occurs c(h) times, with t(h) different tokens after it. Order n has the weight
         c / (c + t), the orders below the rest; below them all tokens are equal.

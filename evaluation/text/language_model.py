@@ -32,8 +32,8 @@ Pair = tuple[Sequence[int], Sequence[int]]
 
 
 class Score(NamedTuple):
-    """The nats of a continuation, of how many of its tokens they are, whether each of these is the
-    likeliest where it stands, and whether the text was too long and lost its beginning."""
+    """The nats of a continuation, of how many of its tokens they are, and whether each of these is
+    the likeliest in its place. `cut` says that the text was too long and lost its beginning."""
 
     nats: float
     tokens: int
@@ -117,8 +117,8 @@ class LanguageModel:
 
 def language_model(run: Run, loops: int | None = None, device: str = "auto") -> LanguageModel:
     """The model of a run, at as many loops (where not given, those of its training). Raises
-    ConfigError for a run that is no language model, for more loops than it makes, and for a device
-    that this machine does not have."""
+    ConfigError for a run that is no language model, for too many loops, and for a device that this
+    machine lacks."""
     if not isinstance(run.task, Language):
         raise ConfigError("run", f"is no language model but one of task={run.config.task.name}")
     model = place_exactly(device).prepare(run.model)

@@ -14,11 +14,11 @@ class LinearAttentionLoop(Loop):
     papers' P and Q the parts that are free: Q has `attention` [d, d] for the inputs, P the values
     y + u·x of a pair, with u `input_values` [d]. There is no other parameter, norm or position.
 
-    So inputs stay as they are, and with u = 0 the labels become the residuals y − w·x of
-    w ← w + attentionᵀ Σ (y − w·x) x / n. Each prediction has a Z of its own, since what a pair's
-    label becomes depends on the pairs that are seen; n is the number of pairs that the last one
-    sees. A token's stream is the last row of its Z: a label for each of the prompt's pairs, and,
-    with the opposite sign, the prediction.
+    So inputs stay as they are. With u = 0 the labels become the residuals y − w·x of gradient
+    descent, w ← w + attentionᵀ Σ (y − w·x) x / n. Each prediction has a Z of its own, since what a
+    pair's label becomes depends on the pairs that are seen; n is the number of pairs that the last
+    one sees. A token's stream is the last row of its Z: a label for each of the prompt's pairs,
+    and, with the opposite sign, the prediction.
 
     It reads the tokens themselves, which have n_embd = d numbers. In training the last prediction
     alone has a gradient, as in the papers, whose prompts have one query.

@@ -28,9 +28,9 @@ class LoopState(NamedTuple):
 
 
 class StepContext(NamedTuple):
-    """The arguments that all steps of a pass share: `scale` multiplies each residual branch, the
-    output is computed at `tokens` alone, and `layout` is that of tokens that are no pairs (the one
-    that e was prepared with)."""
+    """The arguments that all steps of a pass share: `scale` multiplies each residual branch, and
+    the output is computed at `tokens` alone. `layout` is that of tokens that are no pairs, the one
+    that e was prepared with."""
 
     scale: float = 1.0
     tokens: slice = ALL_TOKENS

@@ -17,8 +17,9 @@ from .loop import Loop, LoopState, StepContext
 
 
 def try_loop(model: Model, prompts: PromptBatch) -> None:
-    """Two loops, forward and backward. Raises Slip for weights that `initialise` does not set, for
-    a method that returns something else than its base class says, or values that are not finite."""
+    """Two loops, forward and backward. Raises Slip for weights that `initialise` does not set, and
+    for values that are not finite. So it does for a method that returns something else than its
+    base class says."""
     loop = model.loop
     cls = type(loop)
     _try_initialise(loop)

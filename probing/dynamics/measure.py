@@ -52,8 +52,8 @@ def dynamics(settings: DynamicsSettings) -> Result:
     """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values: what
     `summary` returns and, where all loops are the same, `contraction`; kept as by `kept_and_shown`.
 
-    Raises ConfigError for settings that do not suit this run, RunError for a run without an
-    undamaged checkpoint, with states that are not finite, or that another process is measuring.
+    Raises ConfigError for settings that do not suit this run. Raises RunError without an undamaged
+    checkpoint, for states that are not finite, and where another process is measuring.
     """
     settings.check()
     placement = place_exactly(settings.device)
@@ -142,7 +142,7 @@ def summary(movements: Movements, seed: int) -> Result:
 
 def contraction(norms: list[Estimate], radii: list[Estimate], seed: int) -> Result:
     """`spectral_norm` and `spectral_radius` of all batches, with the largest change of each at the
-    end of its iteration, and `below_one`, the share of prompts whose spectral radius is."""
+    end of its iteration. `below_one` is the share of prompts whose spectral radius is."""
     result: Result = {}
     for name, batches in (("spectral_norm", norms), ("spectral_radius", radii)):
         values = torch.cat([batch.values for batch in batches]).cpu().numpy()

@@ -203,8 +203,8 @@ def spectral_radius(function: Map, point: Tensor, generator: Generator) -> Estim
     """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `point`
     [B, …], which may be one of a complex pair. As `spectral_norm`, but that it stops at 1e-4.
 
-    If it is below 1 at a fixed point, repeating the function converges to it from nearby, and the
-    distance shrinks by this factor per iteration in the long run.
+    If it is below 1 at a fixed point, repeating the function converges to it from nearby. In the
+    long run the distance shrinks by this factor per iteration.
     """
     jvp, _ = products(function, point)
     return _largest_eigenvalue(jvp, point, generator, 1e-4)

@@ -55,8 +55,8 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     lines `<|endoftext|>`; of JSON lines and Parquet, the values of `column`. Empty ones are left
     out.
 
-    Raises ConfigError, which names the `setting` and the file, for one that is empty, damaged,
-    binary or not UTF-8, and for a column that it does not have.
+    Raises ConfigError for a file that is empty, damaged, binary or not UTF-8, or has no such
+    column. The error names the `setting` and the file.
     """
     held = ""
     begun = False
@@ -81,8 +81,8 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
     JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths, and
     each is there once, however many links lead to it; linked folders are read, too.
 
-    Raises ConfigError, which names the `setting`, where there is none, where they are of several
-    kinds, and for a folder that cannot be read, or a link to nothing."""
+    Raises ConfigError, which names the `setting`, where there is none or they are of several kinds.
+    So it does for a folder that cannot be read, or a link to nothing."""
     root = Path(path)
     absent = "is no file and no folder"
     with _reading(setting, path):

@@ -43,9 +43,9 @@ class Chunk(NamedTuple):
 
 class Parts:
     """The documents of a text, `characters` long. Held out are those of the least sha256, until
-    they have at least this fraction of the characters, so that a document stays where it is when
-    others come or go. Of one that would make it more than twice the fraction, as a single document
-    does, the end is held out, from a line break on where there is one nearby. Or another text is.
+    they have at least this fraction of the characters. So a document stays where it is when others
+    come or go. One that would make it more than twice the fraction, as a single document does, is
+    cut. Its end is held out, from a line break on where there is one nearby. Or another text is.
 
     Kept are a digest and the length of each document. Raises ConfigError as `read_pieces`."""
 

@@ -230,8 +230,8 @@ class BytePairs(Tokenizer):
 
 
 def lengths_in_text(lengths: NDArray[np.int64], size: int, spelled: int) -> Lengths:
-    """The number of bytes of a text that each of its tokens stands for, [vocabulary], where it has
-    `size` bytes and its tokens, of the given lengths, spell so many: what the tokeniser normalises
+    """The number of bytes of a text that each of its tokens stands for, [vocabulary]. The text has
+    `size` bytes, and its tokens, of the given lengths, spell so many: what the tokeniser normalises
     is shared out among all."""
     return lengths if size == spelled else lengths * (size / max(spelled, 1))
 

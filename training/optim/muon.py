@@ -45,16 +45,16 @@ class Matrix(NamedTuple):
 
 
 class Muon:
-    """Nesterov's momentum for matrices, orthogonalised, each part of a fused matrix by itself, in
-    steps that a graph can capture and that change nothing where a gradient is bad.
+    """Nesterov's momentum for matrices, orthogonalised, each part of a fused matrix by itself. A
+    graph can capture a step, which changes nothing where a gradient is bad.
 
     By default an update has five Newton-Schulz steps and is scaled by sqrt(max(1, rows / columns)):
     torch's Muon, which takes its rate as a number of the host, for which it would wait for the
-    device. With `keeps_norm` (MuonH) it has the five steps of Polar Express, and a matrix of norm R
+    device. With `keeps_norm` (MuonH) it has the five steps of Polar Express: a matrix of norm R
     moves by lr · R along it, and is scaled back to R.
 
-    A group has its "params", the rows of the "parts" of each, "weight_decay" (decoupled, and of no
-    effect with `keeps_norm`) and "lr", a tensor on the device.
+    A group has its "params", the rows of the "parts" of each, "weight_decay" and "lr", a tensor on
+    the device. The decay is decoupled, and of no effect with `keeps_norm`.
     """
 
     def __init__(self, groups: list[dict[str, Any]], keeps_norm: bool = False) -> None:

@@ -95,8 +95,9 @@ def import_checkpoint(
 
     Settings come from `user_settings` (by key, as on the command line; `task` and `model` by name),
     from the config.yaml, meta_<step>.json or config.json beside the file and from the tensors.
-    Raises ConfigError for settings that are missing, contradict the tensors or cannot run, RunError
-    for a file that cannot be imported or a folder with other content. No code in the file is run.
+    Raises ConfigError for settings that are missing, contradict the tensors or cannot run. Raises
+    RunError for a file that cannot be imported, or a folder with other content. No code in the file
+    is run.
     """
     source = _read_file(Path(path))
     is_text = source.reference.code in _TEXTS

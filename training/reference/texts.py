@@ -149,11 +149,11 @@ def huginn_weights(
 
     Rotated pairs of numbers are neighbours there, halves of a head here. The projection reads state
     and prompt in the other order. The norm before the coda and that before the head, one there, are
-    two here: the embedding, which is multiplied by √n_embd there, is stored so here, and the last
-    norm's gain divided by it, since the head is the same matrix. Our start token comes after all of
-    theirs, with the row of <|begin_text|>, whose own is that of their last token, which pretraining
-    has hardly seen. Raises ConfigError for a tokeniser of another size or without <|begin_text|>,
-    RuntimeError for weights of other shapes.
+    two here. The embedding, which is multiplied by √n_embd there, is stored so here. The head is
+    the same matrix: the last norm's gain is divided by √n_embd. Our start token comes after all of
+    theirs, with the row of <|begin_text|>. That one has the row of their last token, which
+    pretraining has hardly seen. Raises ConfigError for a tokeniser of another size or without
+    <|begin_text|>, RuntimeError for weights of other shapes.
     """
     n_embd = config.model.n_embd
     start = config.task.settings["vocabulary"] - 1

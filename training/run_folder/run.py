@@ -96,8 +96,8 @@ class Run:
         Returns
         -------
         pandas.DataFrame
-            Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high` (the ends of the
-            90 % interval over prompts), and the same of every solver, or change over a loop.
+            Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high`, the ends of the
+            90 % interval over prompts. The same of every solver, or change over a loop, follows.
 
         Raises
         ------
@@ -346,8 +346,8 @@ def edited_since_loaded(config: Config) -> list[str]:
 
 
 def edited_since(config: Config, path: Path) -> str:
-    """A line on a run of the same settings as the one in the folder `path`, if the user has edited
-    the file of its task or way to loop since; else empty."""
+    """A line on a run of the same settings as the one in the folder `path`. It is empty unless the
+    user has edited the file of its task or way to loop since."""
     modules = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
     for other in _alike(path) if modules else ():
         if _has_settings(other, config):

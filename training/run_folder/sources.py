@@ -37,8 +37,8 @@ _MEASURING = ("register_baseline", "register_shift", "register_target")
 def sources_of(
     *rooms: str, things: Iterable[Any] = (), for_training: bool = False
 ) -> dict[str, str]:
-    """Path and digest of the Python files in these folders of the project, or of single files, and
-    of the code of these classes, functions and modules, where they are a user's.
+    """Path and digest of the Python files in these folders of the project, or of single files. The
+    same of the code of these classes, functions and modules, where they are a user's.
 
     `for_training`: of a user's files what bears on training alone, without the baselines, shifts
     and targets that they register.
