@@ -24,7 +24,8 @@ class Table:
     """Rows of text below a header; rows shorter than the longest end in empty cells.
 
     The first column is flush left, the others right. Where a line of text is too short for all of
-    them, columns are left out: those under the heads `spare`, in this order, then the last but one.
+    them, columns are left out: those under the heads `spare`, in this order, then the last
+    but one.
     """
 
     head: Sequence[str]
