@@ -179,15 +179,15 @@ def _leave_folder(module: str) -> str:
 def failure(error: BaseException) -> str:
     """An error as a line that names the plugin whose code raised it, or what that code called; or
     the plugins, which may have returned what raised it later. Empty where there are none."""
-    what = _with_kind(error)
+    message = _with_kind(error)
     path = _place(error)
     if path:
-        return f"{path}: {what}"
+        return f"{path}: {message}"
     if not (files := _files()):
         return ""
     place = _place(error, any_code=True)
     code = ", ".join(files)
-    return f"{what} ({place}); see what the code in {code} returns"
+    return f"{message} ({place}); see what the code in {code} returns"
 
 
 def is_users(thing: Any) -> bool:
@@ -403,8 +403,8 @@ def _keep_moved(path: Path) -> None:
 
 
 def _with_kind(error: BaseException) -> str:
-    what = error.msg if isinstance(error, SyntaxError) else one_line(error)
-    return f"{type(error).__name__}: {what}"
+    message = error.msg if isinstance(error, SyntaxError) else one_line(error)
+    return f"{type(error).__name__}: {message}"
 
 
 def _files() -> list[str]:

@@ -383,7 +383,7 @@ def initialise(
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     if spec.halts:
-        # σ(−log(b − 1)) = 1/b: at the start each of b loops halts that share (the logit is last).
+        # σ(−log(b − 1)) = 1/b is each loop's chance to halt at the start (the logit is last).
         read_out.get_parameter("bias")[-1] = -math.log(max(spec.loops - 1, 1))
 
 

@@ -176,7 +176,7 @@ def _by_loop(result: Evaluation) -> Panel:
 
 def _changes(result: Evaluation) -> Panel:
     name = unit(result.family)
-    which = "mean" if result.error == NATS else "last query"
+    place = "mean" if result.error == NATS else "last query"
     drawn = []
     for on, label, change in (
         ("state", _STATE_CHANGE, result.by_loop.state_change),
@@ -187,7 +187,7 @@ def _changes(result: Evaluation) -> Panel:
         "change_by_loop",
         f"Change over one {name}",
         name,
-        f"change over one {name}, {which}",
+        f"change over one {name}, {place}",
         result.by_loop.loop,
         drawn,
         log="y",
@@ -385,7 +385,7 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     # Loops that are drawn at each step are no function of it.
     if not isinstance(loops, SampledLoops):
         schedules = {"loops": loops} | schedules
-    schedules = {name: one for name, one in schedules.items() if one.changes(steps)}
+    schedules = {name: s for name, s in schedules.items() if s.changes(steps)}
     ends = {1, steps}
     # Schedules are steps: the last step before a change and the first after it draw the edge.
     for schedule in schedules.values():

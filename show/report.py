@@ -201,9 +201,9 @@ def _published(result: Evaluation) -> list[Part]:
     for entry in result.published:
         if entry["name"] not in ours:
             continue
-        own = ours[entry["name"]]
+        model_curve = ours[entry["name"]]
         printed = published_curve(entry)
-        rows += _with_interval(own.label, own, ks)
+        rows += _with_interval(model_curve.label, model_curve, ks)
         rows += _with_interval(f"  {printed.label}", printed, ks)
         protocol = f"{entry['prompts']} prompts, models after {entry['training_steps']:,} steps"
         notes[f"{entry['source']}: {protocol}"] = None

@@ -63,7 +63,7 @@ def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.int
     misfit = np.zeros(len(prompt))  # Σ ρ²/2
     predictions = np.zeros_like(ys)
     for k in range(1, points):
-        # prompt [N] and support [s, N] index together: x_S is [s, N], over y below it [s + 1, N].
+        # prompt [N] and support [s, N] index together: x_S is [s, N], and with y [s + 1, N].
         row = np.concatenate([xs[prompt, k - 1, support], ys[None, prompt, k - 1]])
         misfit += np.square(_absorb(triangles, row)) / 2
         diagonal = triangles[range(sparsity), range(sparsity)]

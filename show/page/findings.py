@@ -157,9 +157,9 @@ def _test(grid: Result, test: Content, ratio: str) -> _Sentence:
     first = rows[test["first"]]
     second = rows[test["second"]]
     key = test["differ in"]
-    one = in_words(key, first[key])
-    other = in_words(key, second[key])
+    first_words = in_words(key, first[key])
+    second_words = in_words(key, second[key])
     where = [in_words(name, first[name]) for name in grid.varied if name != key]
     where.append(_seeds_text(first["seeds"], second["seeds"]))
-    text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other}"
-    return _Sentence(text, where, [one, other, ", ".join(where)])
+    text = f"The error at k = {first['k']} of {first_words} is {ratio} times that of {second_words}"
+    return _Sentence(text, where, [first_words, second_words, ", ".join(where)])
