@@ -202,7 +202,8 @@ class Screen:
         if self.terminal:
             known = [f"{left} left"]
             known += numbers
-            while len(", ".join(known)) > shutil.get_terminal_size().columns - _BESIDE:
+            room = shutil.get_terminal_size().columns - _BESIDE
+            while len(known) > 1 and len(", ".join(known)) > room:
                 # The last numbers are those that a reader misses least.
                 known.pop()
             self.bar.set_postfix_str(", ".join(known))

@@ -150,9 +150,9 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     if training.jacobian_penalty and several:
         problem = "cannot be used here: the state of this loop is more than one stream"
         yield "training.jacobian_penalty", problem
-    kind = model.block, model.attention, model.block_norm, model.prelude
+    kind = model.block, model.attention, model.block_norm, model.prelude, model.n_hidden
     # The class models/blocks/gpt2.py, in the first block of a loop that begins with it.
-    plain = kind == ("gpt2", "full", "pre", 0)
+    plain = kind == ("gpt2", "full", "pre", 0, 0)
     plain = plain and not several and not config.task.is_text
     if training.previous_token_head and not (plain and model.n_head > 1):
         problem = "needs pairs, plain GPT-2 blocks and two heads or more"
