@@ -22,7 +22,7 @@ from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.statistics import over_seeds
 from looplab.show import style
 from looplab.show.builders import without_far
-from looplab.show.drawing import curve_styles, save_panels
+from looplab.show.drawing import curve_styles, draw_panel, save_panels
 from looplab.show.evaluate import evaluate
 from looplab.show.figures import training_panels
 from looplab.show.page.svg import svg
@@ -297,3 +297,12 @@ def test_a_mean_is_over_the_seeds_that_have_one() -> None:
     assert list(drawn.low)[2:] == [None, None]  # of none and of one seed
     # As claims are judged: Student's interval of two seeds.
     assert (drawn.low[1], drawn.high[1]) == pytest.approx(over_seeds([5.0, 7.0])[1:3])
+
+
+def test_points_have_error_bars_from_low_to_high() -> None:
+    axes = Figure().subplots()
+    own = curve("a", points=True, mean=[0.3, 0.5], low=[0.2, 0.1], high=[0.9, 0.7])
+    draw_panel(Panel("picture", "the title", "k", "error", [1, 2], [own]), axes)
+    (bars,) = axes.collections
+    ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
+    assert ends == [pytest.approx([0.2, 0.9]), pytest.approx([0.1, 0.7])]
