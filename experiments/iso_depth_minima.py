@@ -1,8 +1,9 @@
 """The law of the worth of one recurrence, fitted to the 24 minima that the project page of arXiv
-2604.21106 prints, what it says of a size, and how sure φ is of a few runs. Nothing is trained.
+2604.21106 prints.
 
-The 116 runs of `scaling_law/design.csv` have the sizes and data of the paper's code, and the losses
-of its published law.
+It says what a size is worth, and how sure φ is of a few runs. Nothing is trained. The 116 runs of
+`scaling_law/design.csv` have the sizes and data of the paper's code, and the losses of its
+published law.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

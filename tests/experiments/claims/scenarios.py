@@ -351,6 +351,26 @@ def useful(which: Mapping[int, Callable[[Floats, float], Floats]]) -> Made:
     return of_experiment("language_test_loops", arrays)
 
 
+def of_flt(factor: Callable[[Floats, float], Floats]) -> Made:
+    """Runs of language_fully_looped_fig5, with a factor of their bits per byte by loop."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        return {"held_out": bits(member, 24) * factor(np.arange(1.0, 25.0), value)}
+
+    return of_experiment("language_fully_looped_fig5", arrays)
+
+
+def waver(loops: Floats, value: float) -> Floats:
+    """A rise up to 12 loops, then one that is `value` times as high over twice as many."""
+    return 1 + 0.01 * np.minimum(loops, 12) + 0.005 * value * np.maximum(loops - 12, 0)
+
+
+def latent(member: Member, value: float) -> dict[str, Any]:
+    """So many times the bits per byte with latent attention."""
+    factor = value if member.config.model.attention == "latent" else 1.0
+    return {"held_out": bits(member, 24) * factor}
+
+
 def beyond(loops: Floats, value: float) -> Floats:
     """Ones up to 12 loops, then the value."""
     return np.where(loops > 12, value, 1.0)
@@ -448,6 +468,12 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_depth_fixed_loops_end": (depth("three layers", loop=16), 1.05, 1.0),
     "language_depth_drawn_loops_keep": (depth("the same", loop=16), 1.0, 1.05),
     "language_depth_drawn_loops_go_further": (depth("the same", loop=8), 0.95, 1.05),
+    "language_FLT_latent_keeps": (of_experiment("language_fully_looped_table2", latent), 1.0, 1.1),
+    "language_FLT_trained_loops_help": (
+        of_flt(lambda loops, value: np.where(loops < 12, 1.0, value)),
+        *(0.95, 1.05),
+    ),
+    "language_FLT_wavers_beyond": (of_flt(waver), 2.0, 0.5),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
