@@ -1,7 +1,7 @@
 """The least loss of each budget of training and r: the vertex of a parabola in log N through the
 losses (arXiv 2604.21106), beside the least one measured.
 
-minima(table)                   # budget, r, measured, N, loss
+minima(table)                   # budget, r, flops, measured, N, loss
 losses_at_equal_flops(table, changed)
 """
 
@@ -12,6 +12,8 @@ from pandas import DataFrame, Series
 
 from looplab.show.tables import Part, Table
 
+from .worth import number_text
+
 _STEP = 0.25  # of log10: budgets nearer than half of it are one
 
 
@@ -21,14 +23,14 @@ def rounded_budget(flops: float) -> float:
 
 
 def minima(table: DataFrame) -> DataFrame:
-    """For each `budget`, rounded, and `r` of a table of the law: the least loss `measured`, and
-    the `loss` and size `N` of the vertex, nan where there is none."""
+    """For each `budget`, rounded, and `r` of a table of the law: the mean `flops`, the least loss
+    `measured`, and the `loss` and size `N` of the vertex, nan where there is none."""
     rows = []
-    by_cell = table.assign(N=table.N_once + table.N_rec, budget=table.budget.map(rounded_budget))
-    for (budget, r), cell in by_cell.groupby(["budget", "r"]):
+    sized = table.assign(N=table.N_once + table.N_rec)
+    for (budget, r), cell in sized.groupby([table.budget.map(rounded_budget), "r"]):
+        row = {"budget": budget, "r": r, "flops": cell.budget.mean(), "measured": cell.loss.min()}
         size, loss = vertex(cell.N, cell.loss)
-        measured = cell.loss.min()
-        rows.append({"budget": budget, "r": r, "measured": measured, "N": size, "loss": loss})
+        rows.append(row | {"N": size, "loss": loss})
     return DataFrame(rows)
 
 
@@ -54,24 +56,26 @@ def vertices(table: DataFrame) -> list[Part]:
         return []
     loops = sorted(set(found.r))
     rows = []
-    for budget, cells in found.groupby("budget"):
-        by_r = {cell.r: f"{cell.loss:.4f} at {cell.N:.3g}" for cell in cells.itertuples()}
-        rows.append([f"{10**budget:.2g}", *(by_r.get(r, "") for r in loops)])
+    for _, cells in found.groupby("budget"):
+        by_r = {cell.r: f"{cell.loss:.4f} at {number_text(cell.N)}" for cell in cells.itertuples()}
+        rows.append([f"{cells.flops.mean():.3g}", *(by_r.get(r, "") for r in loops)])
     head = ["FLOPs", *(f"r = {r:g}" for r in loops)]
     return ["\nleast losses by parabolas in log N, at N parameters", Table(head, rows)]
 
 
 def losses_at_equal_flops(table: DataFrame, changed: DataFrame) -> list[Part]:
-    """The least losses measured without and with a change, at the budgets and numbers of loops of
-    both; nothing without any. A change may lower them and φ, too, or raise φ."""
-    keys = ["budget", "r"]
-    both = minima(table).merge(minima(changed), on=keys, suffixes=("", "_changed"))
+    """The least losses measured without and with a change, at the budgets and numbers of loops,
+    above one, that both have; nothing without any."""
+    looped = minima(table[table.r > 1]), minima(changed[changed.r > 1])
+    if looped[0].empty or looped[1].empty:
+        return []
+    both = looped[0].merge(looped[1], on=["budget", "r"], suffixes=("", "_changed"))
     if both.empty:
         return []
     rows = []
     for cell in both.itertuples():
         ratio = cell.measured_changed / cell.measured
         losses = [f"{loss:.4f}" for loss in (cell.measured, cell.measured_changed)]
-        rows.append([f"{10**cell.budget:.2g}", f"{cell.r:g}", *losses, f"{ratio:.4f}"])
+        rows.append([f"{cell.flops:.3g}", f"{cell.r:g}", *losses, f"{ratio:.4f}"])
     head = ["FLOPs", "r", "without", "with the change", "ratio"]
     return ["\nleast losses at equal FLOPs", Table(head, rows)]
