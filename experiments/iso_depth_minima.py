@@ -70,8 +70,8 @@ def measure(
     # The scatter of losses that the published law has at its own minima.
     scatter = float(np.sqrt(np.square(np.log(published.loss(table) / table.loss)).mean()))
     off = [power - published.phi for power in _drawn(design, published, scatter, draws)]
-    about = {"minima": table.to_dict("list"), "scatter": scatter, "off": off}
-    return {**fit, **looped, "missed": missed, **about}
+    drawn = {"scatter": scatter, "off": off}
+    return {**fit, **looped, **drawn, "missed": missed, "minima": table.to_dict("list")}
 
 
 def _drawn(design: DataFrame, law: Law, scatter: float, draws: int) -> Iterator[float]:
@@ -136,18 +136,14 @@ def refitted_over_held(evidence: Evidence) -> Estimate:
 def recurrences_over_next_smaller(evidence: Evidence) -> Estimate:
     """The least loss of r over that of the next smaller r: see `over_next_smaller`."""
     table = DataFrame(evidence.result("iso_depth_minima", "minima"))
-    budgets = [cells.set_index("r").loss.to_dict() for _, cells in table.groupby("budget")]
-    return _of_minima(over_next_smaller(budgets))
+    by_budget = table.pivot(index="r", columns="budget", values="loss").to_dict()
+    return _of_minima(over_next_smaller(by_budget.values()))
 
 
 def half_interval_over(evidence: Evidence, difference: float) -> Estimate:
     """Half the 90 % interval of φ from twenty runs and those of r = 1, over a difference of φ."""
-    off = np.square(evidence.result("iso_depth_minima", "off"))
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        return np.asarray(Z * np.sqrt(means[0]) / difference)
-
-    estimate = hierarchical_bootstrap([off[None]], statistic, log=True)
+    squares = np.square(evidence.result("iso_depth_minima", "off")) * (Z / difference) ** 2
+    estimate = hierarchical_bootstrap([squares[None]], lambda means: np.sqrt(means[0]), log=True)
     size = f"{_RUNS} of the published law's runs, drawn"
     note = "the interval is over draws of runs and of the scatter of their losses"
     return estimate._replace(steps=0, size=size, note=note)

@@ -55,10 +55,8 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
 def _by_budget(cells: DataFrame, column: str) -> dict[str, dict[str, float]]:
     """A column of the minima by budget and r."""
-    losses: dict[str, dict[str, float]] = {}
-    for (budget, r), loss in cells.set_index(["budget", "r"])[column].items():
-        losses.setdefault(f"{budget:g}", {})[str(r)] = loss
-    return losses
+    by_budget = cells.assign(r=cells.r.map(str)).set_index("r").groupby("budget")[column]
+    return {f"{budget:g}": losses.to_dict() for budget, losses in by_budget}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -135,10 +133,8 @@ def phi_tells_apart(evidence: Evidence) -> Estimate:
     """The lesser of what lanes raise φ and of what gradients of half the loops lower it.
 
     NotMeasured where one of them does not lower the loss."""
-    for kind in (TRUNCATED, LANES):
-        ratio = loss_over_plain(evidence, kind).mean
-        if ratio >= 1:
-            raise NotMeasured(f"{kind} do not lower the loss: {ratio:.3g} times that without")
+    if max(loss_over_plain(evidence, kind).mean for kind in (TRUNCATED, LANES)) >= 1:
+        raise NotMeasured("one of both changes does not lower the loss")
     fall = phi_difference(evidence, TRUNCATED)
     lowered = fall._replace(mean=-fall.mean, low=-fall.high, high=-fall.low)
     return lowest([phi_difference(evidence, LANES), lowered])
@@ -147,10 +143,8 @@ def phi_tells_apart(evidence: Evidence) -> Estimate:
 def recurrences_over_next_smaller(evidence: Evidence, of: str = "minima") -> Estimate:
     """The least loss of r over that of the next smaller r, of the `minima` measured or of the
     `vertices` of parabolas: see `over_next_smaller`."""
-    losses = evidence.result("language_iso_depth", of)
-    estimate = over_next_smaller(losses.values())
     evidence.where(name="language")
-    return estimate
+    return over_next_smaller(evidence.result("language_iso_depth", of).values())
 
 
 def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:

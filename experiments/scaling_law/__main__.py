@@ -99,13 +99,10 @@ def _fit(settings: ScalingSettings) -> str:
         change = difference(table, changed, fixed, *bootstrap)
     result = change.baseline if change else fitted(table, fixed, *bootstrap)
     given = {}
-    for key in ("table", "changed", "E", "clusters", "resamples", "seed"):
+    for key in ("table", "changed", "E", "clusters", "resamples", "seed", "size", "budget"):
         value = getattr(settings, key)
-        if value not in ("", ()):
+        if value not in ("", ()) and (value is not None or key == "E"):  # names of folders have E
             given[key] = value
-    for key in ("size", "budget"):
-        if getattr(settings, key) is not None:
-            given[key] = getattr(settings, key)
     name = file_name(Path(settings.table).stem)
     folder = Path(settings.folder) / f"scaling_law-{name}-{key_of([*tables, given], 8)}"
     parts = text_of(result)

@@ -49,33 +49,31 @@ def vertex(sizes: Series, losses: Series) -> tuple[float, float]:
 
 
 def vertices(table: DataFrame) -> list[Part]:
-    """The vertices as a table, a row a budget and a column a number of loops; nothing without
-    any."""
-    found = minima(table).dropna()
-    if found.empty:
+    """The vertices as a table; nothing without any."""
+    cells = minima(table).dropna()
+    if cells.empty:
         return []
-    loops = sorted(set(found.r))
-    rows = []
-    for _, cells in found.groupby("budget"):
-        by_r = {cell.r: f"{cell.loss:.4f} at {number_text(cell.N)}" for cell in cells.itertuples()}
-        rows.append([f"{cells.flops.mean():.3g}", *(by_r.get(r, "") for r in loops)])
-    head = ["FLOPs", *(f"r = {r:g}" for r in loops)]
-    return ["\nleast losses by parabolas in log N, at N parameters", Table(head, rows)]
+    pairs = zip(cells.loss, cells.N, strict=True)
+    texts = [f"{loss:.4f} at {number_text(size)}" for loss, size in pairs]
+    return ["\nleast losses by parabolas in log N, at N parameters", _by_budget(cells, texts)]
 
 
 def losses_at_equal_flops(table: DataFrame, changed: DataFrame) -> list[Part]:
-    """The least losses measured without and with a change, at the budgets and numbers of loops,
-    above one, that both have; nothing without any."""
-    looped = minima(table[table.r > 1]), minima(changed[changed.r > 1])
-    if looped[0].empty or looped[1].empty:
+    """The least losses measured with a change over those without, as a table of the budgets and
+    numbers of loops, above one, that both have; nothing without any."""
+    keys = ["budget", "r"]
+    cells = minima(table).merge(minima(changed), on=keys, suffixes=("", "_changed"))
+    cells = cells[cells.r > 1]
+    if cells.empty:
         return []
-    both = looped[0].merge(looped[1], on=["budget", "r"], suffixes=("", "_changed"))
-    if both.empty:
-        return []
-    rows = []
-    for cell in both.itertuples():
-        ratio = cell.measured_changed / cell.measured
-        losses = [f"{loss:.4f}" for loss in (cell.measured, cell.measured_changed)]
-        rows.append([f"{cell.flops:.3g}", f"{cell.r:g}", *losses, f"{ratio:.4f}"])
-    head = ["FLOPs", "r", "without", "with the change", "ratio"]
-    return ["\nleast losses at equal FLOPs", Table(head, rows)]
+    pairs = zip(cells.measured_changed, cells.measured, strict=True)
+    texts = [f"{less / more:.4f} ({less:.4f} / {more:.4f})" for less, more in pairs]
+    return ["\nleast loss at equal FLOPs, with the change over without", _by_budget(cells, texts)]
+
+
+def _by_budget(cells: DataFrame, texts: list[str]) -> Table:
+    """Texts on cells, a row a budget and a column a number of loops."""
+    wide = cells.assign(text=texts).pivot(index="budget", columns="r", values="text").fillna("")
+    flops = cells.groupby("budget").flops.mean().map("{:.3g}".format)
+    rows = wide.assign(flops=flops)[["flops", *wide]].to_numpy().tolist()
+    return Table(["FLOPs", *(f"r = {r:g}" for r in wide)], rows)

@@ -59,7 +59,6 @@ def write(
         "settings": dict(settings),
     }
     content["command"] = shlex.join(["python", "-m", "experiments.scaling_law", *words])
-    content["verdict"] = _verdict(result)
     if difference:
         content["difference"] = _plain(difference)
     content["parts"] = [
@@ -80,18 +79,6 @@ def write(
     shown(path, "scaling_law", content, make)
 
 
-def _verdict(result: Fitted) -> str:
-    """What was fitted and found, in a sentence."""
-    phi = result.phi()
-    text = f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}"
-    if None not in phi.values():
-        text += f" ({phi['low']:.3g} to {phi['high']:.3g})"
-    text += f", R² {result.fit.r2:.4f}"
-    if result.not_determined:
-        text += f"; not determined by these losses: {', '.join(result.not_determined)}"
-    return text
-
-
 def _plain(difference: Difference) -> dict[str, Any]:
     """A difference of phi as JSON: of the changed models the law and phi's interval."""
     changed = difference.changed
@@ -101,7 +88,6 @@ def _plain(difference: Difference) -> dict[str, Any]:
         "low": difference.low,
         "high": difference.high,
         "changed": {"fit": asdict(changed.fit), "phi": changed.phi()},
-        "verdict": text_of_difference(difference),
     }
 
 
@@ -177,24 +163,18 @@ def _by_budget(result: Fitted, budget: float | None) -> list[Panel]:
         r = design.r
         line = partial(Curve, label=f"r = {r:g}", kind="loops", name=f"r-{r:g}-law", number=r)
         measured = partial(_curve, f"r = {r:g}", f"r-{r:g}", number=r, points=True)
-        best = [design.best(law, flops).loss for flops in budgets]
+        best = [design.best(law, flops)[-1] for flops in budgets]
         of_r = near[near.r == r]
         least_of_r = least[least.r == r]
-        by_size.append(line(mean=design.loss(law, sizes, budget).tolist()))
-        by_size.append(measured(of_r.N, of_r.loss))
-        by_budget.append(line(mean=best))
-        by_budget.append(measured(least_of_r.budget, least_of_r.loss))
+        losses = design.loss(law, sizes, budget).tolist()
+        by_size += [line(mean=losses), measured(of_r.N, of_r.loss)]
+        by_budget += [line(mean=best), measured(least_of_r.budget, least_of_r.loss)]
     panel = partial(Panel, y_label="loss", log="x", picture="scaling_law")
     title = f"{budget:.3g} FLOPs; points: measured near it, lines: the law"
+    least_title = "The least loss of a budget; points: measured, lines: the law"
     return [
         panel("sizes", title, "parameters N", x=sizes.tolist(), curves=by_size),
-        panel(
-            "least",
-            "The least loss of a budget; points: measured, lines: the law",
-            "FLOPs of training",
-            x=budgets.tolist(),
-            curves=by_budget,
-        ),
+        panel("least", least_title, "FLOPs of training", x=budgets.tolist(), curves=by_budget),
     ]
 
 

@@ -19,14 +19,6 @@ from looplab.show.tables import Part, Table
 from .law import Fitted, Law
 
 
-class Best(NamedTuple):
-    """The size and data of the least loss of a law for a budget."""
-
-    size: float
-    data: float
-    loss: float
-
-
 class Design(NamedTuple):
     """Models of one r: `share` of the parameters are in the loop; `flops` of a parameter and
     token."""
@@ -45,13 +37,13 @@ class Design(NamedTuple):
         data = budget / (self.flops * sizes)
         return law.E + law.A * effective**-law.alpha + law.B * data**-law.beta
 
-    def best(self, law: Law, budget: float) -> Best:
-        """The model of the least loss for `budget` FLOPs of training."""
+    def best(self, law: Law, budget: float) -> tuple[float, float, float]:
+        """The size, the data and the loss of the best model for `budget` FLOPs of training."""
         # The slopes of both terms are equal there.
         size_term = law.alpha * law.A * self.runs(law.phi) ** -law.alpha
         data_term = law.beta * law.B * (self.flops / budget) ** law.beta
         size = (size_term / data_term) ** (1 / (law.alpha + law.beta))
-        return Best(size, budget / (self.flops * size), float(self.loss(law, size, budget)))
+        return size, budget / (self.flops * size), float(self.loss(law, size, budget))
 
 
 def rows_of(result: Fitted) -> DataFrame:

@@ -119,7 +119,7 @@ def page_of(path: Path, kind: str, content: Content) -> str:
     result = _result(path, kind, "result-0", content)
     with TemporaryDirectory() as folder:  # a page of one result keeps no pictures
         pictures = {result.id: Figures(Path(folder)).of(result.panels, result.name)}
-    return _page(_title([result], []), [], [result], pictures, [])
+    return _page(result.title, [], [result], pictures, [])
 
 
 def _nothing_to_show(settings: ReportSettings, problems: Sequence[str]) -> ConfigError:

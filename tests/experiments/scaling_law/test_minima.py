@@ -57,6 +57,7 @@ def test_losses_at_equal_flops_stand_beside_each_other() -> None:
     changed = plain.assign(loss=[1.9, 1.8], budget=1.04e18)
     _, table = losses_at_equal_flops(plain, changed)
     assert isinstance(table, Table)
-    assert table.rows == [["1e+18", "2", "2.0000", "1.8000", "0.9000"]]
+    assert table.head == ["FLOPs", "r = 2"]
+    assert table.rows == [["1e+18", "0.9000 (1.8000 / 2.0000)"]]
     assert losses_at_equal_flops(plain, changed.assign(r=4)) == []
     assert math.isnan(minima(plain).loss[0])
