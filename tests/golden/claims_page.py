@@ -48,6 +48,7 @@ _BY_PAPER = (
     "| want the paper's scale | without a claim |"
 )
 _CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
+_WITHOUT = "| statement | what the paper says | what a claim lacks |"
 _MEDIUM_MODELS = (
     "Of models that ship with the project, of one seed each, so that an interval is over prompts "
     "alone: `python run.py experiment=fig02,fig06,fig10,fig15,fig16,iterates scale=medium`."
@@ -161,6 +162,16 @@ def _contradicted(found: list[Verdict]) -> str:
     return _table(_CONTRADICTED, lines)
 
 
+def _without() -> str:
+    """A row for each statement that no claim judges, with the reason."""
+    lines = [
+        f"| {identity} | {statement['says']} | {statement['without']} |"
+        for identity, statement in read_values("statements").items()
+        if "without" in statement
+    ]
+    return _table(_WITHOUT, lines)
+
+
 def _medium(found: dict[str, Verdict]) -> str:
     """A row for each claim that is measured at the medium scale, too."""
     lines = []
@@ -250,6 +261,7 @@ def pages() -> dict[Path, str]:
     parts += ["## Statements that models of this size contradict"]
     parts += [_contradicted(every), "## The same claims at the medium scale"]
     parts += [_MEDIUM_MODELS, _medium(found), *_sections(every)]
+    parts += ["## Statements without a claim", _without()]
     parts += ["## The runs of each experiment", _runs()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
