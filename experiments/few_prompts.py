@@ -1,5 +1,5 @@
-"""The number of distinct prompts that training needs, and whether parameters are what it grows with
-(arXiv 2311.12424, Section 5.2 and Appendix C)."""
+"""The number of distinct prompts that training needs, of looped models and of standard ones, and
+whether it grows with the parameters. The paper is that of in_context.py."""
 
 import math
 from collections.abc import Sequence

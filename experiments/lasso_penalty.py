@@ -1,4 +1,4 @@
-"""The penalty of the Lasso on sparse functions (arXiv 2311.12424, Section 5.4): solvers alone."""
+"""The penalty of the Lasso on sparse functions, by solvers alone: no model is trained."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Adam's rate for the probes (arXiv 2311.12424, Appendix F): those of probes.py at several rates.
+"""Adam's rate for the probes: those of probes.py at several rates, as the paper chose it.
 
 Each entry of `settings` is one of probes.py with a `learning_rate`. The result "probe_rates" has by
 rate what "probing" has there.
