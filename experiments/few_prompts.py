@@ -23,8 +23,8 @@ def looped_over_standard(evidence: Evidence, place: int, best_rate: bool = True)
     """The fewest distinct prompts after which the last query's error is at most half of that of
     predicting zero, looped over the deepest standard model.
 
-    Models are those of one number of dimensions, whose `place` counts from the fewest. For each
-    number of prompts a family is at its best rate, or else at the highest."""
+    Models are those of one number of dimensions, whose `place` counts from the fewest, or from -1,
+    the most. For each number of prompts a family is at its best rate, or else at the highest."""
     dims = _dims_at(evidence, place)
     layers = _standard_layers(evidence, dims)[-1]
     looped = _by_prompts(evidence, best_rate, family="looped", dims=dims)
@@ -64,10 +64,10 @@ def one_layer_over_looped(evidence: Evidence, place: int) -> Estimate:
 
 
 def _dims_at(evidence: Evidence, place: int) -> int:
-    """The number of dimensions at a place, counted from the fewest."""
+    """The number of dimensions at a place, of two at least."""
     dims = sorted({member.config.task.dims for member in evidence.members})
-    if len(dims) <= place:
-        raise NotMeasured(f"models of {len(dims)} numbers of dimensions")
+    if len(dims) < 2:
+        raise NotMeasured("fewer than two numbers of dimensions")
     return dims[place]
 
 

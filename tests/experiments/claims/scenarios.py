@@ -473,6 +473,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
     "few_prompts_looped_needs_fewer": (turning({2: 100, 3: 400}), 0.6, 1.7),
     "few_prompts_looped_needs_fewer_at_fewest_dimensions": (turning({2: 100, 3: 9}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_most_dimensions": (turning({2: 9, 3: 400}), 0.6, 1.7),
     "few_prompts_error_grows_with_layers": (of_experiment("few_prompts", by_depth), 1.5, 0.7),
     "few_prompts_one_layer_is_like_looped": (of_experiment("few_prompts", one_layer), 1.0, 1.5),
     "one_recipe_serves_all_classes": (of_experiment("one_recipe", one_recipe), 1.0, 1.5),
