@@ -42,3 +42,12 @@ def today() -> dict[str, dict[str, Any]]:
                 row |= content["verdicts"][name]
             rows.setdefault(name, row)
     return rows
+
+
+def on_fresh_seeds() -> set[str]:
+    """The claims that are judged on seeds whose results were not known when their lines were
+    set."""
+    content = read_verdicts()
+    fresh = {name for made in content["measured"].values() for name in made.get("asked", [])}
+    fresh -= set(content["later"])
+    return fresh | {name for name, row in content["later"].items() if "first_seed" in row}
