@@ -3,7 +3,9 @@ whether it grows with the parameters. The paper is that of in_context.py."""
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -83,12 +85,9 @@ def _by_prompts(evidence: Evidence, best_rate: bool, **settings: Any) -> dict[in
     by_number: dict[int, list[Trainings]] = {}
     for model in groups(evidence, **settings):
         by_number.setdefault(model.config.task.distinct_prompts, []).append(model)
-    choose = least_error if best_rate else _of_highest_rate
+    highest_rate = partial(max, key=attrgetter("config.training.learning_rate"))
+    choose = least_error if best_rate else highest_rate
     return {number: choose(by_number[number]) for number in sorted(by_number)}
-
-
-def _of_highest_rate(models: Sequence[Trainings]) -> Trainings:
-    return max(models, key=lambda model: model.config.training.learning_rate)
 
 
 def _on_fewest_prompts(evidence: Evidence, **settings: Any) -> Trainings:

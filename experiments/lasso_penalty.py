@@ -28,7 +28,8 @@ def measure(
     penalty over the least of the others."""
     task = make_task("sparse_linear", dims, settings={"sparsity": sparsity})
     drawn = evaluation_prompts(task, prompts, 2 * dims + 1, settings.seed)
-    xs, ys = drawn.xs.double().numpy(), drawn.ys.double().numpy()
+    xs = drawn.xs.double().numpy()
+    ys = drawn.ys.double().numpy()
     errors = {}
     for alpha in _PENALTIES:
         residuals = lasso(xs, ys, xs, alpha) - ys

@@ -31,9 +31,8 @@ def measure(request: Request) -> Measurement:
         missing += probed.missing
         if probed.results:
             by_rate[f"{entry['learning_rate']:g}"] = probed.results["probing"]
-    if missing or not by_rate:
-        return Measurement({"probe_rates": by_rate}, missing=missing)
-    return Measurement({"probe_rates": by_rate}, _panels(by_rate))
+    drawn = _panels(by_rate) if by_rate and not missing else []
+    return Measurement({"probe_rates": by_rate}, drawn, missing)
 
 
 def _panels(by_rate: Mapping[str, Mapping[str, Sequence[Probing]]]) -> list[Panel]:
@@ -45,11 +44,12 @@ def _panels(by_rate: Mapping[str, Mapping[str, Sequence[Probing]]]) -> list[Pane
     for target, content in first["targets"].items():
         curves = []
         for label, probings in probed.items():
-            by_seed = []
-            for seed in range(len(probings)):
-                of_rates = [by_rate[f"{rate:g}"][label][seed] for rate in rates]
-                by_seed.append([math.exp(_log_error(probing, target)) for probing in of_rates])
-            curves.append(Curve.of(label, probings[0]["family"], mean_of_seeds(by_seed, log=True)))
+            errors = []  # [rates, seeds]
+            for rate in rates:
+                at_rate = by_rate[f"{rate:g}"][label]
+                errors.append([math.exp(_log_error(probing, target)) for probing in at_rate])
+            band = mean_of_seeds(np.transpose(errors), log=True)
+            curves.append(Curve.of(label, probings[0]["family"], band))
         name = f"probe-rates-{target.replace('_', '-')}"
         axes = ("Adam's rate", "error, mean over layers or loops", rates)
         panels.append(Panel(name, content["label"], *axes, curves, log="xy"))
