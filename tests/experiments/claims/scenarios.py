@@ -287,6 +287,73 @@ def depth(label: str, loop: int | None = None) -> Made:
     return of_experiment("language_depth", arrays)
 
 
+def turning(prompts: Mapping[int, int]) -> Made:
+    """The runs of few_prompts, whose error halves with each doubling of distinct prompts and is
+    half at these numbers of them, by dimensions, at `value` times as many for looped models."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        task = member.config.task
+        is_looped = member.config.model.family == "looped"
+        turn = prompts[task.dims] * (value if is_looped else 1.0)
+        return {"model_at_b": level(0.5 * turn / task.distinct_prompts, task.points)}
+
+    return of_experiment("few_prompts", arrays)
+
+
+def by_depth(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for each step from 1 to 2 to 6 layers."""
+    model = member.config.model
+    step = [1, 2, 6].index(model.n_layer) if model.family == "standard" else 1
+    return {"model_at_b": level(0.5 * ratio**step, member.config.task.points)}
+
+
+def one_layer(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for a standard model of one layer."""
+    model = member.config.model
+    times = ratio if model.family == "standard" and model.n_layer == 1 else 1.0
+    return {"model_at_b": level(0.5 * times, member.config.task.points)}
+
+
+def one_recipe(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large on trees where weights decay."""
+    config = member.config
+    is_changed = config.task.name == "decision_tree" and config.training.weight_decay > 0
+    return {"model_at_b": level(0.1 * ratio if is_changed else 0.1, config.task.points)}
+
+
+def over_the_window(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large over the last four loops of four as of twelve."""
+    by_loop = level(9.0, 36)
+    b = member.config.loops.b
+    by_loop[:, b - 4 : b] = level(0.1 * ratio if b == 4 else 0.1, 4)
+    return {"by_loop": by_loop, "model_at_b": level(0.1, member.config.task.points)}
+
+
+def level(error: float, columns: int) -> Floats:
+    """Errors of about this level, [prompts, columns]; prompts are hard or easy for all alike."""
+    hard = np.random.default_rng(0).uniform(0.8, 1.2, (50, 1))
+    return error * hard / hard.mean() * np.ones(columns)
+
+
+def probed_at(ratio: float) -> Evidence:
+    """Probes at three rates, with `ratio` times the error at the second."""
+
+    def probing(error: float) -> dict[str, Any]:
+        means = np.array([9.0, error, error])
+        ends = {"low": (0.98 * means).tolist(), "high": (1.02 * means).tolist()}
+        return {"targets": {"gradient": {"error": {"mean": means.tolist(), **ends}}}}
+
+    errors = {"0.01": 0.5, "0.001": 0.4 * ratio, "0.0001": 0.4}
+    rates = {rate: {"looped": [probing(error)] * 3} for rate, error in errors.items()}
+    return evidence(seeds(), probe_rates=rates)
+
+
+def penalised(ratio: float) -> Evidence:
+    """The Lasso's error at a penalty over the least of the others."""
+    found = Estimate(ratio, 0.99 * ratio, 1.01 * ratio, 1).plain()
+    return evidence(lasso_penalty={"dims": 20, "over_others": {"0.01": found}})
+
+
 _SPARSE = {"task": "sparse_linear"}
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
@@ -349,5 +416,14 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     ),
     "language_iso_depth_lanes_lower_the_loss": (lower_loss("lanes"), 0.9, 1.1),
     "language_iso_depth_phi_tells_apart": (told_apart, 0.5, -0.5),
+    "few_prompts_looped_needs_fewer": (turning({2: 100, 3: 400}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_fewest_dimensions": (turning({2: 100, 3: 9}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_most_dimensions": (turning({2: 9, 3: 400}), 0.6, 1.7),
+    "few_prompts_error_grows_with_layers": (of_experiment("few_prompts", by_depth), 1.5, 0.7),
+    "few_prompts_one_layer_is_like_looped": (of_experiment("few_prompts", one_layer), 1.0, 1.5),
+    "one_recipe_serves_all_classes": (of_experiment("one_recipe", one_recipe), 1.0, 1.5),
+    "first_loops_are_harder": (of_experiment("first_loops", over_the_window), 1.5, 0.7),
+    "probe_rates_thousandth_is_best": (probed_at, 0.8, 1.2),
+    "lasso_penalty_hundredth_is_best": (penalised, 0.9, 1.1),
     "stopping_drawn_loops_level_the_error": (of_experiment("stopping", drawn_loops), 0.3, 3.0),
 }
