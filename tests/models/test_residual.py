@@ -30,32 +30,30 @@ def test_the_formulas(
     assert residual_scale(scaling, loops, layers, factor) == pytest.approx(expected, rel=1e-15)
 
 
-def test_a_looped_model_s_scale_is_of_its_loops() -> None:
-    """Those it is trained to make, unless others are asked for."""
-    for scaling, at_8, at_2 in (
-        ("none", 1.0, 1.0),
-        ("sqrt", 8**-0.5, 2**-0.5),
-        ("linear", 1 / 8, 1 / 2),
-        ("factored", 0.5 / 8 / math.sqrt(3), 0.5 / 2 / math.sqrt(3)),
-    ):
-        factor = 0.5 if scaling == "factored" else 1.0
-        model = Model(
-            make_spec(n_layer=3, loops=8, residual_scaling=scaling, residual_factor=factor)
-        )
-        assert model.residual_scale() == pytest.approx(at_8)
-        assert model.residual_scale(2) == pytest.approx(at_2)
-
-
-def test_a_standard_model_s_scale_is_of_its_layers() -> None:
-    """Whatever loops it is said to make: a stack of n layers has n branches of each kind, made
-    once."""
-    for scaling, factor, expected in (
-        *(("none", 1.0, 1.0), ("sqrt", 1.0, 0.5)),
-        *(("linear", 1.0, 0.25), ("factored", 0.5, 0.5 * 0.5)),
-    ):
-        settings = {"residual_scaling": scaling, "residual_factor": factor}
-        model = Model(make_spec("standard", n_layer=4, loops=9, **settings))
-        assert model.residual_scale() == model.residual_scale(7) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("family", "layers", "scaling", "factor", "own", "at_2"),
+    [
+        ("looped", 3, "none", 1.0, 1.0, 1.0),
+        ("looped", 3, "sqrt", 1.0, 8**-0.5, 2**-0.5),
+        ("looped", 3, "linear", 1.0, 1 / 8, 1 / 2),
+        ("looped", 3, "factored", 0.5, 0.5 / 8 / math.sqrt(3), 0.5 / 2 / math.sqrt(3)),
+        ("standard", 4, "none", 1.0, 1.0, 1.0),
+        ("standard", 4, "sqrt", 1.0, 0.5, 0.5),
+        ("standard", 4, "linear", 1.0, 0.25, 0.25),
+        ("standard", 4, "factored", 0.5, 0.5 * 0.5, 0.5 * 0.5),
+    ],
+)
+def test_a_model_s_scale(
+    family: str, layers: int, scaling: str, factor: float, own: float, at_2: float
+) -> None:
+    """Of the loops that it is trained to make, unless others are asked for; a standard model's is
+    of its layers, whatever loops it is said to make: n layers are n branches, made once."""
+    spec = make_spec(
+        family, n_layer=layers, loops=8, residual_scaling=scaling, residual_factor=factor
+    )
+    model = Model(spec)
+    assert model.residual_scale() == pytest.approx(own)
+    assert model.residual_scale(2) == pytest.approx(at_2)
 
 
 @pytest.mark.parametrize("block", ["gpt2", "llama"])

@@ -12,11 +12,10 @@ from looplab.models.kernels.gather import Uses
 from looplab.models.kernels.mlp import MlpOperation
 from looplab.models.kernels.projection import ProjectionOperation
 from looplab.models.kernels.qkv import QkvOperation
-from tests.models.kernels.shapes import Shape
 from tests.models.kernels.yardstick import Draws, relative_error
 
 TF32 = Compute(torch.float32, tf32=True)
-SHAPE = Shape(3, 23, 64, 4)
+SIZE = (3, 23, 64)  # prompts, tokens, width
 
 pytestmark = pytest.mark.skipif(
     not INTERPRETED.value, reason="against exact products of rounded operands"
@@ -54,13 +53,11 @@ def test_a_weight_that_is_no_number_stays_so() -> None:
 @pytest.mark.parametrize("operation", ["projection", "qkv", "mlp"])
 def test_a_forward_pass_is_the_product_of_rounded_operands(operation: str) -> None:
     draws = Draws(torch.device("cpu"))
-    block = draws.block(SHAPE.width, SHAPE.heads)
-    x, mixed = (draws.normal(SHAPE.prompts, SHAPE.length, SHAPE.width).detach() for _ in range(2))
+    block = draws.block(SIZE[-1], 4)
+    x, mixed = (draws.normal(*SIZE).detach() for _ in range(2))
     double = {name: p.detach().double() for name, p in block.named_parameters()}
     norm = "norm_1" if operation == "qkv" else "norm_2"
-    normed = F.layer_norm(
-        x.double(), [SHAPE.width], double[f"{norm}.weight"], double[f"{norm}.bias"]
-    )
+    normed = F.layer_norm(x.double(), SIZE[-1:], double[f"{norm}.weight"], double[f"{norm}.bias"])
 
     def exact(round_: Callable[[Tensor], Tensor]) -> Tensor:
         def product(a: Tensor, name: str) -> Tensor:
