@@ -1,20 +1,22 @@
 """The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
 a change to experiments, which must give the same numbers from the same errors, without training.
 
-claims.json has under `verdicts` what is judged from these errors; under `measured` the code, the
-processor and the words that each experiment comes from; under `later` the estimates of runs whose
-errors are not kept; and under `not_measured` why neither decides a claim. `claims_page.today` is
+claims.json has under `verdicts` what is judged from these errors; under `measured` the day, the
+code, the processor and the words that each experiment comes from; under `later` the estimates of
+runs whose errors are not kept; under `not_measured` why neither decides a claim; and under `medium`
+the verdicts at that scale. `claims_page.today` is
 the verdict on each claim from all of these, which the docs show. A claim that is younger than its
 experiment's evidence is judged from it, too: `add` puts its verdict beside the others.
 
-Of a run the columns that a claim reads are kept of all prompts, in 16 bits where these leave every
-column's mean as it is to 1e-4, else as they are. What a later claim may ask is kept to .2 %, of
-the first 320 prompts.
+Of a run the columns that a claim reads are kept of all prompts, each number with as few bits as
+leave every column's mean what it is to 1e-4. What a later claim may ask is kept to .4 %, of the
+first 320 prompts.
 
-python run.py experiment=fig02 seeds=4                        # a clean commit, the small scale
-python -m tests.golden.claims freeze experiment=fig02 seeds=4 # only with a line in the log
-python -m tests.golden.claims add               # only with a line in the log
-python -m tests.golden.claims                   # judges anew; the claims whose numbers differ
+python run.py experiment=fig02 seeds=4 first_seed=4    # a clean commit, the small scale
+python -m tests.golden.claims freeze experiment=fig02 seeds=4 first_seed=4 # with a line in the log
+python -m tests.golden.claims add                      # only with a line in the log
+python -m tests.golden.claims later experiment=fig02 scale=medium  # what run.py with it has left
+python -m tests.golden.claims                          # judges anew; claims whose numbers differ
 """
 
 import gzip
@@ -25,6 +27,7 @@ import lzma
 import math
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,7 @@ ERRORS = HERE / "claims_errors.npz.xz"
 # inputs the first alone.
 _WIDE = ("model_at_b", "by_loop", "held_out")
 _PROMPTS = 320
+_BITS = 7  # the fewest significant ones that are kept: a number to .4 %, a mean far better
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -147,12 +151,16 @@ def freeze(words: list[str]) -> None:
         made_with = [read_json(folder / "environment.json") or {} for folder in folders]
         made_with.append(versions())  # of an experiment that trains nothing
         content["measured"][experiment.name] = {
-            "words": [word for word in words if word.startswith("seeds=")],
+            "words": [word for word in words if not word.startswith("experiment=")],
+            "date": date.today().isoformat(),
             "git_commit": made_with[0]["git_commit"],
             "torch": made_with[0]["torch"],
             "processor": torch.backends.cpu.get_cpu_capability(),
             "weights": {folder.name: _weights(folder) for folder in folders},
         }
+        if settings.first_seed:
+            # The lines of these claims were set before there were results of these seeds.
+            content["measured"][experiment.name]["asked"] = list(experiment.claims)
         # What is measured now takes the place of what was not.
         for key in ("later", "not_measured"):
             for name in experiment.claims:
@@ -170,6 +178,29 @@ def add() -> None:
     content = read_verdicts()
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     content["verdicts"] = {name: content["verdicts"].get(name, found[name]) for name in found}
+    VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def add_estimates(words: list[str]) -> None:
+    """Put into claims.json what `run.py experiment=…` with these words has left in its result: of
+    the small scale, with runs whose errors are not kept, in place of what there is `later`; of
+    another scale under its name."""
+    from looplab.conf.words import settings_from_words
+    from looplab.experiments.settings import ExperimentSettings
+
+    content = read_verdicts()
+    settings = settings_from_words(ExperimentSettings, [*words, "action=figure"])
+    kept = content["later" if settings.scale == "small" else settings.scale]
+    for experiment in settings.experiments:
+        result = read_json(settings.result_folder(experiment) / "result.json") or {}
+        measured = [row for row in result["verdicts"] if row["mean"] is not None]
+        made = {"experiment": experiment.name, "date": date.today().isoformat()}
+        if settings.first_seed:
+            made["first_seed"] = str(settings.first_seed)
+        for row in measured:
+            numbers = {key: row[key] for key in (*NUMBERS, "seeds", "steps", "verdict")}
+            kept[row["claim"]] = made | numbers
+        print(f"{experiment.name}: {len(measured)} claims at the {settings.scale} scale")
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -191,13 +222,15 @@ def _frozen() -> tuple[dict[str, Any], dict[str, Any], _Arrays]:
 def _read_errors() -> _Arrays:
     """The kept arrays by key."""
     with np.load(io.BytesIO(lzma.decompress(ERRORS.read_bytes()))) as arrays:
-        return dict(arrays)
+        return {key: array.T for key, array in arrays.items()}
 
 
 def _write_errors(arrays: _Arrays) -> None:
-    """Keep these arrays; xz, told of numbers of two bytes, takes a fifth less than a zip."""
+    """Keep these arrays column by column, whose errors are alike; xz, told of numbers of two bytes,
+    takes a fifth less than a zip."""
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    by_column = {key: np.ascontiguousarray(array.T) for key, array in arrays.items()}
+    np.savez(buffer, **by_column)  # type: ignore[arg-type]
     numbers = {"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}
     ERRORS.write_bytes(lzma.compress(buffer.getvalue(), filters=[numbers]))
 
@@ -316,20 +349,25 @@ def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
 
 
 def _shortened(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in 16 bits, if the mean of each column stays what it is to 1e-4."""
-    with np.errstate(over="ignore"):
-        short = array.astype(np.float16)
+    """The array with the fewest significant bits at which the mean of each column stays what it is
+    to 1e-4; all 24 of its numbers otherwise."""
     before = array.mean(0, dtype=np.float64)
-    after = short.mean(0, dtype=np.float64)
-    return short if np.allclose(after, before, rtol=1e-4, atol=0.0) else array
+    for bits in range(_BITS, 24):
+        short = rounded(array, bits)
+        if np.allclose(short.mean(0, dtype=np.float64), before, rtol=1e-4, atol=0.0):
+            return short
+    return array
 
 
-def rounded(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in 16 bits, with 8 of the 11 significant ones: each number to .2 %, and a mean over
-    prompts far better; what xz makes of it is a quarter smaller."""
+def rounded(array: NDArray[Any], bits: int = _BITS) -> NDArray[Any]:
+    """The array with so many significant bits, in float16 where this holds them all: xz makes a
+    third less of it."""
+    mantissa, exponent = np.frexp(array.astype(np.float64))
+    steps = 2.0**bits
+    short = np.ldexp(np.round(mantissa * steps) / steps, exponent).astype(np.float32)
     with np.errstate(over="ignore"):
-        bits = array.astype(np.float16).view(np.uint16)
-    return ((bits + 4) & 0xFFF8).astype(np.uint16).view(np.float16)
+        half = short.astype(np.float16)
+    return half if np.array_equal(half, short, equal_nan=True) else short
 
 
 def _put(array: NDArray[Any], arrays: _Arrays) -> str:
@@ -368,7 +406,9 @@ def main(words: list[str]) -> int:
     """Carry out the command; the exit code: 1 where numbers differ."""
     if words[:1] == ["freeze"]:
         freeze(words[1:])
-    if words == ["add"]:
+    elif words[:1] == ["later"]:
+        add_estimates(words[1:])
+    elif words == ["add"]:
         add()
     lines = differences()
     print("\n".join(lines) or "every number and verdict is the frozen one")

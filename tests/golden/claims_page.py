@@ -61,6 +61,15 @@ _BY_PAPER = (
     "| want the paper's scale | without a claim |"
 )
 _CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
+_MEDIUM_MODELS = (
+    "Of models that ship with the project, of one seed each, so that an interval is over prompts "
+    "alone: `python run.py experiment=fig02,fig06,fig10,fig15,fig16,iterates scale=medium`."
+)
+_MEDIUM = (
+    "| statement | claim | line | small (90 %) | verdict | medium (90 %) | seeds | steps "
+    "| verdict |"
+)
+_RUNS = "| experiment | seeds | measured | commit | processor |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
 
@@ -94,6 +103,15 @@ def today() -> dict[str, dict[str, Any]]:
     return rows
 
 
+def on_fresh_seeds() -> set[str]:
+    """The claims that are judged on seeds whose results were not known when their lines were
+    set."""
+    content = read_verdicts()
+    fresh = {name for made in content["measured"].values() for name in made.get("asked", [])}
+    fresh -= set(content["later"])
+    return fresh | {name for name, row in content["later"].items() if "first_seed" in row}
+
+
 def rows() -> dict[str, Verdict]:
     """What each claim says and how it stands, by its name; the experiment is its `command`."""
     found = {}
@@ -113,7 +131,17 @@ def _section(row: Verdict) -> str:
 
 
 def _line(row: Verdict) -> str:
-    return line_text(row) + (" (set after)" if row.line_set == "after" else "")
+    if row.line_set == "before":
+        return line_text(row)
+    return f"{line_text(row)} (set after{', fresh seeds' * (row.claim in on_fresh_seeds())})"
+
+
+def _lines_set(found: Iterable[Verdict]) -> str:
+    """How many lines were set when a result was known, and how many of these have fresh seeds."""
+    after = [row.claim for row in found if row.line_set == "after"]
+    fresh = on_fresh_seeds().intersection(after)
+    total = f"{len(after)} lines were set after a result was known"
+    return f"{total}; {len(fresh)} of these claims are judged on seeds that came later"
 
 
 def _table(head: str, lines: Iterable[str]) -> str:
@@ -185,6 +213,35 @@ def _contradicted(found: list[Verdict]) -> str:
     return _table(_CONTRADICTED, lines)
 
 
+def _medium(found: dict[str, Verdict]) -> str:
+    """A row for each claim that is measured at the medium scale, too."""
+    lines = []
+    for name, kept in read_verdicts()["medium"].items():
+        row = found[name]
+        cells = [row.statement or "–", f"`{name}`", _line(row)]
+        cells += [estimate_text(row.mean, row.low, row.high), row.verdict]
+        medium = estimate_text(*(kept[key] for key in NUMBERS))
+        cells += [medium, str(kept["seeds"]), f"{kept['steps']:,}", kept["verdict"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return _table(_MEDIUM, lines)
+
+
+def _runs() -> str:
+    """A row for each experiment whose errors are kept: its seeds and the commit of its runs."""
+    lines = []
+    for experiment, made in sorted(read_verdicts()["measured"].items()):
+        words = dict(word.split("=", 1) for word in made["words"])
+        at_scale = load(experiment).at("small")
+        of_settings = [given["seeds"] for given in at_scale.settings if "seeds" in given]
+        own = at_scale.seeds if at_scale.runs or not of_settings else of_settings[0]
+        first = int(words.get("first_seed", 0))
+        number = int(words.get("seeds", own if isinstance(own, int) else len(own)))
+        seeds = f"{first} to {first + number - 1}" if number > 1 else str(first)
+        cells = [f"`{experiment}`", seeds, made["date"], made["git_commit"][:8] or "–"]
+        lines.append(f"| {' | '.join([*cells, made['processor']])} |")
+    return _table(_RUNS, lines)
+
+
 def _changed(found: dict[str, Verdict]) -> str:
     lines = []
     for old, before in read_values("old_claims").items():
@@ -241,8 +298,11 @@ def pages() -> dict[Path, str]:
     of_papers = [row for row in found.values() if _section(row) in PAPERS]
     whole = f"{_count(found.values())}; of the four papers' {_count(of_papers)}"
     every = list(found.values())
-    parts = [f"\n{whole}.", _by_paper(every), "## Statements that models of this size contradict"]
-    parts += [_contradicted(every), *_sections(every)]
+    parts = [f"\n{whole}.", f"{_lines_set(every)}.", _by_paper(every)]
+    parts += ["## Statements that models of this size contradict"]
+    parts += [_contradicted(every), "## The same claims at the medium scale"]
+    parts += [_MEDIUM_MODELS, _medium(found), *_sections(every)]
+    parts += ["## The runs of each experiment", _runs()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",
