@@ -49,7 +49,7 @@ PAPERS = {
     "arXiv 2605.18797": ("Fully looped transformers", "fully_looped"),
 }
 # How many statements of each a number can decide, as counted by hand: ICL-1 to ICL-82, and so on.
-_DECIDABLE = {"ICL": 82, "RES": 46, "ISO": 17, "FLT": 40}
+DECIDABLE = {"ICL": 82, "RES": 46, "ISO": 17, "FLT": 40}
 _SUITE, _OTHERS = "this suite", "other papers"
 _CLAIMS = (
     "| command `python run.py experiment=…` "
@@ -61,6 +61,7 @@ _BY_PAPER = (
     "| want the paper's scale | without a claim |"
 )
 _CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
+_WITHOUT = "| statement | what the paper says | what a claim lacks |"
 _MEDIUM_MODELS = (
     "Of models that ship with the project, of one seed each, so that an interval is over prompts "
     "alone: `python run.py experiment=fig02,fig06,fig10,fig15,fig16,iterates scale=medium`."
@@ -184,12 +185,12 @@ def _sections(found: list[Verdict]) -> list[str]:
 
 def _by_paper(found: list[Verdict]) -> str:
     """A row for each paper: how many of its statements stand how."""
-    counts = {prefix: Counter[str]() for prefix in _DECIDABLE}
+    counts = {prefix: Counter[str]() for prefix in DECIDABLE}
     for identity, verdict, _, _ in statements(found):
         counts[identity.partition("-")[0]][verdict] += 1
     titles = [title for title, _ in PAPERS.values()]
     lines = []
-    for title, (prefix, total) in zip(titles, _DECIDABLE.items(), strict=True):
+    for title, (prefix, total) in zip(titles, DECIDABLE.items(), strict=True):
         stand = counts[prefix]
         cells = [str(stand[verdict]) for verdict in get_args(VerdictName)]
         without = total - stand.total()
@@ -211,6 +212,16 @@ def _contradicted(found: list[Verdict]) -> str:
         seeds = min(row.seeds for row in failing)
         lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} |")
     return _table(_CONTRADICTED, lines)
+
+
+def _without() -> str:
+    """A row for each statement that no claim judges, with the reason."""
+    lines = [
+        f"| {identity} | {statement['says']} | {statement['without']} |"
+        for identity, statement in read_values("statements").items()
+        if "without" in statement
+    ]
+    return _table(_WITHOUT, lines)
 
 
 def _medium(found: dict[str, Verdict]) -> str:
@@ -302,6 +313,7 @@ def pages() -> dict[Path, str]:
     parts += ["## Statements that models of this size contradict"]
     parts += [_contradicted(every), "## The same claims at the medium scale"]
     parts += [_MEDIUM_MODELS, _medium(found), *_sections(every)]
+    parts += ["## Statements without a claim", _without()]
     parts += ["## The runs of each experiment", _runs()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {

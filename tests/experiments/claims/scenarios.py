@@ -15,7 +15,7 @@ from looplab.evaluation.statistics import Estimate
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.evidence import Evidence
 
-from .synthetic import DIMS, Made, evidence, language, seeds
+from .synthetic import Made, evidence, language, seeds
 
 
 def beside(changed: Mapping[str, Any], *others: Mapping[str, Any]) -> Made:
@@ -25,44 +25,6 @@ def beside(changed: Mapping[str, Any], *others: Mapping[str, Any]) -> Made:
         return evidence(seeds(level=0.1 * ratio, **changed), *(seeds(**each) for each in others))
 
     return made
-
-
-def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
-    """A looped model and standard ones of 3 and 12 layers, of which the looped one, or else the
-    shallow one, has errors `ratio` times as large in these columns of an array."""
-
-    def made(ratio: float) -> Evidence:
-        changed = ("standard", 3) if shallow else ("looped", 1)
-        runs = []
-        for member in (*seeds(), *seeds(family="standard", n_layer=3), *seeds(family="standard")):
-            errors = member.arrays["model_at_b"].copy()
-            if (member.config.model.family, member.config.model.n_layer) == changed:
-                errors[:, columns] *= ratio
-            runs.append(replace(member, arrays={**member.arrays, name: errors}))
-        return Evidence(runs)
-
-    return made
-
-
-def one_rate(ratio: float) -> Evidence:
-    """Errors by rate of three depths, of which the deepest errs `ratio` times as much at the rate
-    that is best for the others as at the rate that is best for itself."""
-    runs = []
-    for layers in (1, 2, 4):
-        lowest = 0.1 if layers == 4 else 0.2 * ratio
-        for rate, level in {1e-3: lowest, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}.items():
-            runs += seeds(level=level, rate=rate, n_layer=layers, residual_scaling="factored")
-    return Evidence(runs)
-
-
-def highest_rates(ratio: float) -> Evidence:
-    """Two seeds of three depths that learn up to a rate, the deepest up to `ratio` times that."""
-    runs = []
-    for layers, rate in product((1, 2, 4), sorted({1e-3, 1e-3 * ratio, 1e-2})):
-        dead = rate > 1e-3 * (ratio if layers == 4 else 1)
-        level = 1.0 if dead else 0.1
-        runs += seeds(2, level=level, rate=rate, n_layer=layers, residual_scaling="factored")
-    return Evidence(runs)
 
 
 def halted(ratio: float) -> Evidence:
@@ -78,23 +40,6 @@ def trained(loops: int, **found: Any) -> dict[str, Any]:
     return {**about, "loops": loops, **found}
 
 
-def last_increment(value: float) -> Evidence:
-    """Two trained runs whose last increment has a cosine with the others that is higher by
-    `value`."""
-    runs = []
-    for loops, shift in ((4, 0.01), (8, -0.01)):
-        cosine = np.full((loops, loops), 0.4)
-        cosine[-1] = cosine[:, -1] = 0.4 + value + shift
-        runs.append(trained(loops, cosine=cosine.tolist()))
-    return evidence(trained_increments={"runs": runs})
-
-
-def one_size(ratio: float) -> Evidence:
-    """Two trained runs, of which the branches of the last loop are `ratio` times as large."""
-    runs = [trained(R, branch=[*[1.0] * (R - 1), ratio * f]) for R, f in ((4, 0.99), (8, 1.01))]
-    return evidence(trained_increments={"runs": runs})
-
-
 def branches(ratio: float) -> Evidence:
     """The branches of two seeds: the largest of four layers at the most loops is `ratio` times the
     smallest of one."""
@@ -104,58 +49,6 @@ def branches(ratio: float) -> Evidence:
     }
     result = {"branches": sizes, "width": 8}
     return evidence(residual_scaling_toy=result)
-
-
-def by_last_loop(variant: str) -> Made:
-    """Norms of the stream that are `ratio` times as large after the last loop of eight."""
-
-    def made(ratio: float) -> Evidence:
-        norms = {"first_residual": [9.0, 10.0], "last_residual": [9.0 * ratio, 10.1 * ratio]}
-        result = {"loops": [2, 8], "steps": 800, "variants": {variant: {"8": norms}}}
-        return evidence(seeds(connectivity=variant), fully_looped=result)
-
-    return made
-
-
-def updated(over: str) -> Made:
-    """Changes of two seeds at a rate of 1/√U; those of the most layers, or loops, are `ratio` times
-    as large."""
-
-    def made(ratio: float) -> Evidence:
-        factors = {"layers": [[1.0, 1.0], [ratio, ratio]], "loops": [[1.0, ratio]] * 2}[over]
-        same = {
-            str(U): {"by_seed": [[U**0.5 * f * n for f in row] for n in (1.0, 1.01)]}
-            for U, row in zip((1, 4), factors, strict=True)
-        }
-        for row in same["4"]["by_seed"][:1]:
-            row[-1] *= 1.01  # so that a ratio has a spread
-        return evidence(residual_scaling_toy={"same_signs": same, "width": 8})
-
-    return made
-
-
-def damped(ratio: float) -> Evidence:
-    """The norms of two seeds with few and with many loops, after ten steps."""
-    by_seed = [[[1.0], [ratio * factor]] for factor in (0.99, 1.01)]
-    norm = {"non_shared": {"linear": {"by_seed": by_seed}}}
-    init = {"layers": 1, "width": 64}
-    return evidence(stream_norms={"norm": norm, "init": init, "steps": 10})
-
-
-def converging(slow: Mapping[str, int], *others: Mapping[str, int]) -> Made:
-    """Runs whose errors fall to their last value at loop 4, those with the first settings at
-    `ratio` times that."""
-
-    def made(ratio: float) -> Evidence:
-        found = []
-        for settings in (slow, *others):
-            for member in seeds(**settings):
-                fall = round(4 * (ratio if settings is slow else 1))
-                member.arrays["by_loop"][:, : fall - 1] *= 10
-                found.append(member)
-        return Evidence(found)
-
-    return made
 
 
 def beside_least_squares(ratio: float) -> Evidence:
@@ -240,14 +133,17 @@ def best_rate_moves(octaves: float) -> Evidence:
     return evidence(language(2.0, 8), residual_scaling_rates=result)
 
 
+def iso_phi(value: float) -> dict[str, Any]:
+    """A φ with its interval."""
+    return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
+
+
 def iso_flop(kind: str = "") -> Made:
     """φ of the law; with a kind its φ less that of all gradients."""
 
-    def phi(value: float) -> dict[str, Any]:
-        return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
-
     def made(value: float) -> Evidence:
-        found = {"gradients of all loops": phi(0.5 if kind else value), kind: phi(0.5 + value)}
+        plain = iso_phi(0.5 if kind else value)
+        found = {"gradients of all loops": plain, kind: iso_phi(0.5 + value)}
         return evidence(language(2.0, 8), language_iso_depth={"phi": found})
 
     return made
@@ -261,7 +157,49 @@ def shared(ratio: float) -> Evidence:
         }
         for budget in (12, 13)
     }
-    return evidence(language(2.0, 8), language_iso_depth={"minima": minima})
+    return evidence(language(2.0, 8), language_iso_depth={"minima": minima, "vertices": minima})
+
+
+def lower_loss(kind: str) -> Made:
+    """A kind of runs with so many times the loss of plain ones at each budget and r."""
+
+    def made(ratio: float) -> Evidence:
+        found = {"points": [*points(), *points(kind, ratio)]}
+        return evidence(language(2.0, 8), language_iso_depth=found)
+
+    return made
+
+
+def points(kind: str = "gradients of all loops", ratio: float = 1.0) -> list[dict[str, Any]]:
+    """Runs of a kind with so many times the same losses, which scatter a little."""
+    cells = product((2, 4), (12.0, 12.5))
+    losses = [2.0 * ratio, 2.1 * ratio, 2.2 * ratio, 2.31 * ratio**1.01]
+    return [
+        {"kind": kind, "r": r, "budget": budget, "loss": loss}
+        for (r, budget), loss in zip(cells, losses, strict=True)
+    ]
+
+
+def told_apart(value: float) -> Evidence:
+    """Two kinds of less loss: one raises φ by the value, the other lowers it by as much."""
+    kinds = {"gradients of all loops": 0.5, "lanes": 0.5 + value}
+    kinds["gradients of half the loops"] = 0.5 - value
+    runs = [*points(), *points("lanes", 0.9), *points("gradients of half the loops", 0.95)]
+    found = {"points": runs, "phi": {kind: iso_phi(phi) for kind, phi in kinds.items()}}
+    return evidence(language(2.0, 8), language_iso_depth=found)
+
+
+def twenty_runs(off: float) -> Evidence:
+    """A φ that is off by so much, either way."""
+    return evidence(iso_depth_minima={"off": [off, -off, 0.9 * off, -0.9 * off]})
+
+
+def published_minima(ratio: float) -> Evidence:
+    """Two budgets, at each of which r = 2 and 4 have `ratio` times the loss of half as many."""
+    losses = [ratio**i * more for more in (2.0, 2.001) for i in range(3)]
+    table = {"r": [1.0, 2.0, 4.0] * 2, "budget": [1e18] * 3 + [1e19] * 3, "loss": losses}
+    table["loss"][-1] *= 1.0001
+    return evidence(iso_depth_minima={"minima": table})
 
 
 # Of the runs of an experiment.
@@ -306,6 +244,26 @@ def useful(which: Mapping[int, Callable[[Floats, float], Floats]]) -> Made:
     return of_experiment("language_test_loops", arrays)
 
 
+def of_flt(factor: Callable[[Floats, float], Floats]) -> Made:
+    """Runs of language_fully_looped_fig5, with a factor of their bits per byte by loop."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        return {"held_out": bits(member, 24) * factor(np.arange(1.0, 25.0), value)}
+
+    return of_experiment("language_fully_looped_fig5", arrays)
+
+
+def waver(loops: Floats, value: float) -> Floats:
+    """A rise up to 12 loops, then one that is `value` times as high over twice as many."""
+    return 1 + 0.01 * np.minimum(loops, 12) + 0.005 * value * np.maximum(loops - 12, 0)
+
+
+def latent(member: Member, value: float) -> dict[str, Any]:
+    """So many times the bits per byte with latent attention."""
+    factor = value if member.config.model.attention == "latent" else 1.0
+    return {"held_out": bits(member, 24) * factor}
+
+
 def beyond(loops: Floats, value: float) -> Floats:
     """Ones up to 12 loops, then the value."""
     return np.where(loops > 12, value, 1.0)
@@ -329,44 +287,87 @@ def depth(label: str, loop: int | None = None) -> Made:
     return of_experiment("language_depth", arrays)
 
 
-_DEEPLOOP = {"block_norm": "post", "residual_scaling": "deeploop"}
-_FLT = {"connectivity": "FLT"}
-_DRAWN = {**_FLT, "sampling": "uniform"}
+def turning(prompts: Mapping[int, int]) -> Made:
+    """The runs of few_prompts, whose error halves with each doubling of distinct prompts and is
+    half at these numbers of them, by dimensions, at `value` times as many for looped models."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        task = member.config.task
+        is_looped = member.config.model.family == "looped"
+        turn = prompts[task.dims] * (value if is_looped else 1.0)
+        return {"model_at_b": level(0.5 * turn / task.distinct_prompts, task.points)}
+
+    return of_experiment("few_prompts", arrays)
+
+
+def by_depth(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for each step from 1 to 2 to 6 layers."""
+    model = member.config.model
+    step = [1, 2, 6].index(model.n_layer) if model.family == "standard" else 1
+    return {"model_at_b": level(0.5 * ratio**step, member.config.task.points)}
+
+
+def one_layer(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for a standard model of one layer."""
+    model = member.config.model
+    times = ratio if model.family == "standard" and model.n_layer == 1 else 1.0
+    return {"model_at_b": level(0.5 * times, member.config.task.points)}
+
+
+def one_recipe(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large on trees where weights decay."""
+    config = member.config
+    is_changed = config.task.name == "decision_tree" and config.training.weight_decay > 0
+    return {"model_at_b": level(0.1 * ratio if is_changed else 0.1, config.task.points)}
+
+
+def over_the_window(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large over the last four loops of four as of twelve."""
+    by_loop = level(9.0, 36)
+    b = member.config.loops.b
+    by_loop[:, b - 4 : b] = level(0.1 * ratio if b == 4 else 0.1, 4)
+    return {"by_loop": by_loop, "model_at_b": level(0.1, member.config.task.points)}
+
+
+def level(error: float, columns: int) -> Floats:
+    """Errors of about this level, [prompts, columns]; prompts are hard or easy for all alike."""
+    hard = np.random.default_rng(0).uniform(0.8, 1.2, (50, 1))
+    return error * hard / hard.mean() * np.ones(columns)
+
+
+def probed_at(ratio: float) -> Evidence:
+    """Probes at three rates, with `ratio` times the error at the second."""
+
+    def probing(error: float) -> dict[str, Any]:
+        means = np.array([9.0, error, error])
+        ends = {"low": (0.98 * means).tolist(), "high": (1.02 * means).tolist()}
+        return {"targets": {"gradient": {"error": {"mean": means.tolist(), **ends}}}}
+
+    errors = {"0.01": 0.5, "0.001": 0.4 * ratio, "0.0001": 0.4}
+    rates = {rate: {"looped": [probing(error)] * 3} for rate, error in errors.items()}
+    return evidence(seeds(), probe_rates=rates)
+
+
+def penalised(ratio: float) -> Evidence:
+    """The Lasso's error at a penalty over the least of the others."""
+    found = Estimate(ratio, 0.99 * ratio, 1.01 * ratio, 1).plain()
+    return evidence(lasso_penalty={"dims": 20, "over_others": {"0.01": found}})
+
+
 _SPARSE = {"task": "sparse_linear"}
-_HEADS = [{"n_head": count} for count in (8, 1, 4)]
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
-    "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
-    "scaling_fig5_deepest_stops_first": (highest_rates, 0.5, 2.0),
-    "deeploop_like_pre_norm": (beside(_DEEPLOOP, {"residual_scaling": "linear"}), 1.0, 1.4),
-    "post_norm_needs_factors": (beside({"block_norm": "post"}, _DEEPLOOP), 1.4, 0.8),
     "act_beats_measured_halting": (halted, 0.8, 1.2),
-    "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
-    "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
-    "scaling_branches_keep_their_size": (one_size, 1.1, 3.0),
-    "scaling_theorem3_branch_sizes": (branches, 1.3, 3.0),
-    "scaling_proposition7_layers": (updated("layers"), 1.1, 1.6),
-    "scaling_proposition7_loops": (updated("loops"), 1.1, 1.6),
-    "fully_looped_grouped_keeps": (beside({**_FLT, "attention": "grouped"}, _FLT), 1.0, 1.4),
-    "fully_looped_drawn_loops_go_further": (beside(_DRAWN, _FLT), 0.7, 1.4),
-    "fig04_small_T_is_worse": (beside({"T": 2}, {"T": 4}), 1.5, 0.7),
-    "fig04_few_loops_fall_short": (beside({"b": 6}, {"b": 12}, {"b": 16}), 1.5, 0.7),
-    "fig04_enough_loops_are_alike": (beside({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 0.5),
-    "fig04_speed_saturates": (converging({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 2.0),
-    "fig07_deeper_blocks_converge_sooner": (converging({"n_layer": 2}, {"n_layer": 1}), 0.5, 1.5),
-    "fig07_narrow_heads_are_worse": (beside(*_HEADS), 1.5, 0.7),
-    "fig04_few_loops_converge_sooner": (converging({"b": 16}, {"b": 6}), 2.0, 0.5),
     "fig06_noise_below_least_squares": (beside_least_squares, 0.7, 1.5),
     "fig09_stays_beyond_b": (growing, 1.0, 2.0),
     "fig12_sparse_small_T_is_worse": (beside({**_SPARSE, "T": 2}, {**_SPARSE, "T": 4}), 1.5, 0.7),
-    "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
-    "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
-    "fig16_scaled_x_2_like_few_layers": (by_layers("scaled_x_2/model_at_b", slice(None)), 1.0, 1.5),
     "iso_depth_minima_recurrence_is_worth_something": (minima(), 0.5, -0.5),
     "iso_depth_minima_worth_of_410M": (minima(), 0.46, 1.0),
     "iso_depth_minima_cost_of_410M": (minima(), 1.0, 1.2),
     "iso_depth_minima_other_phi_misses": (minima("0 held"), 4.0, 1.0),
     "iso_depth_minima_refit_misses_less": (minima("1 refitted", over="1 held"), 0.5, 2.0),
+    "iso_depth_minima_sharing_costs": (published_minima, 1.01, 0.99),
+    "iso_depth_minima_twenty_runs_tell": (twenty_runs, 0.02, 0.08),
     "scaling_first_steps_sqrt_explodes": (first_steps, 3.0, 1.0),
     "scaling_sums_pair_term": (sums(pairs=lambda power: [1.0, 4.0**power]), 2.0, 1.0),
     "scaling_sums_activations_overlap": (sums(cosines=lambda c: [[0.9, c]] * 2), 0.5, -0.5),
@@ -385,8 +386,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         sums(sum=lambda power: [[1.0, 1.0], [4.0, 4.0**power]]),
         *(1.0, 2.0),
     ),
-    "fully_looped_LT_norm_by_loop": (by_last_loop("LT"), 1.5, 1.0),
-    "fully_looped_FLT_norm_by_loop": (by_last_loop("FLT"), 1.0, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
@@ -401,8 +400,30 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_depth_fixed_loops_end": (depth("three layers", loop=16), 1.05, 1.0),
     "language_depth_drawn_loops_keep": (depth("the same", loop=16), 1.0, 1.05),
     "language_depth_drawn_loops_go_further": (depth("the same", loop=8), 0.95, 1.05),
+    "language_FLT_latent_keeps": (of_experiment("language_fully_looped_table2", latent), 1.0, 1.1),
+    "language_FLT_trained_loops_help": (
+        of_flt(lambda loops, value: np.where(loops < 12, 1.0, value)),
+        *(0.95, 1.05),
+    ),
+    "language_FLT_wavers_beyond": (of_flt(waver), 2.0, 0.5),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
+    "language_iso_depth_sharing_costs_at_vertices": (shared, 1.05, 0.9),
+    "language_iso_depth_truncated_gradients_lower_the_loss": (
+        lower_loss("gradients of half the loops"),
+        *(0.9, 1.1),
+    ),
+    "language_iso_depth_lanes_lower_the_loss": (lower_loss("lanes"), 0.9, 1.1),
+    "language_iso_depth_phi_tells_apart": (told_apart, 0.5, -0.5),
+    "few_prompts_looped_needs_fewer": (turning({2: 100, 3: 400}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_fewest_dimensions": (turning({2: 100, 3: 9}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_most_dimensions": (turning({2: 9, 3: 400}), 0.6, 1.7),
+    "few_prompts_error_grows_with_layers": (of_experiment("few_prompts", by_depth), 1.5, 0.7),
+    "few_prompts_one_layer_is_like_looped": (of_experiment("few_prompts", one_layer), 1.0, 1.5),
+    "one_recipe_serves_all_classes": (of_experiment("one_recipe", one_recipe), 1.0, 1.5),
+    "first_loops_are_harder": (of_experiment("first_loops", over_the_window), 1.5, 0.7),
+    "probe_rates_thousandth_is_best": (probed_at, 0.8, 1.2),
+    "lasso_penalty_hundredth_is_best": (penalised, 0.9, 1.1),
     "stopping_drawn_loops_level_the_error": (of_experiment("stopping", drawn_loops), 0.3, 3.0),
 }
