@@ -6,7 +6,8 @@ if __name__ == "__main__":  # before the imports, which take a while
     begin()
 """
 
-# Not `signal`: a file of that name in the current folder would be imported in its place.
+# Not `signal`: a file of that name in the current folder would be imported in its place. It is a
+# private name of CPython: tests/test_private_names.py fails where it is gone.
 import _signal as signal  # type: ignore[import-not-found]
 import io
 import os

@@ -149,6 +149,7 @@ def _client(cache: str) -> Iterator[Any]:
     environment["OPENML_SKIP_PARQUET"] = "true"  # those files have no checksum
     with patch.dict(os.environ, environment):
         openml: Any = import_module("openml")
+        # Two private names: tests/test_private_names.py fails where one is gone.
         session = openml._api_calls.requests.Session
         request = partialmethod(session.request, timeout=_SECONDS)
         settings = patch.multiple(

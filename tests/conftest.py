@@ -15,7 +15,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 # Before torch is loaded: two test processes on two cores, and the same sums on every machine.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -36,6 +36,7 @@ from looplab.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from looplab.main import main
 from looplab.models import Model
 from looplab.models.segment import Segment
 from looplab.training import Run, train
@@ -121,6 +122,40 @@ def printed(*words: object, cwd: Path = HOME, **extra: str) -> str:
     done = python(*words, cwd=cwd, **extra)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+class Command(Protocol):
+    """command(*words): what run.py prints of these words, in this process."""
+
+    def __call__(self, *words: str) -> str: ...
+
+
+class Refused(Protocol):
+    """refused(*words): the one line by which run.py refuses these words, in this process."""
+
+    def __call__(self, *words: str, code: int = 2) -> str: ...
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(*words: str) -> str:
+        capsys.readouterr()  # what was printed before
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
+    return command
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    def refused(*words: str, code: int = 2) -> str:
+        capsys.readouterr()
+        assert main([*words]) == code
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1, said
+        return said
+
+    return refused
 
 
 def times_of(folder: Path, pattern: str) -> dict[Path, int]:

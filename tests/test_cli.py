@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from looplab import main as run
-from tests.conftest import HOME, python
-from tests.training.reference.reference_runs import leiay_run
+from tests.conftest import HOME, Command, Refused, python
+from tests.models.reference_codes import leiay_run
 
 TINY = [
     *("task=sparse_linear", "task.dims=3", "task.points=7", "task.sparsity=1"),
@@ -31,11 +30,8 @@ def in_an_empty_folder(
     monkeypatch.chdir(tmp_path)
 
 
-def test_one_command_trains_evaluates_draws_and_shows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(TINY) == 0
-    out = capsys.readouterr().out
+def test_one_command_trains_evaluates_draws_and_shows(command: Command, tmp_path: Path) -> None:
+    out = command(*TINY)
     assert "step 30/30" in out
     assert "least squares" in out
     (folder,) = (tmp_path / "runs").iterdir()
@@ -46,62 +42,49 @@ def test_one_command_trains_evaluates_draws_and_shows(
         assert (folder / name).exists(), name
     # The same command shows the same result without a step; an evaluation asked for by its folder
     # never trains.
-    assert run.main(TINY) == 0
-    again = capsys.readouterr().out
+    again = command(*TINY)
     assert "step" not in again
     assert "trained already" in again
     assert out[out.index("\n\nk") :] == again[again.index("\n\nk") :]
     # What is not given is the run's own: its 40 prompts, not the scale's.
-    assert run.main(["action=evaluate", f"run={folder}", "evaluation.loops=5"]) == 0
-    assert "looped, 5 loops" in capsys.readouterr().out
+    assert "looped, 5 loops" in command("action=evaluate", f"run={folder}", "evaluation.loops=5")
     assert json.loads((folder / "evaluation.json").read_text())["prompts"] == 40
 
 
 def test_runs_are_compared_by_one_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    assert run.main(["-m", *TINY, "seed=0,1", "jobs=1"]) == 0
+    command("-m", *TINY, "seed=0,1", "jobs=1")
     folders = ",".join(str(path) for path in (tmp_path / "runs").glob("sparse*"))
-    capsys.readouterr()
-    assert run.main(["action=compare", f"runs=[{folders}]", "evaluation.prompts=30"]) == 0
-    out = capsys.readouterr().out
+    out = command("action=compare", f"runs=[{folders}]", "evaluation.prompts=30")
     assert "30 prompts" in out
     assert "looped, 3 loops, seed 0" in out  # its own b, not the scale's evaluation.loops
     (place,) = (tmp_path / "runs").glob("compare-*")
     assert {path.name for path in place.iterdir()} == {*("comparison.json", "figures")}
     # A folder of another task is refused in a line, and a comparison is no run.
     words = [word for word in TINY if not word.startswith(("task=", "task.sparsity"))]
-    assert run.main([*words, "task=linear"]) == 0
+    command(*words, "task=linear")
     (other,) = (tmp_path / "runs").glob("linear-*")
     for wrong, message in ((other, "cannot be compared: task is"), (place, "is no run folder")):
-        capsys.readouterr()
-        assert run.main(["action=compare", f"runs=[{folders},{wrong}]"]) == 2
-        err = capsys.readouterr().err
-        assert message in err
-        assert err.count("\n") == 1
+        assert message in refused("action=compare", f"runs=[{folders},{wrong}]")
     assert len(list((tmp_path / "runs").glob("compare-*"))) == 1
 
 
 def test_the_beginning_of_a_folders_name_is_answered_by_the_folders_that_begin_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    refused: Refused, tmp_path: Path
 ) -> None:
     for name in ("heavy-1", "heavy-2", "heavy-3", "heavy-4", "heavy-5", "light-1"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "config.yaml").touch()
-    assert run.main(["action=evaluate", "run=runs/heavy"]) == 2
+    said = refused("action=evaluate", "run=runs/heavy")
     first = ", ".join(f"runs/heavy-{number}" for number in (1, 2, 3, 4))
-    said = capsys.readouterr().err
     assert said.endswith(f"; folders that begin so: {first}, …\n")
-    assert said.count("\n") == 1
 
 
-def test_halting_and_shifted_inputs_by_one_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_halting_and_shifted_inputs_by_one_command(command: Command, tmp_path: Path) -> None:
     words = ["evaluation.loops=auto", "evaluation.tolerance=0.1", "evaluation.halt_on=state"]
     shifts = ["evaluation.shifts=[orthogonal_query,scaled_x_2]", "evaluation.baselines=[ridge]"]
-    assert run.main([*TINY, *words, *shifts]) == 0
-    out = capsys.readouterr().out
+    out = command(*TINY, *words, *shifts)
     for text in (
         "looped, early exit",
         "mean loops used",
@@ -116,42 +99,33 @@ def test_halting_and_shifted_inputs_by_one_command(
 
 
 @pytest.mark.parametrize("model", ["tied", "standard"])
-def test_the_other_families_run_by_the_same_command(model: str) -> None:
+def test_the_other_families_run_by_the_same_command(command: Command, model: str) -> None:
     words = [word for word in TINY if not word.startswith("loops.")]
-    assert run.main([*words, f"model={model}", "model.n_layer=2"]) == 0
+    command(*words, f"model={model}", "model.n_layer=2")
 
 
-def test_a_reference_checkpoint_is_imported_and_evaluated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_reference_checkpoint_is_imported_and_evaluated(command: Command, tmp_path: Path) -> None:
     # Their folders' names hold braces.
     path = leiay_run(tmp_path / "0607-LR_loop_L1_ends{20}_T{15}-ab12")
-    assert run.main(["action=import", f"checkpoint={path}"]) == 0
-    out = capsys.readouterr().out
+    out = command("action=import", f"checkpoint={path}")
     assert "looped, 1 x 16 wide, 2 heads" in out
     assert "after 7000 steps" in out
-    command = out.strip().splitlines()[-1].removeprefix("python run.py ")
-    words = [*command.split(), "evaluation.prompts=20", "evaluation.resamples=5"]
-    assert run.main(words) == 0
-    assert "least squares" in capsys.readouterr().out
-    assert run.main(["action=import", f"checkpoint={path}"]) == 0
-    assert "imported already" in capsys.readouterr().out
+    told = out.strip().splitlines()[-1].removeprefix("python run.py ").split()
+    assert "least squares" in command(*told, "evaluation.prompts=20", "evaluation.resamples=5")
+    assert "imported already" in command("action=import", f"checkpoint={path}")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "evaluation.json").exists()
 
 
 def test_a_file_that_cannot_be_imported_is_one_line_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "model_5.pt").write_bytes(b"hello")
-    assert run.main(["action=import", "checkpoint=model_5.pt", "model.n_head=2"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
+    err = refused("action=import", "checkpoint=model_5.pt", "model.n_head=2", code=1)
     assert err.startswith("run.py: model_5.pt is no checkpoint")
-    assert err.count("\n") == 1
     path = leiay_run(tmp_path / "theirs")
-    assert run.main(["action=import", f"checkpoint={path}", "model.n_head=5"]) == 2
-    assert capsys.readouterr().err.startswith("run.py: model.n_embd must be a multiple of")
+    err = refused("action=import", f"checkpoint={path}", "model.n_head=5")
+    assert err.startswith("run.py: model.n_embd must be a multiple of")
     assert not (tmp_path / "runs").exists()
 
 

@@ -99,7 +99,7 @@ def test_the_reference_is_that_of_the_schema() -> None:
 
 
 def test_each_result_of_the_readme_is_one_number_of_the_results() -> None:
-    """Those are read from kept files: tests/golden/results_page.py."""
+    """Those are read from kept files: tests/golden/claims_page.py."""
     text = TEXTS[0].read_text(encoding="utf-8")
     page = (HOME / "docs" / "results.md").read_text(encoding="utf-8")
     made = re.findall(

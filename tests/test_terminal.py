@@ -22,6 +22,7 @@ from looplab.show import tables
 from looplab.show.core_table import core_table
 from looplab.show.tables import Part, Table, document
 from looplab.show.verdicts import verdict_parts
+from tests.conftest import Command
 from tests.openml_eval.leave_one_out.test_leave_one_out_report import MINE, POLLEN, told
 from tests.openml_eval.leave_one_out.test_leave_one_out_report import run as scored
 
@@ -99,12 +100,11 @@ def test_tables_of_all_commands_fit(printed_parts: list[Part]) -> None:
 
 
 def test_alone_it_says_how_to_start_and_starts_nothing(
-    capsys: pytest.CaptureFixture[str], printed_parts: list[Part]
+    command: Command, printed_parts: list[Part]
 ) -> None:
-    assert run.main([]) == 0
-    assert "python run.py task=linear" in capsys.readouterr().out
-    assert run.main(["-m", "task=linear", "seed=0,1", *_TINY, "action=plan"]) == 0
-    assert "0 of 2 runs are to be trained" in capsys.readouterr().out
+    assert "python run.py task=linear" in command()
+    planned = command("-m", "task=linear", "seed=0,1", *_TINY, "action=plan")
+    assert "0 of 2 runs are to be trained" in planned
     assert not [*Path().iterdir()]
 
 

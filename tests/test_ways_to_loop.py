@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from looplab import main as run
+from tests.conftest import Command, Refused
 
 TINY = [
     *("task=linear", "task.dims=2", "task.points=4", "model.n_embd=8", "model.n_head=2"),
@@ -37,8 +37,8 @@ def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("words", CASES, ids=lambda words: words[0])
-def test_a_model_trains_and_is_drawn(words: list[str], tmp_path: Path) -> None:
-    assert run.main([*TINY, *words]) == 0
+def test_a_model_trains_and_is_drawn(command: Command, words: list[str], tmp_path: Path) -> None:
+    command(*TINY, *words)
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "figures" / "error_by_loop.png").exists()
     result = json.loads((folder / "evaluation.json").read_text())
@@ -47,13 +47,13 @@ def test_a_model_trains_and_is_drawn(words: list[str], tmp_path: Path) -> None:
     assert (loops[-1] == 2) == (words == LANES)
 
 
-def learned(model: str, folder: Path, *more: str) -> list[dict[str, float]]:
+def learned(command: Command, model: str, folder: Path, *more: str) -> list[dict[str, float]]:
     """The log of a training on one-dimensional regression, which was learned: predicting zero
     scores one, and only a model that reads the examples gets under half of that."""
     words = ["task=linear", "task.dims=1", "task.points=8", f"model={model}", "loops.b=4"]
     words += ["model.n_positions=8", "curriculum.dims.start=null", "training.warmup=50"]
     words += ["evaluation.prompts=400", "evaluation.baselines=[]", "evaluation.loops=null"]
-    assert run.main([*words, "evaluation.max_loops=4", *more]) == 0
+    command(*words, "evaluation.max_loops=4", *more)
     (run_folder,) = (folder / "runs").iterdir()
     result = json.loads((run_folder / "evaluation.json").read_text())
     error = result["by_examples"]["model_at_b"]
@@ -65,31 +65,34 @@ def learned(model: str, folder: Path, *more: str) -> list[dict[str, float]]:
 @pytest.mark.parametrize(
     "model", ["LT", "LT_i", "LT_ai", "FLT", "FLT_res", "recurrent", "unnormed"]
 )
-def test_a_model_learns_from_its_last_loop_alone(model: str, tmp_path: Path) -> None:
-    logged = learned(model, tmp_path, "training.steps=500")
+def test_a_model_learns_from_its_last_loop_alone(
+    command: Command, model: str, tmp_path: Path
+) -> None:
+    logged = learned(command, model, tmp_path, "training.steps=500")
     assert {(line["loops"], line["window"], line["grad_loops"]) for line in logged} == {(4, 1, 4)}
 
 
 def test_lanes_are_not_evaluated_beyond_their_weights(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: Command, refused: Refused, tmp_path: Path
 ) -> None:
     """Refused before anything is trained, and of a run that is there."""
     reason = "is 3, but model.lanes have weights of their own for each of 2 loops"
     for name in ("loops", "max_loops", "halt_by"):
-        assert run.main([*TINY, *LANES, f"evaluation.{name}=3"]) == 2
-        assert f"evaluation.{name} {reason}" in capsys.readouterr().err
+        assert f"evaluation.{name} {reason}" in refused(*TINY, *LANES, f"evaluation.{name}=3")
     assert not (tmp_path / "runs").exists()
-    assert run.main([*TINY, *LANES]) == 0
+    command(*TINY, *LANES)
     (folder,) = (tmp_path / "runs").iterdir()
-    capsys.readouterr()
-    assert run.main(["action=evaluate", f"run={folder}", "evaluation.max_loops=3"]) == 2
-    assert f"evaluation.max_loops {reason}" in capsys.readouterr().err
-    assert run.main(["action=evaluate", f"run={folder}", "evaluation.loops=1"]) == 0
+    assert f"evaluation.max_loops {reason}" in refused(
+        "action=evaluate", f"run={folder}", "evaluation.max_loops=3"
+    )
+    command("action=evaluate", f"run={folder}", "evaluation.loops=1")
     # Scales look further, here to 16 loops: an evaluation ends with the weights.
     words = [word for word in TINY if not word.startswith("task")]
-    assert run.main([*words, *LANES, "task=relu_network", "task.points=4", "task.dims=2"]) == 0
+    command(*words, *LANES, "task=relu_network", "task.points=4", "task.dims=2")
 
 
 @pytest.mark.parametrize("model", ["looped", pytest.param("tied", marks=pytest.mark.slow)])
-def test_one_dimensional_regression_is_learned_in_context(model: str, tmp_path: Path) -> None:
-    learned(model, tmp_path, "training.steps=300", "model.n_embd=32", "model.n_head=4")
+def test_one_dimensional_regression_is_learned_in_context(
+    command: Command, model: str, tmp_path: Path
+) -> None:
+    learned(command, model, tmp_path, "training.steps=300", "model.n_embd=32", "model.n_head=4")

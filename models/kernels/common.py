@@ -12,10 +12,10 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
-from triton import knobs
-from triton.runtime.driver import driver
 
-INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+from . import private_triton
+
+INTERPRETED = tl.constexpr(private_triton.is_interpreted())
 # TF32 has 10 bits of mantissa, float32 23. Tensor cores cut the other 13 bits off, which is 2.6
 # times the error of rounding and makes every product too small; so operands are rounded before.
 _TF32_HALF = tl.constexpr(0x1000)
@@ -86,7 +86,7 @@ class TileTable(NamedTuple):
 
 def _capability() -> int:
     """Ten times that of the current device; an H100's in the interpreter."""
-    return 90 if INTERPRETED.value else driver.active.get_current_target().arch
+    return 90 if INTERPRETED.value else private_triton.capability()
 
 
 def width(n_embd: int) -> int:

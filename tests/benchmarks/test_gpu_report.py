@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.checkout import write_checkout
+from tests.benchmarks.test_step import write_checkout
 from tests.conftest import HOME
 
 SCRIPT = HOME / "benchmarks" / "gpu_report.sh"
@@ -88,7 +88,7 @@ def test_both_halves_leave_two_files_and_keep_their_time(tmp_path: Path) -> None
     log = files["./half1/step_sparse.log"]
     assert f"configs=sparse device=cuda reference={checkout} compiled_reference=true" in log
     assert files["./half1/step_sparse.json"] == files["./half2/parity.json"] == "{}\n"
-    assert "test_mlp.py" in files["./half1/tests_kernels/tests.log"]
+    assert "test_operations.py" in files["./half1/tests_kernels/tests.log"]
     assert not list(tmp_path.glob("tmp.*"))  # its working folder
 
 

@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
         return _compare(word.removeprefix("against="))
     with TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, HERE / "train.py", HERE.parents[1], folder, "numbers"],
+            [sys.executable, HERE / "configurations.py", HERE.parents[1], folder, "numbers"],
             env=os.environ | _ALONE, capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
@@ -47,7 +47,7 @@ def _compare(commit: str) -> int:
         try:
             answers = [
                 subprocess.run(
-                    [sys.executable, HERE / "train.py", root, Path(folder, name), "bits"],
+                    [sys.executable, HERE / "configurations.py", root, Path(folder, name), "bits"],
                     env=os.environ | _ALONE, capture_output=True, text=True, check=True,
                 ).stdout
                 for name, root in (("then", tree), ("now", home))

@@ -4,7 +4,7 @@ a change to experiments, which must give the same numbers from the same errors, 
 claims.json has under `verdicts` what is judged from these errors; under `measured` the day, the
 code, the processor and the words that each experiment comes from; under `later` the estimates of
 runs whose errors are not kept; under `not_measured` why neither decides a claim; and under `medium`
-the verdicts at that scale. `claims_today.today` is
+the verdicts at that scale. `claims_page.today` is
 the verdict on each claim from all of these, which the docs show. A claim that is younger than its
 experiment's evidence is judged from it, too: `add` puts its verdict beside the others.
 
@@ -41,7 +41,7 @@ from looplab.evaluation.measured import Measured
 from looplab.experiments.evidence import Evidence
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
-from tests.golden.claims_today import NUMBERS, VERDICTS, read_verdicts
+from tests.golden.claims_page import NUMBERS, VERDICTS, read_verdicts
 
 HERE = Path(__file__).parent
 EVIDENCE = HERE / "claims_evidence.json.gz"

@@ -1,22 +1,32 @@
-"""The pages that say how claims stand at the small scale: the tables of docs/claims.md, the counts
-of README, and those of the rows of the papers' pages. All are made of what `claims_today.today`
-says. And docs/results.md, whose other numbers are those of the pictures in docs/figures. No torch
+"""How claims stand at the small scale, by claims.json, which `tests.golden.claims` writes, and the
+pages that say so: the tables of docs/claims.md, the counts of README, and those of the rows of the
+papers' pages. And docs/results.md, each of whose other numbers is read from a file of docs/figures:
+`filled` makes what stands between a comment that names the number, and `<!-- to here -->`. No torch
 here.
+
+<!-- value: paper_sparse_linear error_by_examples model_at_b mean -->   of docs/figures: a curve's
+                                                    mean over x, or its value with interval at an x
+<!-- table: paper_sparse_linear error_by_examples 5 10 40 -->    its panel's curves at these x
+<!-- claim: fig03_tied_grows -->                                 an estimate that `today` has
 
 python -m tests.golden.claims_page     # writes them anew
 """
 
+import json
+import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from looplab.conf.files import read_values
+from looplab.evaluation.statistics import Estimate
 from looplab.evaluation.verdict import Verdict, VerdictName
-from looplab.experiments.claims import all_claims
-from looplab.experiments.definition import load
+from looplab.experiments.claims import all_claims, decide, find_claim
+from looplab.experiments.definition import load, names
+from looplab.show.panel import Curve, Panel
 from looplab.show.verdicts import (
     count_text,
     estimate_text,
@@ -25,10 +35,13 @@ from looplab.show.verdicts import (
     published_text,
     statements,
 )
-from tests.golden import results_page
-from tests.golden.claims_today import NUMBERS, on_fresh_seeds, read_verdicts, today
 
-HOME = results_page.HOME
+HOME = Path(__file__).parents[2]  # the project
+RESULTS = HOME / "docs" / "results.md"
+_MADE = r"(<!-- (value|table|claim): (.*?) -->)(.*?)(<!-- to here -->)"
+_ROUNDING = 1e-9  # an error below it is that of the arithmetic
+VERDICTS = Path(__file__).with_name("claims.json")
+NUMBERS = ("mean", "low", "high")
 PAPERS = {
     "arXiv 2311.12424": ("In-context learning with looped transformers", "looped_transformers"),
     "arXiv 2606.18524": ("Residual scaling", "residual_scaling"),
@@ -59,6 +72,45 @@ _MEDIUM = (
 )
 _RUNS = "| experiment | seeds | measured | commit | processor |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
+
+
+def read_verdicts() -> dict[str, Any]:
+    """What claims.json holds."""
+    return dict(json.loads(VERDICTS.read_text(encoding="utf-8")))
+
+
+def today() -> dict[str, dict[str, Any]]:
+    """By claim, in the order of experiments: the `experiment`, `mean`, `low`, `high` (None where
+    there is none), `seeds`, `verdict` and `reason` why it is not measured."""
+    content, rows = read_verdicts(), dict[str, dict[str, Any]]()
+    for experiment in names():
+        for name in load(experiment).claims:
+            claim = find_claim(name)
+            row: dict[str, Any] = dict.fromkeys(NUMBERS)
+            row |= {"experiment": experiment, "seeds": 0}
+            if claim.paper_scale:
+                row |= {"verdict": "paper scale", "reason": claim.paper_scale}
+            elif name in content["later"]:
+                row |= content["later"][name]
+                low = -math.inf if row["low"] is None else row["low"]
+                high = math.inf if row["high"] is None else row["high"]
+                estimate = Estimate(row["mean"], low, high, row["seeds"])
+                row.setdefault("verdict", decide(claim, estimate))
+            elif name in content["not_measured"]:
+                row |= {"verdict": "not measured", "reason": content["not_measured"][name]}
+            else:
+                row |= content["verdicts"][name]
+            rows.setdefault(name, row)
+    return rows
+
+
+def on_fresh_seeds() -> set[str]:
+    """The claims that are judged on seeds whose results were not known when their lines were
+    set."""
+    content = read_verdicts()
+    fresh = {name for made in content["measured"].values() for name in made.get("asked", [])}
+    fresh -= set(content["later"])
+    return fresh | {name for name, row in content["later"].items() if "first_seed" in row}
 
 
 def rows() -> dict[str, Verdict]:
@@ -266,7 +318,7 @@ def pages() -> dict[Path, str]:
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",
-        results_page.PAGE: whole,
+        RESULTS: whole,
         HOME / "README.md": _short(of_papers),
     }
     for paper, (_, page) in PAPERS.items():
@@ -277,8 +329,64 @@ def pages() -> dict[Path, str]:
         texts[path] = _between(path.read_text(encoding="utf-8"), text)
         if path.parent.name == "papers":
             texts[path] = "\n".join(_of_row(line, found) for line in texts[path].split("\n"))
-    texts[results_page.PAGE] = results_page.filled(texts[results_page.PAGE], found)
+    texts[RESULTS] = filled(texts[RESULTS], found)
     return texts
+
+
+def filled(text: str, claims: Mapping[str, Verdict]) -> str:
+    """The text with its numbers made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        start, kind, words, _, end = found.groups()
+        if kind == "claim":
+            claim = claims[words]
+            estimate = estimate_text(claim.mean, claim.low, claim.high)
+            estimate = re.sub(r"\b0\.", ".", estimate)
+            return f"{start}{estimate}{end}"
+        name, panel, *rest = words.split()
+        make = _panel_table if kind == "table" else _panel_value
+        return f"{start}{make(_panel(name, panel), rest)}{end}"
+
+    return re.sub(_MADE, made, text, flags=re.S)
+
+
+def _panel(name: str, panel: str) -> Panel:
+    kept = json.loads((HOME / "docs" / "figures" / f"{name}.json").read_text(encoding="utf-8"))
+    (values,) = [each for each in kept["panels"] if each["name"] == panel]
+    return Panel.read(values)
+
+
+def _panel_value(panel: Panel, words: list[str]) -> str:
+    name, at = words
+    (curve,) = [each for each in panel.curves if each.name == name]
+    if at == "mean":
+        values = [value for value in curve.mean if value is not None]
+        return _number(sum(values) / len(values))
+    return _cell(panel, curve, float(at))
+
+
+def _panel_table(panel: Panel, words: list[str]) -> str:
+    rows = [["examples" if "examples" in panel.x_label else panel.x_label]]
+    rows[0] += [curve.label for curve in panel.curves]
+    rows += [["---"] * len(rows[0])]
+    rows += [[x, *(_cell(panel, curve, float(x)) for curve in panel.curves)] for x in words]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _cell(panel: Panel, curve: Curve, x: float) -> str:
+    """'.0405 (.0289 to .0551)'"""
+    place = [*panel.x].index(x)
+    mean = _number(curve.mean[place])
+    if not curve.low or curve.low[place] is None or mean == "0":
+        return mean
+    return f"{mean} ({_number(curve.low[place])} to {_number(curve.high[place])})"
+
+
+def _number(value: float | None) -> str:
+    """Three digits, without the zero before the point."""
+    assert value is not None
+    return re.sub(r"^0\.", ".", f"{value:#.3g}" if abs(value) > _ROUNDING else "0")
 
 
 def main() -> int:

@@ -4,10 +4,17 @@ optimiser, schedule and kind of loss; every schedule turns within their four ste
 Of each: the loss of every step, and of the last and the averaged weights each tensor's norm and 32
 numbers. On other processors and threads losses differ by less than 1e-5 of themselves, weights by
 less than 1e-4: sums round otherwise, and over more steps the difference grows.
+
+python configurations.py ROOT FOLDER numbers|bits    # the golden runs by the code in ROOT, as JSON:
+                                  # their numbers, or the sha256 of the weights after 30 steps
 """
 
+from __future__ import annotations
+
+import hashlib
 import json
 import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
 # The code at the head of the path may be from before the package's name (`against=`).
 _PACKAGE = "reloop" if Path(sys.path[0], "reloop", "models").exists() else "looplab"
 _SIZE = (
@@ -144,3 +153,22 @@ def _of(weights: dict[str, Tensor]) -> dict[str, Any]:
     places = torch.linspace(0, len(every) - 1, 32).long()
     norms = {name: float(weights[name].double().norm()) for name in sorted(weights)}
     return {"norms": norms, "numbers": every[places].tolist()}
+
+
+def bits(name: str, folder: Path) -> str:
+    """The sha256 of the weights after 30 steps; "" where this code does not have its settings."""
+    try:
+        config = config_of(name, folder, steps=30)
+    except ValueError:
+        return ""
+    run = of_code("training", "train")(config)
+    parts = (weights.numpy().tobytes() for _, weights in sorted(run.model.state_dict().items()))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    asked = numbers if sys.argv[3] == "numbers" else bits
+    with redirect_stdout(sys.stderr):
+        found = {name: asked(name, Path(sys.argv[2])) for name in GOLDEN}
+    print(json.dumps(found, indent=1))

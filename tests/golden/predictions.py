@@ -21,8 +21,8 @@ from looplab.evaluation.load import load_run
 from looplab.tasks import Prompts
 from looplab.training import import_checkpoint
 from looplab.training.assemble import trained_loops
+from tests.models.reference_codes import garg_run, leiay_run, openml_run
 from tests.models.small import draw_prompts
-from tests.training.reference.reference_runs import garg_run, leiay_run, openml_run
 
 STORED = Path(__file__).with_name("predictions.json")
 _SHIPPED = ("linear", "sparse_linear", "relu_network-standard")

@@ -1,8 +1,6 @@
 """No change moves the golden runs' numbers without a line in the log that says why."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 from looplab.conf.schema import Config
 from looplab.conf.setting import all_settings, names_of
 from tests.conftest import HOME, printed
-from tests.golden import claims, claims_page, claims_today, commands, predictions
+from tests.golden import claims, claims_page, commands, predictions
 from tests.golden.__main__ import STORED
 from tests.golden.configurations import GOLDEN, config_of
 
@@ -29,15 +27,8 @@ _ELSEWHERE = {
 
 def test_the_numbers_are_the_frozen_ones() -> None:
     """All in one test: they are trained in one process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.golden"],
-        cwd=HOME,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found, stored = json.loads(done.stdout), json.loads(STORED.read_text(encoding="utf-8"))
+    found = json.loads(printed("-m", "tests.golden"))
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
     assert [*found] == [*stored] == [*GOLDEN]
     for name, frozen in stored.items():
         ours = found[name]
@@ -94,7 +85,7 @@ def test_every_page_says_how_the_claims_stand_today() -> None:
     """And every claim of the suite stands somewhere: python -m tests.golden.claims_page."""
     for path, text in claims_page.pages().items():
         assert path.read_text(encoding="utf-8") == text, path.name
-    content = claims_today.read_verdicts()
-    for name, row in claims_today.today().items():
+    content = claims_page.read_verdicts()
+    for name, row in claims_page.today().items():
         if name not in (*content["later"], *content["not_measured"]) and not row.get("reason"):
             assert row["verdict"] == content["verdicts"][name]["verdict"], name

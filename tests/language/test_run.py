@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from looplab import main as run
 from looplab.conf.compose import commands
 from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.export.export import export
@@ -21,15 +20,13 @@ from looplab.tasks.language.tokens import make_tokenizer
 from looplab.training import train
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.status import status_of
+from tests.conftest import Command, Refused
 from tests.language.conftest import WORDS, only_run
 from tests.training.tiny import interrupted
 
 
-def test_one_command_trains_and_scores(
-    capsys: pytest.CaptureFixture[str], undrawn: dict[str, Figure]
-) -> None:
-    assert run.main(WORDS) == 0
-    out = capsys.readouterr().out
+def test_one_command_trains_and_scores(command: Command, undrawn: dict[str, Figure]) -> None:
+    out = command(*WORDS)
     assert "step 60/60" in out
     tokens = len(Path("text.txt").read_bytes()) // 10  # of each of ten documents, about
     held_out = re.search(r"held out are ([\d,]+) \(20%, 2 documents\)", out)
@@ -53,8 +50,7 @@ def test_one_command_trains_and_scores(
     shutil.copy("text.txt", "eval/more.txt")
     Path("eval/lines.jsonl").write_text('{"text": "the a sat on the mat"}\n' * 3)
     again = ["action=evaluate", f"run={only_run()}", "task.eval=eval"]
-    assert run.main(again) == 0
-    out = capsys.readouterr().out
+    out = command(*again)
     assert "step" not in out.replace("steps", "")
     assert "more.txt" in out
     assert "lines.jsonl" in out
@@ -62,15 +58,15 @@ def test_one_command_trains_and_scores(
     assert set(result["texts"]) == {"held_out", "lines.jsonl", "more.txt"}
     assert len(result["texts"]["more.txt"]["bits_per_byte"]["mean"]) == 3
     # A further evaluation is shown in its place.
-    assert run.main([*again[:2], "evaluation.baselines=[ngram_1]"]) == 0
+    command(*again[:2], "evaluation.baselines=[ngram_1]")
     shown = json.loads((only_run() / "evaluation.json").read_text())
     assert set(shown["language"]["texts"]) == {"held_out"}
     assert set(shown["language"]["texts"]["held_out"]["solvers"]) == {"1-gram"}
 
 
-def test_a_run_of_an_earlier_version_had_questions() -> None:
+def test_a_run_of_an_earlier_version_had_questions(command: Command) -> None:
     """Their settings, and their answers in an evaluation, are passed over."""
-    assert run.main(WORDS) == 0
+    command(*WORDS)
     path = only_run() / "config.yaml"
     text = path.read_text()
     path.write_text(text.replace("evaluation:\n", "evaluation:\n  questions: 7\n  shots: 5\n"))
@@ -83,47 +79,40 @@ def test_a_run_of_an_earlier_version_had_questions() -> None:
 
 
 def test_a_text_is_continued(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: Command,
+    refused: Refused,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run.main(WORDS) == 0
-    capsys.readouterr()
+    command(*WORDS)
     words = ["action=generate", f"run={only_run()}", "prompt=the a, [sat]", "tokens=40"]
     texts = []
     for seed in (1, 1, 2):
-        assert run.main([*words, f"seed={seed}"]) == 0
-        texts.append(capsys.readouterr().out)
+        texts.append(command(*words, f"seed={seed}"))
     assert texts[0].startswith("the a, [sat]")
     assert texts[0] == texts[1] != texts[2]
     # From another folder the text is found where it was.
     path, here = only_run().absolute(), Path.cwd()
     (here / "elsewhere").mkdir()
     monkeypatch.chdir(here / "elsewhere")
-    assert run.main(["action=evaluate", f"run={path}", "evaluation.seed=3"]) == 0
-    assert "bits per byte" in capsys.readouterr().out
+    assert "bits per byte" in command("action=evaluate", f"run={path}", "evaluation.seed=3")
     monkeypatch.chdir(here)
     Path("text.txt").unlink()  # the model needs it no more
-    assert run.main([*words, "temperature=0", "loops=3", "shared=true"]) == 0
-    assert run.main([*words[:2], f"prompt={'x' * 20}"]) == 2
-    assert (
-        "prompt is 21 tokens with the start token, and the model has 16" in capsys.readouterr().err
-    )
+    command(*words, "temperature=0", "loops=3", "shared=true")
+    err = refused(*words[:2], f"prompt={'x' * 20}")
+    assert "prompt is 21 tokens with the start token, and the model has 16" in err
 
 
-def test_runs_are_compared_and_listed_by_bits_per_byte(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run.main(["-m", *WORDS, "seed=0,1", "jobs=1"]) == 0
+def test_runs_are_compared_and_listed_by_bits_per_byte(command: Command, tmp_path: Path) -> None:
+    command("-m", *WORDS, "seed=0,1", "jobs=1")
     paths = sorted(Path("runs").glob("language-*"))
     evaluations = [json.loads((path / "evaluation.json").read_text()) for path in paths]
     bits = [each["language"]["texts"]["held_out"]["bits_per_byte"] for each in evaluations]
     means = [band["mean"][1] for band in bits]  # after b = 2 loops
-    capsys.readouterr()
-    assert run.main(["action=list", "tables.format=csv"]) == 0
-    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    listed = command("action=list", "tables.format=csv")
+    rows = list(csv.DictReader(listed.splitlines()))
     assert sorted(float(row["error"]) for row in rows) == sorted(means)
     names = ",".join(map(str, paths))
-    assert run.main(["action=compare", f"runs=[{names}]", "tables.format=markdown"]) == 0
-    out = capsys.readouterr().out
+    out = command("action=compare", f"runs=[{names}]", "tables.format=markdown")
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
     first, second = (row for row in cells if row and row[0].startswith("looped, 2 loops"))
     assert [float(row[1]) for row in (first, second)] == pytest.approx(means, rel=1e-3)
@@ -146,15 +135,11 @@ def test_runs_are_compared_and_listed_by_bits_per_byte(
         ("training.targets=posterior_mean", "training.targets cannot be posterior_mean"),
     ],
 )
-def test_a_wrong_start_is_one_line(
-    words: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_start_is_one_line(refused: Refused, words: str, message: str) -> None:
     given = ["training.steps=0", *words.split()]
     keys = {word.partition("=")[0] for word in given}
     kept = [word for word in WORDS if word.partition("=")[0] not in keys]
-    assert run.main([*kept, *given]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
+    err = refused(*kept, *given)
     assert message in err
 
 
@@ -166,80 +151,71 @@ def test_a_wrong_start_is_one_line(
     ],
 )
 def test_what_evaluation_will_not_find_is_said_before_training(
-    name: str, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
+    refused: Refused, name: str, content: bytes, message: str
 ) -> None:
     Path("eval").mkdir()
     Path("eval", name).write_bytes(content)
-    assert run.main([*WORDS, "task.eval=eval"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
+    err = refused(*WORDS, "task.eval=eval")
     assert message in err
     assert not list(Path().glob("runs/language-*"))
 
 
-def test_a_tokeniser_is_kept_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tokeniser_is_kept_with_the_run(command: Command) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     words = [*WORDS, "task.tokens=bpe", "task.vocabulary=270"]
-    assert run.main(words) == 0
+    command(*words)
     path = only_run()
     assert (path / "tokenizer.json").exists()
     loaded = load_run(path)
     assert loaded.model.spec.vocabulary == 270
     shipped = export(loaded, Path("shelf") / "text", card)
     assert load_run(shipped).model.spec.vocabulary == 270
-    capsys.readouterr()
-    assert run.main(["action=generate", f"run={shipped}", "prompt=the", "tokens=5"]) == 0
-    assert capsys.readouterr().out.startswith("the")
+    said = command("action=generate", f"run={shipped}", "prompt=the", "tokens=5")
+    assert said.startswith("the")
     result = json.loads((path / "evaluation.json").read_text())
     bits = result["language"]["texts"]["held_out"]
     assert bits["bytes"] > 1.2 * bits["tokens"]
 
 
-def test_an_edited_text_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(WORDS) == 0
+def test_an_edited_text_is_noticed(command: Command, refused: Refused) -> None:
+    command(*WORDS)
     text = Path("text.txt").read_text()
     Path("text.txt").write_text(text.replace("sat", "sit"))
-    capsys.readouterr()
-    assert run.main(WORDS) == 0
-    out = capsys.readouterr().out
+    out = command(*WORDS)
     assert "trained on other data: text, held_out changed (again=true trains again)" in out
     # An unfinished one does not go on with another text.
     for path in (only_run() / "checkpoints").glob("*60.*"):
         path.unlink()
-    assert run.main(WORDS) == 1
-    err = capsys.readouterr().err
+    err = refused(*WORDS, code=1)
     assert "its data changed after it began (text, held_out), so that it cannot go on" in err
-    assert run.main([*WORDS, "again=true"]) == 0
+    command(*WORDS, "again=true")
     assert status_of(only_run())["state"] == "finished"
 
 
-def test_a_run_from_before_a_setting_is_found_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_from_before_a_setting_is_found_again(command: Command) -> None:
     """Its config.yaml does not have the setting; it has the same name, and is not trained again."""
-    assert run.main(WORDS) == 0
+    command(*WORDS)
     config = only_run() / "config.yaml"
     assert "    packing: running\n" in config.read_text()
     config.write_text(config.read_text().replace("    packing: running\n", ""))
-    capsys.readouterr()
-    assert run.main(WORDS) == 0
-    assert "step 60/60" not in capsys.readouterr().out
-    assert run.main([*WORDS, "task.packing=best_fit"]) == 0
-    assert "rows of 17 to train on" in capsys.readouterr().out
+    assert "step 60/60" not in command(*WORDS)
+    assert "rows of 17 to train on" in command(*WORDS, "task.packing=best_fit")
     assert len(list(Path("runs").glob("language-*"))) == 2
 
 
-def test_training_again_takes_the_tokeniser_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_again_takes_the_tokeniser_of_today(command: Command) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     document = Path("text.txt").read_text()
     words = [*WORDS, "task.tokens=tokenizer.json"]
     for vocabulary, more in ((270, []), (265, ["again=true"])):
         tokenizer = make_tokenizer("bpe", vocabulary, lambda: [document])
         Path("tokenizer.json").write_text(tokenizer.content())
-        assert run.main([*words, *more]) == 0
+        said = command(*words, *more)
         assert load_run(only_run()).model.spec.vocabulary == vocabulary
-    assert "trained again; the old run is" in capsys.readouterr().out
+    assert "trained again; the old run is" in said
 
 
-def test_a_snapshot_of_a_text_is_measured_and_continued(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_of_a_text_is_measured_and_continued(command: Command) -> None:
     """It has the vocabulary and the tokeniser of its run, after step 0 too."""
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     words = [*WORDS, "task.tokens=bpe", "task.vocabulary=270", "training.snapshots=[0,20]"]
@@ -247,11 +223,9 @@ def test_a_snapshot_of_a_text_is_measured_and_continued(capsys: pytest.CaptureFi
     for step, path in snapshots_of(run_path).items():
         assert load_run(path).model.spec.vocabulary == 270
         assert (path / "tokenizer.json").read_text() == (run_path / "tokenizer.json").read_text()
-        capsys.readouterr()
-        assert run.main(["action=generate", f"run={path}", "prompt=the", "tokens=3"]) == 0
-        assert capsys.readouterr().out.startswith("the")
-        assert run.main(["action=evaluate", f"run={path}", "evaluation.resamples=10"]) == 0
-        out = capsys.readouterr().out
+        said = command("action=generate", f"run={path}", "prompt=the", "tokens=3")
+        assert said.startswith("the")
+        out = command("action=evaluate", f"run={path}", "evaluation.resamples=10")
         assert "bits per byte" in out
         assert f"training unfinished: {step} of 60 steps" in out
 
@@ -265,7 +239,7 @@ def test_a_snapshot_of_a_text_is_measured_and_continued(capsys: pytest.CaptureFi
     ],
 )
 def test_a_run_without_its_record_of_the_data(
-    content: str | None, problem: str, capsys: pytest.CaptureFixture[str]
+    command: Command, refused: Refused, content: str | None, problem: str
 ) -> None:
     """An unfinished one does not go on, since its text and tokens are unknown; again=true trains it
     anew. A finished one says what is missing."""
@@ -276,38 +250,32 @@ def test_a_run_without_its_record_of_the_data(
         record.unlink() if content is None else record.write_text(content)
 
     damage()
-    capsys.readouterr()
-    assert run.main(WORDS) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
+    err = refused(*WORDS, code=1)
     assert problem in err
     assert "so that it cannot go on; again=true trains again" in err
-    assert run.main([*WORDS, "again=true"]) == 0
+    command(*WORDS, "again=true")
     assert status_of(only_run())["state"] == "finished"
     damage()
-    capsys.readouterr()
-    assert run.main(["action=generate", f"run={only_run()}", "prompt=the"]) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
+    err = refused("action=generate", f"run={only_run()}", "prompt=the", code=1)
     assert problem in err
     assert "it says how many tokens the model's vocabulary has" in err
 
 
 def test_a_text_that_has_moved_is_given_its_new_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is found again; and from another folder, where another text has its name, its own."""
-    assert run.main(WORDS) == 0
+    command(*WORDS)
     path = only_run().absolute()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "text.txt").write_text("another text\n" * 80)
     monkeypatch.chdir(elsewhere)
-    assert run.main(["action=evaluate", f"run={path}", "evaluation.seed=1"]) == 0
+    command("action=evaluate", f"run={path}", "evaluation.seed=1")
     Path("../text.txt").rename(tmp_path / "moved.txt")
     moved = ["action=evaluate", f"run={path}", "evaluation.seed=2"]
-    assert run.main([*moved, "task.text=../moved.txt"]) == 0
-    assert run.main([*moved[:2], "evaluation.seed=3"]) == 0
-    assert "other data" not in capsys.readouterr().out
-    assert run.main([*moved[:2], "task.text=text.txt"]) == 0
-    assert "trained on other data: text, held_out changed" in capsys.readouterr().out
+    assert "other data" not in command(*moved, "task.text=../moved.txt")
+    assert "other data" not in command(*moved[:2], "evaluation.seed=3")
+    assert "trained on other data: text, held_out changed" in command(
+        *moved[:2], "task.text=text.txt"
+    )

@@ -18,17 +18,10 @@ from looplab.models.blocks.parameters import (
     padded_vocabulary,
 )
 from looplab.models.blocks.spec import BlockSpec
+from looplab.probing.attention import recorded_shares
 from looplab.probing.dynamics.trajectory import follow
 from tests.models.plain_blocks import ALL, small_spec
 from tests.models.small import draw_prompts
-
-_NORMS = {
-    "gpt2": 2,
-    "llama": 1,
-    "flt": 0,
-    "relu2": 1,
-    "sandwich": 1,
-}  # parameters of a norm, per number
 
 
 def generator(seed: int) -> torch.Generator:
@@ -63,7 +56,7 @@ def assert_uniform(weights: Tensor, bound: float) -> None:
     assert abs(scaled.square().mean() - 1 / 3) <= 5 * math.sqrt(4 / 45 / n)
 
 
-def test_weights_of_the_loop() -> None:
+def test_weights_and_positions_of_the_loop() -> None:
     """0.02, and less for what writes to the stream: two writers a layer."""
     n_layer = 3
     model = wide(n_layer)
@@ -75,12 +68,8 @@ def test_weights_of_the_loop() -> None:
             ("contract", 0.02 / math.sqrt(2 * n_layer)),
         ):
             assert_normal(block.get_submodule(name).get_parameter("weight"), std)
-
-
-def test_positions() -> None:
-    """One for each token of 101 pairs, and one to spare."""
-    positions = wide().get_parameter("loop.positions")
-    assert positions.shape == (203, 256)
+    positions = model.get_parameter("loop.positions")
+    assert positions.shape == (203, 256)  # one for each token of 101 pairs, and one to spare
     assert_normal(positions, 0.02)
 
 
@@ -176,47 +165,41 @@ def test_fused_matrices_tell_their_parts() -> None:
     assert latent["mlp.expand.weight"] == Role("matrix", (96,))
 
 
-def count_block(spec: BlockSpec) -> int:
-    """The number of parameters of `make_block(spec)`, without making it."""
-    d, hidden, keys = spec.n_embd, spec.n_hidden, spec.kv_heads * spec.head_size
-    norm = _NORMS[spec.kind]
-    sandwich = spec.kind == "sandwich"
-    gates = 2 if spec.kind in ("llama", "sandwich") else 1
-    products = [(d, d), (d, gates * hidden), (hidden, d)]  # in, out: projection and MLP
-    if spec.attention == "latent":
-        products += [(d, d), (d, spec.rank), (spec.rank, 2 * d)]
-    else:
-        products += [(d, d + 2 * keys)]
-    normed = (4 if sandwich else 2) * d + (spec.rank if spec.attention == "latent" else 0)
-    weights = sum(inner * outer for inner, outer in products) + (d + keys if sandwich else 0)
-    return weights + norm * normed + (sum(outer for _, outer in products) if spec.biased else 0)
-
-
 @pytest.mark.parametrize("pair", ALL, ids="-".join)
-def test_the_formula_counts_what_is_there_and_roles_its_parts(pair: tuple[str, str]) -> None:
-    for n_embd, n_head in ((24, 4), (40, 2)):
-        spec = small_spec(*pair, n_embd=n_embd, n_head=n_head)
+def test_every_parameter_has_its_role(pair: tuple[str, str]) -> None:
+    spec = small_spec(*pair)
+    block = make_block(spec)
+    roles, weights = block_roles(block, spec), dict(block.named_parameters())
+    assert roles.keys() == weights.keys()
+    for name, role in roles.items():
+        assert sum(role.parts) == len(weights[name]), name
+        expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
+        assert role.kind == expected, name
+
+
+@pytest.mark.parametrize(
+    ("spec", "matrices", "millions"),
+    [
+        # arXiv 2605.18797: Qwen3's vocabulary, embedding and head of their own.
+        (BlockSpec(64 * 6, 3, n_layer=6, kind="flt"), 2 * 151_680, 127.1),
+        (BlockSpec(64 * 12, 6, n_layer=12, kind="flt"), 2 * 151_680, 317.9),
+        # arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head.
+        (BlockSpec(768, 12, n_layer=12, kind="llama"), 128_256, 183.5),
+        (BlockSpec(768, 12, n_layer=24, kind="llama"), 128_256, 268.4),
+        (BlockSpec(768, 12, n_layer=48, kind="llama"), 128_256, 438.3),
+    ],
+)
+def test_the_papers_models(spec: BlockSpec, matrices: int, millions: float) -> None:
+    """The parameters of the layers and of so many rows of embedding and head."""
+    with torch.device("meta"):
         block = make_block(spec)
-        assert count_block(spec) == sum(p.numel() for p in block.parameters())
-        roles, weights = block_roles(block, spec), dict(block.named_parameters())
-        assert roles.keys() == weights.keys()
-        for name, role in roles.items():
-            assert sum(role.parts) == len(weights[name]), name
-            expected = "norm" if "norm" in name else "bias" if "bias" in name else "matrix"
-            assert role.kind == expected, name
+    layer = sum(parameter.numel() for parameter in block.parameters())
+    whole = spec.n_layer * layer + matrices * spec.n_embd
+    assert whole / 1e6 == pytest.approx(millions, abs=0.05)
 
 
-def parameters(spec: BlockSpec, matrices: int) -> int:
-    """Those of the layers and of so many rows of embedding and head; a norm is not counted."""
-    return spec.n_layer * count_block(spec) + matrices * spec.n_embd
-
-
-@pytest.mark.parametrize(("depth", "heads", "millions"), [(6, 3, 127.1), (12, 6, 317.9)])
-def test_the_fully_looped_paper_s_models(depth: int, heads: int, millions: float) -> None:
-    """arXiv 2605.18797: Qwen3's vocabulary, embedding and head of their own."""
-    spec = BlockSpec(64 * depth, heads, n_layer=depth, kind="flt")
+def test_a_vocabulary_is_padded_to_a_multiple_of_64() -> None:
     assert padded_vocabulary(151_644) == 151_680
-    assert parameters(spec, matrices=2 * 151_680) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
 @pytest.mark.parametrize("connectivity", ["LT", "FLT"])
@@ -227,13 +210,6 @@ def test_a_new_block_of_the_fully_looped_paper_adds_nothing(connectivity: str) -
     new = follow(Model(spec), draw_prompts(), loops=3)
     for state in new.states:
         torch.testing.assert_close(state.raw, new.start)
-
-
-@pytest.mark.parametrize(("n_layer", "millions"), [(12, 183.5), (24, 268.4), (48, 438.3)])
-def test_the_residual_scaling_paper_s_models(n_layer: int, millions: float) -> None:
-    """arXiv 2606.18524, Table 2: Llama 3's vocabulary, tied to the head."""
-    spec = BlockSpec(768, 12, n_layer=n_layer, kind="llama")
-    assert parameters(spec, matrices=128_256) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +229,17 @@ def test_weights_are_the_same_where_modules_are_made_on_the_meta_device(
         model = Model(spec, generator(1))
     wanted = Model(spec, generator(1)).state_dict()
     assert all(map(torch.equal, model.state_dict().values(), wanted.values()))
+
+
+@pytest.mark.parametrize(
+    "shape", [{"n_head": 4}, {"n_head": 2}, {"n_embd": 64, "n_head": 4}, {"family": "standard"}]
+)
+def test_the_first_head_attends_to_the_token_before(shape: dict[str, Any]) -> None:
+    standard = {"injection": "none"} if "family" in shape else {"injection": "add"}
+    spec = {"dims": 3, "n_embd": 32, "n_head": 4, "n_positions": 8, "std": 0.1} | standard | shape
+    model = Model(ModelSpec(**spec, previous_token_head=True))
+    with recorded_shares(model) as shares:
+        list(model.unroll(draw_prompts(batch=32, points=8), 1))
+    first, *others = torch.stack(shares)[0].mean(-1)
+    assert first > 0.7
+    assert max(others) < 0.3

@@ -16,9 +16,10 @@ from looplab.models.cpu import CpuOperations
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.operations import Operations
 from looplab.models.segment import Span, run_segment
-from tests.models.small import WAYS, Batch, draw_prompts, make_spec
+from tests.models.small import WAYS, draw_prompts, make_spec
 
 LOOPS, WINDOW = 6, 3
+PROMPTS = draw_prompts(batch=16)
 CASES: list[tuple[dict[str, Any], int, int]] = [
     ({"injection": "add", "n_layer": 2}, WINDOW, WINDOW),
     ({"injection": "multiply"}, WINDOW, WINDOW),
@@ -37,16 +38,10 @@ def initial_model(changes: dict[str, Any], dtype: torch.dtype | None) -> Model:
     return model
 
 
-def prompts() -> Batch:
-    """Sixteen prompts."""
-    return draw_prompts(batch=16)
-
-
 def outcome(model: Model, window: int, grad_loops: int) -> tuple[Tensor, dict[str, Tensor | None]]:
     """Predictions, and the gradients of their mean squared error."""
-    batch = prompts()
-    predictions = model(batch, LOOPS, window, grad_loops=grad_loops)
-    (predictions - batch.ys).square().mean().backward()
+    predictions = model(PROMPTS, LOOPS, window, grad_loops=grad_loops)
+    (predictions - PROMPTS.ys).square().mean().backward()
     return predictions.detach(), {name: p.grad for name, p in model.named_parameters()}
 
 
@@ -80,15 +75,15 @@ def test_predictions_are_near_and_every_gradient_is_there_and_points_the_same_wa
 def test_a_second_pass_sees_new_weights() -> None:
     """No copy of a weight outlives the pass that made it."""
     model = initial_model({}, torch.bfloat16)
-    before = model(prompts(), LOOPS, WINDOW)
+    before = model(PROMPTS, LOOPS, WINDOW)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
     fresh = initial_model({}, torch.bfloat16)
     fresh.load_state_dict(model.state_dict())
-    after = model(prompts(), LOOPS, WINDOW)
+    after = model(PROMPTS, LOOPS, WINDOW)
     assert not torch.allclose(after, before, rtol=0.05)
-    assert torch.equal(after, fresh(prompts(), LOOPS, WINDOW))
+    assert torch.equal(after, fresh(PROMPTS, LOOPS, WINDOW))
 
 
 def mixed_model() -> Model:
@@ -132,9 +127,9 @@ def test_mixed_is_exact_from_the_first_loop_with_gradients_on(operations: Operat
 
 def test_mixed_rounds_nothing_where_all_loops_have_gradients() -> None:
     exact, mixed = initial_model({}, None), mixed_model()
-    assert torch.equal(mixed(prompts(), LOOPS, LOOPS), exact(prompts(), LOOPS, LOOPS))
-    assert not torch.equal(mixed(prompts(), LOOPS, 1), exact(prompts(), LOOPS, 1))
-    unrolled = [[p for _, p in model.unroll(prompts(), LOOPS)] for model in (mixed, exact)]
+    assert torch.equal(mixed(PROMPTS, LOOPS, LOOPS), exact(PROMPTS, LOOPS, LOOPS))
+    assert not torch.equal(mixed(PROMPTS, LOOPS, 1), exact(PROMPTS, LOOPS, 1))
+    unrolled = [[p for _, p in model.unroll(PROMPTS, LOOPS)] for model in (mixed, exact)]
     assert all(torch.equal(*pair) for pair in zip(*unrolled, strict=True))
 
 
@@ -142,8 +137,8 @@ def test_mixed_rounds_nothing_where_all_loops_have_gradients() -> None:
 def test_weights_in_bfloat16_predict_nearly_the_same(name: str) -> None:
     """As they are loaded to save memory; products are in bfloat16 too, all else is in float32."""
     model = Model(make_spec(**WAYS[name]))
-    wanted = model(prompts(), 3)
+    wanted = model(PROMPTS, 3)
     model.to(torch.bfloat16).compute_dtype = torch.bfloat16
-    found = model(prompts(), 3)
+    found = model(PROMPTS, 3)
     assert found.dtype == torch.float32
     assert (found - wanted).norm() < 0.03 * wanted.norm()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from tests.training.stopping.driven import Driven
+from tests.training.stopping.killed import Driven
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def driven() -> Iterator[Driven]:
-    """See driven.py."""
+    """See killed.py."""
     driven = Driven()
     yield driven
     driven.close()

@@ -29,11 +29,12 @@ from tests.models.small import make_spec
 from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
 
 
-def test_a_cpu_is_exact() -> None:
+def test_a_cpu_is_exact_and_mixed_rounds_in_the_loops_without_gradients_alone() -> None:
     placement = place("cpu", "auto")
-    assert placement.device == torch.device("cpu")
-    assert placement.precision == "fp32"
+    assert (placement.device, placement.precision) == (torch.device("cpu"), "fp32")
     assert placement.prepare(Model(make_spec())).compute_dtype is None
+    model = place("cpu", "mixed").prepare(Model(make_spec()))
+    assert (model.compute_dtype, model.prefix_dtype) == (None, torch.bfloat16)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -78,11 +79,6 @@ def test_threads_that_wait_long_are_said_once(
     linked = b"libgomp" in Path("/proc/self/maps").read_bytes()
     said = capsys.readouterr().err
     assert (said.count("import looplab first"), said.count("\n")) == (linked, linked)
-
-
-def test_mixed_rounds_in_the_loops_without_gradients_alone() -> None:
-    model = place("cpu", "mixed").prepare(Model(make_spec()))
-    assert (model.compute_dtype, model.prefix_dtype) == (None, torch.bfloat16)
 
 
 @pytest.mark.parametrize("name", ["", "cuda:99", "vulkan"])
@@ -140,9 +136,13 @@ def _refused(device: str, backend: str) -> None:
     assert refused.value.key == "backend"
 
 
-def test_auto_is_our_kernels_on_a_gpu(gpu: dict[str, Any]) -> None:
+def test_auto_is_our_kernels_on_a_gpu_and_a_backend_of_its_own_on_a_cpu(
+    gpu: dict[str, Any],
+) -> None:
     placement = place("auto", "auto")
     assert (placement.device.type, placement.backend) == ("cuda", "triton")
+    assert place("cpu", "auto").backend == "cpu"
+    _refused("cuda", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,6 @@ def test_auto_does_without_what_is_lacking(lack: dict[str, Any], gpu: dict[str, 
     gpu.update(lack)
     assert place("auto", "auto").backend == "eager"
     _refused("cuda", "triton")
-
-
-def test_a_cpu_has_a_backend_of_its_own(gpu: dict[str, Any]) -> None:
-    assert place("cpu", "auto").backend == "cpu"
-    _refused("cuda", "cpu")
 
 
 @pytest.mark.parametrize(("has", "expected"), [(False, "eager"), (True, "cpu")])

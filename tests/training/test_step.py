@@ -1,19 +1,26 @@
 """One update: its loss and error against sums written out by hand, shards, clipping, totals, and
-nothing that makes the host wait; a loss or gradient that is not finite: no update, and a stop."""
+nothing that makes the host wait; a loss or gradient that is not finite: no update, and a stop.
+All random numbers are functions of the seed, the step and the shard, and of nothing else."""
 
 import json
 import math
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from looplab.conf.schema import Config, ModelConfig
+from looplab.conf.schema import Config, EvaluationConfig, ModelConfig
+from looplab.show.evaluate import evaluate
+from looplab.tasks import Prompts
 from looplab.training import RunError, train
+from looplab.training.assemble import step_generator
 from looplab.training.objective import loss
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
@@ -103,45 +110,32 @@ def test_without_a_window_the_loss_is_the_last_loop_s(family: str, tmp_path: Pat
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
 
 
-WINDOW, BATCH, POINTS, CLASSES = 3, 2, 5, 2
-TOKENS = [(0.0, 1.0), (-1.0, 1.0)]  # of class 0 and class 1: the reference's and ours
+OPTIMIZERS = ["adam", "adamw", "muon"]
+WINDOW, BATCH, POINTS = 3, 2, 5
+PLACES = [*product(range(WINDOW), range(BATCH), range(POINTS))]
 
 
 def _draw(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
-def _classes() -> Tensor:
-    """Class numbers, each of them at least once."""
-    return (torch.arange(BATCH * POINTS) % CLASSES).view(BATCH, POINTS)
-
-
-def _labels(tokens: tuple[float, float]) -> Tensor:
-    return torch.tensor(tokens)[_classes()]
-
-
 def test_squared_error_is_the_mean_over_window_batch_and_points() -> None:
     predictions, ys = _draw(WINDOW, BATCH, POINTS), _draw(BATCH, POINTS)
-    total = 0.0
-    for t in range(WINDOW):
-        for b in range(BATCH):
-            for i in range(POINTS):
-                total += (float(predictions[t, b, i]) - float(ys[b, i])) ** 2
-    mean = total / (WINDOW * BATCH * POINTS)
-    assert float(loss("squared_error", predictions, ys)) == pytest.approx(mean, rel=1e-6)
+    errors = [(float(predictions[t, b, i]) - float(ys[b, i])) ** 2 for t, b, i in PLACES]
+    assert float(loss("squared_error", predictions, ys)) == pytest.approx(fmean(errors), rel=1e-6)
 
 
-@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("tokens", [(0.0, 1.0), (-1.0, 1.0)])
 def test_cross_entropy_is_the_mean_of_minus_log_probabilities(tokens: tuple[float, float]) -> None:
-    scores, ys = _draw(WINDOW, BATCH, POINTS, CLASSES), _classes()
-    total = 0.0
-    for t in range(WINDOW):
-        for b in range(BATCH):
-            for i in range(POINTS):
-                row = [float(score) for score in scores[t, b, i]]
-                total += math.log(sum(map(math.exp, row))) - row[int(ys[b, i])]
-    mean = total / (WINDOW * BATCH * POINTS)
-    assert float(loss("cross_entropy", scores, _labels(tokens))) == pytest.approx(mean, rel=1e-6)
+    """Of the tokens of class 0 and class 1 in the reference, and of ours."""
+    scores = _draw(WINDOW, BATCH, POINTS, 2)
+    classes = (torch.arange(BATCH * POINTS) % 2).view(BATCH, POINTS)
+    expected = []
+    for t, b, i in PLACES:
+        row = scores[t, b, i].tolist()
+        expected.append(math.log(sum(map(math.exp, row))) - row[int(classes[b, i])])
+    found = loss("cross_entropy", scores, torch.tensor(tokens)[classes])
+    assert float(found) == pytest.approx(fmean(expected), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -151,36 +145,41 @@ def test_cross_entropy_is_the_mean_of_minus_log_probabilities(tokens: tuple[floa
         (-math.inf, {"clip": 0.5, "weight_decay": 0.1, "warmup": 5}, 3),
         (1e30, {"shards": 2}, 0),
         (2e19, {"clip": 0.5, "shards": 2}, 3),
+        *((math.nan, {"clip": 0.5, "weight_decay": 0.1, "optimizer": o}, 3) for o in OPTIMIZERS),
     ],
 )
 def test_a_bad_step_changes_nothing(
     value: float,
-    training: dict[str, float],
+    training: dict[str, Any],
     step: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither weights nor Adam's state, decay included; one bad shard is enough. The last two are
-    losses that overflow; the last of them has a finite gradient."""
-    trainer = make_trainer(tiny(tmp_path, **training))
-    shards = trainer.config.training.shards
+    """Neither weights nor Adam's moments nor Muon's momentum, decay included; one bad shard is
+    enough; and the next step is the one that would have been without it. Two are losses that
+    overflow; the last of them has a finite gradient."""
+    config = tiny(tmp_path, **training)
+    trainer, spared = make_trainer(config), make_trainer(config)
+    shards = config.training.shards
     spoil_ys(monkeypatch, value, lambda _, at, shard: at == step and shard == shards - 1)
     for good in range(step):
         trainer.update(good)
+        spared.update(good)
     before = copied(trainer.state())
     trainer.update(step)
     after = copied(trainer.state())
     assert_same_bits({name: after[name] for name in before}, before)
     assert not any(after[name].any() for name in after.keys() - before.keys())
     trainer.update(step + 1)
+    spared.update(step + 1)
     totals = trainer.fetch()
     assert totals.bad_step == step
     assert math.isfinite(totals.loss)
     assert math.isfinite(totals.grad_norm)
-    assert all(torch.isfinite(tensor).all() for tensor in trainer.state().values())
-    assert not torch.equal(
-        trainer.state()["model.read_out.weight"], before["model.read_out.weight"]
-    )
+    assert_same_bits(trainer.state(), spared.state())
+    weight = "model.loop.blocks.0.qkv.weight"
+    assert trainer.state()[weight].isfinite().all()
+    assert not torch.equal(trainer.state()[weight], before[weight])
 
 
 @pytest.mark.parametrize("value", [math.nan, 3e38])
@@ -254,3 +253,56 @@ def test_a_stopped_run_goes_on_where_the_cause_is_gone(
     train(stopped)
     assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
     assert run_folder(stopped).status()["state"] == "finished"
+
+
+CPU = torch.device("cpu")
+
+
+def _first(seed: int, step: int, shard: int) -> float:
+    """One number of 53 random bits."""
+    generator = step_generator(seed, step, shard, CPU)
+    return float(torch.rand((), generator=generator, dtype=torch.float64))
+
+
+def test_every_seed_step_and_shard_has_its_own_numbers() -> None:
+    """Also where two of them are exchanged, or one is large."""
+    steps = [0, 1, 2, 3, 1000, 500_000, 2**33]
+    drawn = {
+        _first(seed, step, shard)
+        for seed in (0, 1, 2, 3, 2**31)
+        for step in steps
+        for shard in range(4)
+    }
+    assert len(drawn) == 5 * len(steps) * 4
+
+
+def _same(ours: Prompts, theirs: Prompts) -> bool:
+    return torch.equal(ours.xs, theirs.xs) and torch.equal(ours.ys, theirs.ys)
+
+
+def test_a_batch_does_not_depend_on_what_was_drawn_before(tmp_path: Path) -> None:
+    trainer, other = make_trainer(tiny(tmp_path, shards=2)), make_trainer(tiny(tmp_path, shards=2))
+    for step in range(5):
+        other.update(step)
+    assert _same(drawn(trainer, 7, 1), drawn(other, 7, 1))
+    assert not _same(drawn(trainer, 7, 1), drawn(trainer, 7, 0))
+    assert not _same(drawn(trainer, 7, 1), drawn(trainer, 8, 1))
+    elsewhere = make_trainer(replace(tiny(tmp_path, shards=2), seed=1))
+    assert not _same(drawn(trainer, 7, 1), drawn(elsewhere, 7, 1))
+
+
+def test_pytorch_s_default_dtype_changes_no_number(
+    tmp_path: Path, undrawn: dict[str, Figure]
+) -> None:
+    configs = [
+        tiny(tmp_path / name, steps=5, ema_decay=0.9, jacobian_penalty=0.1) for name in ("a", "b")
+    ]
+    asked, errors = EvaluationConfig(prompts=64, resamples=20, baselines=()), []
+    for dtype, config in zip((torch.float32, torch.float64), configs, strict=True):
+        torch.set_default_dtype(dtype)
+        try:
+            errors.append(evaluate(train(config), asked)["by_loop"]["model"]["mean"])
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert errors[0] == errors[1]
+    assert_same_bits(*(saved_tensors(config) for config in configs))

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from looplab.models.kernels.gather import Uses
-from tests.models.kernels.small_loops import make_pair, step
-from tests.models.kernels.yardstick import relative_error
+from tests.models.kernels.yardstick import make_pair, relative_error, step
 
 
 @given(st.integers(1, 70), st.integers(1, 100))

@@ -1,27 +1,31 @@
-"""Whole models on kernels against eager ones: predictions and all gradients."""
+"""Whole models on kernels against eager ones: predictions and all gradients; and what has no
+kernel, which is eager's, as a line says once."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 
+from looplab.models import Queries
 from looplab.models.kernels import segment
 from looplab.models.kernels.gather import Operation
 from looplab.models.kernels.segment import run_segment
 from looplab.models.loops.loop import Loop, LoopState, StepContext
 from looplab.models.segment import Segment, Span
 from looplab.models.segment import run_segment as run_eager
-from tests.models.kernels.small_loops import (
+from tests.models.kernels.yardstick import (
     SPREAD,
+    Draws,
     Results,
+    assert_each_near,
     make_pair,
     prompts_for,
+    relative_error,
     step,
 )
-from tests.models.kernels.yardstick import Draws, assert_each_near
-from tests.models.small import make_model, saved_bytes
+from tests.models.small import WAYS, Batch, draw_prompts, make_model, saved_bytes
 
 UNNORMED: dict[str, Any] = {"injection": "none", "norm": "at_readout"}
 # family, injection and layers, loops, window, grad_loops
@@ -72,7 +76,6 @@ def test_predictions_and_all_gradients_are_near(
     grad_loops: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    segment._say.cache_clear()
     check(device, dtype, changes, loops, window, grad_loops)
     assert not capsys.readouterr().out  # whatever eager serves, a line says so
 
@@ -165,3 +168,84 @@ def test_without_gradients_nothing_is_kept(
     monkeypatch.delattr(Operation, "slot")
     with torch.no_grad():
         assert saved_bytes(model, 3, 2) == 0
+
+
+def test_a_window_in_another_precision_casts_for_itself(device: torch.device) -> None:
+    """What a prefix cast to bfloat16, as with precision=mixed, is not used in float32."""
+    model, _ = make_pair(device, None)
+    e = Draws(device).normal(2, 7, 32).detach()
+    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+        state, _ = model.run_segment(model.loop, model.loop.start(e), e, Span(0, 3))
+    _, ours = model.run_segment(model.loop, state, e, Span(3, 1, keep=1))
+    exact = LoopState(state.stream.double(), state.raw.double())
+    _, theirs = run_eager(model.double().loop, exact, e.double(), Span(3, 1, keep=1))
+    assert relative_error(ours, theirs) < 1e-5
+
+
+@pytest.fixture(autouse=True)
+def _untold() -> Iterator[None]:
+    """As in a process that has said nothing yet."""
+    segment._say.cache_clear()
+    yield
+    segment._say.cache_clear()
+
+
+def said(reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line."""
+    (line,) = capsys.readouterr().out.splitlines()
+    assert reason in line
+
+
+@pytest.mark.parametrize(
+    ("dtype", "changes", "reason"),
+    [
+        (None, {"n_embd": 48}, "n_embd"),
+        (None, {"n_embd": 544}, "n_embd"),
+        (None, {"n_embd": 288, "n_head": 9}, "n_embd"),
+        (None, {"n_embd": 128, "n_head": 1}, "heads"),
+        (torch.float16, {"injection": "add"}, "torch.float16"),
+        (None, WAYS["FLT"], "ConnectedLoop"),
+        (None, WAYS["recurrent, add"], "RecurrentLoop"),
+        (None, WAYS["unnormed, prelude"], "RecurrentLoop"),
+        (None, WAYS["shared, llama"], "PreNormBlock"),
+    ],
+)
+def test_what_has_no_kernel(
+    device: torch.device,
+    capsys: pytest.CaptureFixture[str],
+    dtype: torch.dtype | None,
+    changes: dict[str, Any],
+    reason: str,
+) -> None:
+    """Two steps of both: equal bits, and one line that names the reason."""
+    pair = make_pair(device, dtype, **changes)
+    for _ in range(2):
+        ours, eager = (step(model, 3, 2, 2) for model in pair)
+        assert ours.keys() == eager.keys()
+        for name, result in eager.items():
+            assert torch.equal(ours[name], result), name
+    said(reason, capsys)
+
+
+def test_more_tokens_than_a_kernel_takes(
+    device: torch.device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = make_pair(device, None, n_positions=513)
+    prompts = Batch(*(part.to(device) for part in draw_prompts(1, 513)))
+    ours, eager = (model(prompts, 2) for model in pair)
+    assert torch.equal(ours, eager)
+    said("tokens", capsys)
+
+
+def test_queries(device: torch.device, capsys: pytest.CaptureFixture[str]) -> None:
+    """In both segments of a pass, and in every step that is unrolled."""
+    pair = make_pair(device, None)
+    prompts = prompts_for(pair[0])
+    queries = Queries(prompts.xs[:, :2], torch.tensor([3, 1]))
+    ours, eager = (model(prompts, 3, 2, queries=queries) for model in pair)
+    assert torch.equal(ours, eager)
+    for (ours_at, _), (eager_at, _) in zip(
+        *(model.unroll(prompts, 2, queries) for model in pair), strict=True
+    ):
+        assert torch.equal(ours_at.stream, eager_at.stream)
+    said("queries", capsys)

@@ -14,8 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from looplab.models import Model
 from looplab.models.blocks.gpt2 import Block
 from looplab.models.kernels.common import Compute
+from looplab.models.kernels.segment import run_segment
+from tests.models.small import Batch, draw_prompts, make_model
 
 Function = Callable[..., Sequence[Tensor]]
 
@@ -79,22 +82,16 @@ def assert_near(
     assert_each_near(ours, eager, exact, FLOOR_OF_ONE_ROW[compute.tf32 and is_one_row])
 
 
-def leaves(arguments: Sequence[Any]) -> list[Tensor]:
-    """All tensors among the arguments that want gradients."""
-    found: list[Tensor] = []
-    for argument in arguments:
-        if isinstance(argument, nn.Module):
-            found += argument.parameters()
-        elif isinstance(argument, Tensor):
-            found.append(argument)
-    return found
-
-
 def _results(
     function: Function, arguments: Sequence[Any], cotangents: Sequence[Tensor]
 ) -> list[Tensor]:
     outputs = function(*arguments)
-    wanted = leaves(arguments)
+    wanted: list[Tensor] = []  # all tensors that want gradients
+    for argument in arguments:
+        if isinstance(argument, nn.Module):
+            wanted += argument.parameters()
+        elif isinstance(argument, Tensor):
+            wanted.append(argument)
     gradients = torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True)
     return [*outputs, *(g for g in gradients if g is not None)]
 
@@ -144,3 +141,43 @@ class Draws:
     def norm(self, width: int) -> nn.LayerNorm:
         """A norm of such a block."""
         return self.block(width, 1).norm_1
+
+
+Results = dict[str, Tensor]
+
+# Products of about size 1 in a model 32 wide. In one that magnifies what it reads, one rounding in
+# the first loop can outweigh all others, and whose is larger, the kernels' or PyTorch's, is chance.
+SPREAD = 0.15
+
+
+def make_pair(device: torch.device, dtype: torch.dtype | None, **changes: Any) -> tuple[Model, ...]:
+    """The same model twice, 32 wide: on kernels and eager; `dtype` of products."""
+    pair = tuple(
+        make_model(spread=SPREAD, **({"n_embd": 32} | changes)).to(device) for _ in range(2)
+    )
+    for model in pair:
+        model.compute_dtype = dtype
+    pair[0].run_segment = run_segment
+    return pair
+
+
+def prompts_for(model: Model) -> Batch:
+    """Prompts of four points, of the model's device and dtype; on a GPU more of them."""
+    weight = model.read_in.weight
+    return Batch(*(part.to(weight) for part in draw_prompts(64 if weight.is_cuda else 2, 4)))
+
+
+def step(
+    model: Model, loops: int, window: int, grad_loops: int, only: int | None = None
+) -> Results:
+    """Predictions, and all gradients of a sum of theirs (of one loop's, where `only` says which),
+    each prediction weighted differently."""
+    model.zero_grad()
+    predictions = model(prompts_for(model), loops, window, grad_loops=grad_loops)
+    generator = torch.Generator().manual_seed(7)
+    weights = torch.randn(predictions.shape, generator=generator).to(predictions)
+    weighted = predictions * weights
+    (weighted if only is None else weighted[only]).sum().backward()
+    named = model.named_parameters()
+    gradients = {name: p.grad.clone() for name, p in named if p.grad is not None}
+    return {"predictions": predictions.detach()} | gradients

@@ -315,3 +315,33 @@ def test_unrolling_does_not_end_gradients_elsewhere() -> None:
     assert torch.is_grad_enabled()
     next(steps)
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_float32_agrees_with_float64_and_more_points_change_no_earlier_prediction(
+    family: str,
+) -> None:
+    model, prompts = make_model(family).double(), draw_prompts()
+    exact = model(as_double(prompts), 3)
+    short = type(prompts)(prompts.xs[:, :4], prompts.ys[:, :4])
+    torch.testing.assert_close(model(as_double(short), 3), exact[:, :, :4])
+    torch.testing.assert_close(model.float()(prompts, 3), exact.float(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_loop_norms_its_output_and_tells_the_raw_one() -> None:
+    """The state of a shared loop: what the next loop reads, and the same before the norm."""
+    model = make_model().double()
+    for state, _ in list(model.unroll(as_double(draw_prompts()), 3))[1:]:
+        torch.testing.assert_close(model.loop.norm(state.raw), state.stream)
+        assert not torch.allclose(state.raw, state.stream)
+
+
+def test_gradient_reaches_back_as_far_as_the_window_unless_told() -> None:
+    model = make_model().double()
+    gradients = []
+    for grad_loops in (None, 2, 3):
+        predictions = model(as_double(draw_prompts()), 5, 2, grad_loops=grad_loops)
+        gradients.append(torch.autograd.grad(predictions.square().sum(), [*model.parameters()]))
+    default, window, further = gradients
+    assert all(map(torch.equal, default, window))
+    assert not all(map(torch.allclose, default, further))

@@ -1,8 +1,7 @@
 """Which parameter is moved how: groups, rates over a run and in stacks whose branches shrink with
-their depth, epsilon and decay of each optimiser; what is kept beside the weights, by name and
-untouched by a bad step; and the moving average of the weights, by which a run is measured."""
+their depth, epsilon and decay of each optimiser; what is kept beside the weights, by name; and
+the moving average of the weights, by which a run is measured."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from looplab.training.optim.optimizers import (
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from looplab.training.run_folder.run import run_folder
 from tests.conftest import HOME
-from tests.training.tiny import assert_same_bits, copied, make_trainer, spoil_ys, tiny
+from tests.training.tiny import assert_same_bits, make_trainer, tiny
 
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
@@ -157,19 +156,13 @@ def test_momentum_follows_the_step_in_place(tmp_path: Path) -> None:
         assert float(place) == pytest.approx(wanted)
 
 
-def test_warm_up_and_decay_may_overlap() -> None:
-    """The rate is then the product of both."""
-    training = TrainingConfig(steps=10, warmup=10, decay=1.0)
-    for step in range(10):
-        wanted = (step + 1) / 10 * (10 - step) / 10
-        assert math.isclose(learning_rate(training, step, 1.0), wanted)
-
-
-# The three papers' settings: what differs from the defaults, and the fraction of the peak at steps
-# of their own, the corners among them.
+# The three papers' settings, and warm-up and decay that overlap, whose rate is the product of both:
+# what differs from the defaults, and the fraction of the peak at steps of their own, the corners
+# among them.
 _STABLE_DECAY = {"steps": 20_000, "warmup": 500, "decay": 0.05}  # arXiv 2606.18524
 _TRAPEZOID = {"steps": 5_000, "decay": 0.2}  # arXiv 2605.18797
 _TO_A_TENTH = {"steps": 1_000, "decay": 1.0, "decay_to": 0.1}  # arXiv 2604.21106
+_OVERLAPPING = {"steps": 10, "warmup": 10, "decay": 1.0}
 _NAMED = [
     *((_STABLE_DECAY, step, (step + 1) / 500) for step in (0, 1, 250, 498)),
     *((_STABLE_DECAY, step, 1.0) for step in (499, 500, 10_000, 18_999, 19_000)),
@@ -177,10 +170,11 @@ _NAMED = [
     *((_TRAPEZOID, step, 1.0) for step in (0, 1, 3_999, 4_000)),
     *((_TRAPEZOID, 4_000 + past, 1 - past / 1000) for past in (1, 500, 999, 1000)),
     *((_TO_A_TENTH, step, 1 - 0.9 * step / 1000) for step in (0, 1, 500, 999, 1000)),
+    *((_OVERLAPPING, step, (step + 1) / 10 * (10 - step) / 10) for step in range(10)),
 ]
 
 
-def test_the_papers_schedules() -> None:
+def test_the_rate_follows_the_papers_schedules() -> None:
     for settings, step, fraction in _NAMED:
         rate = learning_rate(TrainingConfig(**settings), step, 0.3)  # type: ignore[arg-type]
         assert rate == pytest.approx(0.3 * fraction, rel=1e-12, abs=1e-15)
@@ -198,30 +192,6 @@ def test_factored_stacks_take_the_root_of_their_depth() -> None:
 
 
 _OLD = HOME / "tests" / "fixtures" / "sparse_linear-looped-seed0-77d87793"
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_bad_step_changes_nothing(
-    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither weights nor Adam's moments nor Muon's momentum, decay included; and the next step is
-    the one that would have been without it."""
-    config = tiny(tmp_path, optimizer=optimizer, weight_decay=0.1, clip=0.5)
-    trainer, spared = make_trainer(config), make_trainer(config)
-    spoil_ys(monkeypatch, math.nan, lambda _, step, shard: step == 3)
-    for step in range(3):
-        trainer.update(step)
-        spared.update(step)
-    before = copied(trainer.state())
-    trainer.update(3)
-    assert_same_bits(trainer.state(), before)
-    trainer.update(4)
-    spared.update(4)
-    assert_same_bits(trainer.state(), spared.state())
-    assert not torch.equal(
-        trainer.state()["model.loop.blocks.0.qkv.weight"], before["model.loop.blocks.0.qkv.weight"]
-    )
-    assert trainer.fetch().bad_step == 3
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -258,6 +228,7 @@ _GOOD, _BAD = torch.tensor(False), torch.tensor(True)
 
 
 def test_it_is_the_exponential_average_of_the_weights() -> None:
+    """Of which those after a step that broke are no part."""
     model = nn.Linear(2, 3)
     average = WeightAverage(model, decay=0.9)
     wanted = model.weight.detach().clone().double()
@@ -268,11 +239,6 @@ def test_it_is_the_exponential_average_of_the_weights() -> None:
         decay = min(0.9, number / (number + 9))
         wanted = decay * wanted + (1 - decay) * model.weight.detach()
         torch.testing.assert_close(average.averages[0], wanted.float())
-
-
-def test_a_step_that_broke_is_no_part_of_it() -> None:
-    model = nn.Linear(2, 3)
-    average = WeightAverage(model, decay=0.9)
     before = [tensor.clone() for tensor in average.averages]
     with torch.no_grad():
         model.weight.add_(1)

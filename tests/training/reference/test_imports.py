@@ -25,17 +25,19 @@ from looplab.tasks import Prompts
 from looplab.tasks.tables import TEN
 from looplab.training import RunError, import_checkpoint, train
 from looplab.training.run_folder.run import RunFolder, run_folder
-from tests.models.reference_codes import garg_weights, leiay_weights, predict
-from tests.models.small import draw_prompts
-from tests.training.reference.reference_runs import (
+from tests.models.reference_codes import (
     SAID,
     STEP,
     garg_run,
+    garg_weights,
     leiay_run,
+    leiay_weights,
     openml_run,
     openml_weights,
+    predict,
     save_state,
 )
+from tests.models.small import draw_prompts
 
 ONE_LAYER = leiay_weights(n_positions=50)
 
@@ -65,9 +67,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
-    path = leiay_run(tmp_path)
-    run = import_checkpoint(path, {"task.points": 6}, str(tmp_path / "runs"))
+def test_where_every_setting_comes_from_is_kept_and_never_written_over(tmp_path: Path) -> None:
+    path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
+    run = import_checkpoint(path, {"task.points": 6}, str(runs))
     environment = json.loads((run.path / "environment.json").read_text())
     assert {"command", "torch", "git_commit"} < environment.keys()
     record = environment["imported"]
@@ -80,14 +82,9 @@ def test_where_every_setting_comes_from_is_kept(tmp_path: Path) -> None:
     assert run.path.name == f"sparse_linear-looped-imported-{record['sha256'][:8]}"
     status = RunFolder(run.path).status()
     assert (status["state"], status["step"]) == ("finished", STEP)
-
-
-def test_what_stands_in_the_way_is_never_written_over(tmp_path: Path) -> None:
-    path, runs = leiay_run(tmp_path / "theirs"), tmp_path / "runs"
-    import_checkpoint(path, {}, str(runs))
     before = files(runs)
     with pytest.raises(RunError, match=r"other settings \(loops\.b is 6, not 5\): move it away"):
-        import_checkpoint(path, {"loops.b": 5}, str(runs))
+        import_checkpoint(path, {"task.points": 6, "loops.b": 5}, str(runs))
     assert files(runs) == before
 
 
@@ -315,11 +312,8 @@ def test_the_step_is_asked_for_where_neither_file_nor_name_says_it(tmp_path: Pat
     with pytest.raises(ConfigError, match=r"training\.steps cannot be 12: .* has 345"):
         import_checkpoint(numbered, SAID | {"training.steps": 12}, str(tmp_path / "other"))
     assert import_checkpoint(numbered, SAID, str(tmp_path / "other")).step == 345
-
-
-def test_a_state_saved_after_the_first_step_is_read(tmp_path: Path) -> None:
-    path = save_state(tmp_path / "state.pt", leiay_weights(), step=0)
-    run = load_run(import_checkpoint(path, SAID, str(tmp_path / "runs")).path)
+    first = save_state(tmp_path / "state.pt", leiay_weights(), step=0)
+    run = load_run(import_checkpoint(first, SAID, str(tmp_path / "first")).path)
     assert (run.step, run.config.training.steps) == (0, 1)
 
 

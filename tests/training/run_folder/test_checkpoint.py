@@ -192,7 +192,8 @@ def test_the_one_before_is_used(
 
 
 def test_all_damaged(tmp_path: Path) -> None:
-    """Reading refuses and names both; training begins anew and ends as before."""
+    """Reading refuses and names both; training begins anew and ends as before. What is saved on the
+    new way counts, though the damaged ones are of later steps."""
     config, checkpoints = _finished(tmp_path)
     undisturbed = saved_tensors(config)
     for step in (50, 60):
@@ -202,14 +203,7 @@ def test_all_damaged(tmp_path: Path) -> None:
         load_run(path)
     for step in (50, 60):
         assert str(checkpoints / f"{step:08d}") in str(refused.value)
+    assert "saved after step 5" in str(interrupted(config, 4))
+    assert load_run(path).step == 5
     train(config)
     assert_same_bits(saved_tensors(config), undisturbed)
-
-
-def test_all_damaged_then_interrupted(tmp_path: Path) -> None:
-    """What is saved on the new way counts, though the damaged ones are of later steps."""
-    config, checkpoints = _finished(tmp_path)
-    for step in (50, 60):
-        _cut(checkpoints / f"{step:08d}.safetensors")
-    assert "saved after step 5" in str(interrupted(config, 4))
-    assert load_run(run_folder(config).path).step == 5

@@ -55,6 +55,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
+@pytest.fixture
+def words(file: Path) -> list[str]:
+    """Of a run of this file."""
+    return [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
+
+
 def forget() -> None:
     """As in a new process."""
     for name in ("plugin:kept", "kept_helper"):
@@ -85,15 +91,14 @@ def test_only_what_bears_on_training_is_in_the_name(
 
 
 def test_an_edited_baseline_is_evaluated_alone(
-    file: Path, capsys: pytest.CaptureFixture[str]
+    file: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An edited task is another run, and marks those of before until the edit is taken back."""
-    command = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
-    assert main(command) == 0
+    assert main(words) == 0
     forget()
     file.write_text(CODE.replace("return nothing(ys)", "return 1 + nothing(ys)"), "utf-8")
     before = capsys.readouterr().out.splitlines()
-    assert main(command) == 0
+    assert main(words) == 0
     after = capsys.readouterr().out.splitlines()
     assert "trained already" in after[0]
     (first, second) = (next(x for x in lines if x.startswith("kept")) for lines in (before, after))
@@ -108,8 +113,10 @@ def test_an_edited_baseline_is_evaluated_alone(
     assert "differs" not in rows_of([run])[0].remarks
 
 
-def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]) == 0
+def test_a_run_goes_on_with_its_copies(
+    file: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
     (run,) = (file.parent / "runs").iterdir()
     forget()
     copy, moved = run / "plugins" / "kept.py", file.parent / "new" / "kept.py"
@@ -131,9 +138,8 @@ def test_a_run_goes_on_with_its_copies(file: Path, capsys: pytest.CaptureFixture
         load_run(run)
 
 
-def test_an_edit_that_fails_leaves_what_was_loaded(file: Path) -> None:
+def test_an_edit_that_fails_leaves_what_was_loaded(file: Path, words: list[str]) -> None:
     """Whatever the file has registered before it fails."""
-    words = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
     config = Config.of(*words)
     edited = CODE.replace("float(self.dims)", "100.0 * self.dims")
     file.write_text(f"{edited}\nraise RuntimeError\n", "utf-8")
@@ -144,10 +150,11 @@ def test_an_edit_that_fails_leaves_what_was_loaded(file: Path) -> None:
     assert build_task(Config.of(*words)).divisor == 200.0
 
 
-def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_while_it_is_loaded(
+    file: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """A configuration of before is of the code that was loaded, a new one of the edited code; in a
     file that it imports, too."""
-    words = [f"plugins={file}", f"folder={file.parent / 'runs'}", *WORDS]
     config = Config.of(*words)
     first = train(config)
     file.with_name("kept_helper.py").write_text("half = 0.25\n", "utf-8")
@@ -163,11 +170,10 @@ def test_an_edit_while_it_is_loaded(file: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_plugin_of_the_same_name_takes_the_place_of_another(
-    file: Path, capsys: pytest.CaptureFixture[str]
+    file: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the files beside it, which have the same names; one of the same code does not."""
-    words = [f"folder={file.parent / 'runs'}", *WORDS]
-    first = train(Config.of(f"plugins={file}", *words))
+    first = train(Config.of(*words))
     same, other = file.parent / "same" / "kept.py", file.parent / "other" / "kept.py"
     for copy in (same, other):
         copy.parent.mkdir()
@@ -177,20 +183,19 @@ def test_a_plugin_of_the_same_name_takes_the_place_of_another(
     other.with_name("kept_helper.py").write_text("half = 0.125\n", "utf-8")
     other.write_text(CODE.replace("float(self.dims)", "half * self.dims"), "utf-8")
     capsys.readouterr()
-    assert train(Config.of(f"plugins={same}", *words)).path == first.path
+    assert train(Config.of(f"plugins={same}", *words[1:])).path == first.path
     assert "takes the place" not in capsys.readouterr().out
-    second = train(Config.of(f"plugins={other}", *words))
+    second = train(Config.of(f"plugins={other}", *words[1:]))
     assert f"plugins: {other} takes the place of {file}" in capsys.readouterr().out
     assert second.path != first.path
     assert second.task.divisor == 0.125 * second.config.task.dims
 
 
-def test_what_registers_may_stand_beside_a_plugin(file: Path) -> None:
+def test_what_registers_may_stand_beside_a_plugin(file: Path, words: list[str]) -> None:
     """Its edits are seen, and one that cannot be loaded leaves what was loaded."""
     helper = file.with_name("kept_helper.py")
     helper.write_text(CODE.replace("from kept_helper", "from math").replace("half", "pi"), "utf-8")
     file.write_text("import kept_helper\n", "utf-8")
-    words = [f"plugins={file}", *WORDS]
     config = Config.of(*words)
     first = run_folder(config).path
     code = helper.read_text("utf-8")

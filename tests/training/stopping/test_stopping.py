@@ -26,7 +26,7 @@ from looplab.training import Run, train
 from looplab.training.assemble import build_model
 from looplab.training.run_folder.checkpoint import Checkpoint, newest_checkpoint, saved_steps
 from looplab.training.run_folder.run import RunFolder, run_folder
-from tests.training.stopping.driven import Driven
+from tests.training.stopping.killed import Driven
 from tests.training.tiny import assert_same_bits, crashed, interrupted, saved_tensors, tiny
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -141,24 +141,19 @@ def test_killed_again_and_again(plan: dict[str, int], driven: Driven, tmp_path: 
     assert _only_run(killed).status()["state"] == "finished"
 
 
-def test_killed_while_it_begins(driven: Driven, tmp_path: Path) -> None:
-    """The run folder itself is half made."""
+@pytest.mark.parametrize(("at", "file"), [("writing", "config.yaml"), ("renamed", "00000120.json")])
+def test_killed_while_it_begins_or_before_it_says_finished(
+    at: str, file: str, driven: Driven, tmp_path: Path
+) -> None:
+    """The run folder itself is half made; or the last checkpoint is there, and the status still
+    says running: the next start puts it right."""
     driven.start(tmp_path)
-    driven.until(lambda place: place.startswith("writing") and place.endswith("config.yaml"))
+    driven.until(lambda place: place.startswith(at) and place.endswith(file))
     driven.kill()
     driven.start(tmp_path, halting=False)
     assert driven.next() == "ended 0"
     assert _newest(tmp_path).step == 120
     assert torch.isfinite(_newest(tmp_path).weights()["read_out.weight"]).all()
-
-
-def test_killed_before_it_says_finished(driven: Driven, tmp_path: Path) -> None:
-    """The last checkpoint is there, the status still says running: the next start puts it right."""
-    driven.start(tmp_path)
-    driven.until(lambda place: place.startswith("renamed") and place.endswith("00000120.json"))
-    driven.kill()
-    driven.start(tmp_path, halting=False)
-    assert driven.next() == "ended 0"
     assert _only_run(tmp_path).status()["state"] == "finished"
 
 

@@ -1,5 +1,5 @@
-"""Loops that are drawn and gradients cut where they are told to be, in a training; and the share of
-the work that is done when loops grow."""
+"""The curriculum of a training: its stages, loops that are drawn and gradients cut where they are
+told to be; and one that the training ends before, which is said before it as after it."""
 
 import json
 from dataclasses import astuple, replace
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from looplab import main as run
 from looplab.conf.schema import Config, CurriculumConfig, GrowthConfig, LoopsConfig, ModelConfig
-from looplab.curricula import Curriculum, Schedule, Stage
+from looplab.curricula import Curriculum, Stage
+from looplab.evaluation.remarks import remarks
 from looplab.training import train
 from looplab.training.assemble import build_curriculum, build_task
-from looplab.training.progress import Work
+from looplab.training.curriculum_end import shortened
 from looplab.training.run_folder.run import run_folder
 from looplab.training.step import capture_obstacle
+from tests.conftest import tiny_config
 from tests.training.tiny import tiny
 
 
@@ -76,17 +79,38 @@ def test_steps_that_cannot_be_captured(tmp_path: Path) -> None:
     assert reasons[2] == ""
 
 
-def _curriculum(loops: Schedule) -> Curriculum:
-    return Curriculum(Schedule.constant(5), Schedule.constant(11), loops, T=4)
+_WORDS = ("task=linear", "loops.b=20")
 
 
-def test_steps_that_cost_the_same() -> None:
-    work = Work(_curriculum(Schedule.constant(12)), 1000)
-    assert [work(step) for step in (0, 250, 1000)] == pytest.approx([0, 0.25, 1])
+def _line(*words: str) -> str:
+    config = Config.of(*_WORDS, *words)
+    return "".join(shortened([(config, build_task(config))]))
 
 
-def test_loops_that_grow() -> None:
-    """Half of the steps at 4 loops (4 + 2 · 4 passes), half at 20 (20 + 2 · 4)."""
-    work = Work(_curriculum(Schedule(4, 20, 16, (500,))), 1000)
-    assert work(500) == pytest.approx(12 / (12 + 28), abs=0.005)
-    assert work(1000) == 1
+def test_a_short_run_is_told_the_steps_that_are_enough() -> None:
+    """12 loops at first, 2 more after 600 steps and after each 200 of the next: 20 after 1,200."""
+    remedy = "curriculum.proportional=true if the run was shortened, else training.steps=1201"
+    assert _line("training.steps=800") == f"loops 14 of 20 at the end; {remedy}"
+    assert _line("training.steps=1200") == f"loops 18 of 20 at the end; {remedy}"
+    for enough in ("1201", "800 curriculum.proportional=true", "0"):
+        assert _line(*f"training.steps={enough}".split()) == ""
+
+
+def test_the_first_lines_of_a_training_say_what_its_remarks_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tiny_config(tmp_path)
+    trained = train(config)
+    (said,) = shortened([(config, build_task(config))])
+    assert capsys.readouterr().out.splitlines()[1] == f"  {said}"
+    left, _, _ = said.partition(" at the end; ")
+    assert remarks(trained)[0] == f"curriculum unfinished: {left}"
+
+
+def test_plans_of_a_run_and_of_a_grid_say_it(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*_WORDS, "training.steps=800", "action=plan"]
+    assert run.main(words) == 0
+    assert f"\n{_line('training.steps=800')}\n" in capsys.readouterr().out
+    assert run.main(["-m", "task=linear", "loops.b=12,16,20", *words[2:]]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"2 of 3 runs: {_line('training.steps=800')}"
