@@ -165,7 +165,7 @@ def _statement_of() -> Mapping[str, Mapping[str, str]]:
     return {
         name: {"statement": identity, "says": statement["says"]}
         for identity, statement in read_values("statements").items()
-        for name in statement["claims"]
+        for name in statement.get("claims", ())
     }
 
 

@@ -48,6 +48,7 @@ _BY_PAPER = (
     "| want the paper's scale | without a claim |"
 )
 _CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
+_WITHOUT = "| statement | what the paper says | what a claim lacks |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
 
@@ -152,6 +153,16 @@ def _contradicted(found: list[Verdict]) -> str:
     return _table(_CONTRADICTED, lines)
 
 
+def _without() -> str:
+    """A row for each statement that no claim judges, with the reason."""
+    lines = [
+        f"| {identity} | {statement['says']} | {statement['without']} |"
+        for identity, statement in read_values("statements").items()
+        if "without" in statement
+    ]
+    return _table(_WITHOUT, lines)
+
+
 def _changed(found: dict[str, Verdict]) -> str:
     lines = []
     for old, before in read_values("old_claims").items():
@@ -211,6 +222,7 @@ def pages() -> dict[Path, str]:
     parts = [f"\n{whole}.", f"{_lines_set(every)}.", _by_paper(every)]
     parts += ["## Statements that models of this size contradict"]
     parts += [_contradicted(every), *_sections(every)]
+    parts += ["## Statements without a claim", _without()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",

@@ -89,9 +89,16 @@ def test_each_claim_of_a_paper_is_one_of_its_statements() -> None:
         if own:
             assert paper == f"arXiv {papers[claimed.statement[:3]]}", name
             assert claimed.says, name
-    listed = [name for each in read_values("statements").values() for name in each["claims"]]
+    statements = read_values("statements").values()
+    listed = [name for statement in statements for name in statement.get("claims", ())]
     assert len(set(listed)) == len(listed)
     assert set(listed) <= claims.keys()
+
+
+def test_a_statement_has_claims_or_a_reason_why_it_has_none() -> None:
+    for identity, statement in read_values("statements").items():
+        assert bool(statement.get("claims")) != bool(statement.get("without")), identity
+        assert statement.keys() <= {"says", "claims", "without"}, identity
 
 
 def test_an_old_name_is_answered_by_the_new_one() -> None:
