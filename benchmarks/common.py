@@ -43,6 +43,7 @@ def run_benchmark(
 def paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> Ratio:
     """theirs / ours, pair by pair, measured in turn so that a slow phase of the machine slows
     both."""
+    # Of the ratios of each turn, not the ratio of medians: pairs share the machine's phase.
     quartiles = np.percentile(np.divide(theirs, ours), (25, 50, 75))
     return Ratio(*map(float, quartiles))
 

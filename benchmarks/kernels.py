@@ -73,6 +73,7 @@ def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
         tokens = 2 * points - 1
         with torch.device("cuda"):
             loop = SharedLoop(BlockSpec(n_embd, n_head, length=tokens), "add")
+            # With a gradient, as the read-in's output has one in training.
             e = torch.randn(prompts, tokens, n_embd, requires_grad=True)
         for name in precisions:
             for grad in (False, True):
@@ -82,6 +83,7 @@ def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
                 for way in ("eager", "triton"):
                     segment = partial(_segment, way, loop, e, name, grad)
                     milliseconds = do_bench(segment, return_mode="median")
+                    # The milliseconds of one loop: the segment has _LOOPS of them.
                     microseconds[way] = 1e3 * milliseconds / _LOOPS
                     row[f"{way}_us"] = microseconds[way]
                 row["ratio"] = microseconds["eager"] / microseconds["triton"]

@@ -104,6 +104,7 @@ class Contender:
     def end(self) -> None:
         """End the process, whatever it does."""
         self._pipe.close()
+        # Asked to end first, then made to.
         for stop in (self.process.terminate, self.process.kill):
             stop()
             self.process.join(_END)
@@ -113,6 +114,7 @@ class Contender:
         try:
             if question:
                 self._pipe.send(question)
+            # None waits without end.
             if not self._pipe.poll(self._limit):
                 raise RunError(f"gave no answer within {self._limit:g} s")
             answer = self._pipe.recv()
@@ -142,7 +144,9 @@ class PairedTimes:
 
     def whole(self) -> list[Contender]:
         """The variants with a measurement of every turn, once there is one."""
-        return [one for one in self.contenders if len(one.times) == self.turns > 0]
+        return [
+            contender for contender in self.contenders if len(contender.times) == self.turns > 0
+        ]
 
     def take(self, variants: Sequence[Variant], save: Callable[[], None]) -> None:
         """Build all variants and let them take `settings.pairs` turns; `save` is called when all

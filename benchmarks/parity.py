@@ -101,6 +101,7 @@ def compare(base: Curves, other: Curves, settings: ParitySettings) -> dict[str, 
     ratios = {}
     for seed in sorted(base.keys() & other.keys()):
         pairs = zip(base[seed][early], other[seed][early], strict=True)
+        # `ours` is the first variant, which the others are compared with.
         differences[seed] = median(abs(theirs - ours) / ours for ours, theirs in pairs)
         ratios[seed] = fmean(other[seed][late]) / fmean(base[seed][late])
     return {"early_median_relative_difference": differences, "late_mean_loss_ratio": ratios}

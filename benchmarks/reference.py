@@ -88,9 +88,9 @@ class Reference:
 def load_reference(checkout: Path) -> dict[str, ModuleType]:
     """The modules of a checkout of github.com/Leiay/looped_transformer, imported in place.
 
-    They import one another by names that are also ours (`models`, `tasks`), so they have these
-    names in sys.modules only while they load, and `reference_<name>` afterwards. Raises ConfigError
-    for a missing file.
+    They import one another by names that are also ours (`models`, `tasks`). In sys.modules they
+    have these only while they load, and `reference_<name>` afterwards. Raises ConfigError for a
+    missing file.
     """
     paths = {name: checkout / "scripts" / f"{name}.py" for name in FILES}
     for path in paths.values():

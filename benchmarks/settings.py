@@ -75,6 +75,7 @@ class ParitySettings(_Settings):
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         super().check()
+        # Fewer than two different ones, or one of them twice.
         if len(set(self.variants)) < max(2, len(self.variants)):
             raise ConfigError("variants", "must name at least two, none of them twice")
         for name in ("early", "late"):
@@ -103,8 +104,9 @@ def named_config(name: Name) -> Config:
 
 
 def at_full_size(config: Config) -> Config:
-    """The configuration with the curriculum at its end from the first step (most steps of a run are
-    there), and with enough steps that no measurement reaches the rate's decay."""
+    """The configuration with the curriculum at its end from the first step, as in most steps of a
+    run. It has enough steps that no measurement reaches the rate's decay."""
+    # Dimensions and points without a start have their end from the first step on; loops begin at T.
     loops = GrowthConfig(start=config.loops.b)
     return replace(
         config,

@@ -118,6 +118,7 @@ def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
             seconds[clock] = [times[clock] for times in measured.times]
         ratios = {}
         for other in turns.whole():
+            # Each of theirs is a basis: every row has its ratio to each of them.
             if other.variant.side != "ours" and other is not measured:
                 theirs = [times[basis] for times in other.times]
                 ratios[other.variant.kind] = paired_ratio(theirs, seconds[basis])._asdict()
@@ -155,6 +156,7 @@ def shown(turns: PairedTimes, rows: Sequence[Mapping[str, Any]]) -> str:
         floor = row.get("fraction_of_floor")
         cells = [row["name"], f"{wall:.3g}"]
         if on_gpu:
+            # Processor seconds say little on a GPU: memory, and the share of the card's rate.
             cells += [f"{row['peak_bytes'] / 2**20:.0f}", f"{floor:.1%}" if floor else "–"]
         else:
             cells += [f"{medians['user']:.3g}", f"{medians['system']:.3g}"]
@@ -177,6 +179,7 @@ def step_flops(config: Config) -> float:
     """The FLOPs of a step at the curriculum's end, as `action=plan` counts them."""
     task = build_task(config)
     stage = build_curriculum(config, task)(config.training.steps)
+    # Without the last y, as in training.
     costs = pass_costs(build_model(config, task), 2 * stage.points - 1)
     return config.training.batch_size * costs.of_step(stage.loops, stage.grad_loops, stage.window)
 
@@ -220,6 +223,7 @@ def profile_variant(config: Config, variant: Variant, device: torch.device) -> d
         "wall_ms": 1e3 * wall,
         "busy_ms": busy,
         "teraflop_per_second": flops / wall / 1e12,
+        # `busy` is in milliseconds.
         "teraflop_per_second_busy": flops / busy / 1e9,
     }
     lines = []

@@ -49,6 +49,7 @@ class Variant:
             _allow_tf32(self.precision)
             return Reference(self.checkout, config, device, self.backend == "compile").step
         trainer = self.trainer(config, device)
+        # A step's number seeds its batch: each call makes the next one.
         steps = count()
         return lambda: self.update(trainer, next(steps))
 

@@ -65,20 +65,21 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
     ConfigError where the subject is missing, for another action's subject and for a setting that
     the action does not use.
     """
-    own, example = _EXAMPLES.get(action, ("", ""))
+    subject_key, example = _EXAMPLES.get(action, ("", ""))
     for other, (key, _) in _EXAMPLES.items():
-        if key in keys and key != own:
+        if key in keys and key != subject_key:
             raise ConfigError(key, f"is for action={other}")
-    if not own:
+    if not subject_key:
         return ()
-    allowed = _USED[action] | {"action", own}
+    allowed = _USED[action] | {"action", subject_key}
     for key in keys:
+        # A group's name stands for all of its settings.
         if key not in allowed and key.split(".")[0] not in allowed:
             reason = _WHY_NO_OTHERS[action]
             raise ConfigError(key, f"has no meaning with action={action}: {reason}")
-    value = values[own]
+    value = values[subject_key]
     if not value:
-        raise ConfigError(own, f"must name what to {action}: {example}")
+        raise ConfigError(subject_key, f"must name what to {action}: {example}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(paths)}")

@@ -27,6 +27,7 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
     """
     values = dict(mapping)
     version = values.pop("schema_version", SCHEMA_VERSION)
+    # Not isinstance: `schema_version: true` is an int to Python.
     if type(version) is not int or version > SCHEMA_VERSION:
         raise ConfigError(
             "schema_version", f"is {version}, but this version reads up to {SCHEMA_VERSION}"
@@ -34,6 +35,7 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
     for group, names in _REMOVED.items():
         if isinstance(settings := values.get(group), Mapping):
             values[group] = {key: value for key, value in settings.items() if key not in names}
+    # Before names are checked, as plugins add tasks, loops and baselines.
     load_plugins(_convert(tuple[str, ...], values.get("plugins", ()), "plugins"))
     config = build(Config, values)
     settings = typed_settings(config.task.name, config.task.settings)
@@ -100,6 +102,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
 
 def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     """`value` as None, a word or a value of the one remaining kind, where these are allowed."""
+    # Words and None first: `auto` must not be tried as a number.
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
     words += added_names(key) if words else []
     if value in words or (value is None and type(None) in kinds):
@@ -111,6 +114,7 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
         check_choice(key, value, words)
     if len(value_kinds) == 1 and not words:
         return _convert(value_kinds[0], value, key)
+    # In the order of the annotation: 720 is a number, where numbers are allowed, and no text.
     for kind in value_kinds:  # int | str
         with suppress(ConfigError):
             return _convert(kind, value, key)
@@ -130,6 +134,7 @@ def setting_of(config: Config, key: str) -> Any:
     flat = flatten(config_to_mapping(config))
     short = {"task": "task.name", "model": "model.family"}.get(key, key)
     group, _, name = short.partition(".")
+    # A task's own settings stand a section deeper than they are typed.
     for candidate in (short, f"{group}.settings.{name}"):
         if candidate in flat:
             return flat[candidate]

@@ -106,6 +106,7 @@ def _until_stopped(do: Callable[[], int], when_stopped: str) -> int:
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
+        # Here nothing can be raised safely: the process ends at once, as by a signal.
         if _importing(frame):
             try:
                 print(f"\n{when_stopped}", flush=True)
@@ -154,6 +155,7 @@ def described(cls: type[Any]) -> str:
         names = ", ".join(map(str, names_of(item.hint)))
         notes = "; ".join(filter(None, (names, item.info.range)))
         text = f"{item.info.meaning} ({notes})" if notes else item.info.meaning
+        # Meanings stand in one column, from the 32nd character on.
         start = f"  {word:28} " if len(word) < 29 else f"  {word}\n{' ' * 31}"
         lines.append(start + f"\n{' ' * 31}".join(wrap(text, 69)))
     return "\n".join(lines)

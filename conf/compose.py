@@ -67,6 +67,7 @@ def commands(words: Sequence[str], multirun: bool = False) -> list[Command]:
         return [_single(given)]
     several = [_values(key, text) for key, text in given.items()]
     members = []
+    # The last key varies fastest, as in nested loops in the order of the words.
     for values in product(*several):
         texts = dict(zip(given, values, strict=True))
         members.append(_command(_given(texts), texts))
@@ -200,6 +201,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     if action in ("train", "plan"):
         # A task's own settings, which are among the others on the command line, are a group.
         for key in own_settings(values["task.name"]) or {}:
+            # Only here, after all words: on the command line nobody types `settings`.
             values[f"task.settings.{key}"] = values.pop(f"task.{key}")
     else:
         values = _run_settings(Path(paths[0]), given, values)
@@ -229,6 +231,7 @@ def settled(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     base_steps = values["training.steps"]
     settings = {key: value for key, value in given.items() if key not in GROUPS}
     values = _without_references(values | settings)
+    # What differs from this below was fitted, not given.
     before = dict(values)
     _stretch(values, base_steps, given)
     _fit_recipe(values, given)
@@ -262,6 +265,7 @@ def _layers(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     task = names["task"]
     command = {"action": "train", "again": False, _PROPORTIONAL: False}
     yield "conf/schema.py", flatten(config_to_mapping(Config())) | command | SUBJECTS
+    # | binds tighter than `or`: a plugin's task has its name and its own defaults.
     of_task = read_values(f"task/{task}") or {"name": task} | added_tasks()[task]
     yield f"conf/task/{task}.yaml", {f"task.{key}": value for key, value in of_task.items()}
     for group in ("scale", "recipe", "model"):
@@ -313,7 +317,9 @@ def _without_references(values: Mapping[str, Any]) -> dict[str, Any]:
     settled_values = dict(values)
     for key, value in values.items():
         if isinstance(value, str) and "${" in value:
+            # Without `${` and `}`; what names no setting stands for itself, and is refused.
             target = values.get(value[2:-1], value)
+            # A reference to a reference: one level is enough, and no circle has to be looked for.
             if isinstance(target, str) and "${" in target:
                 raise ConfigError(key, f"cannot be {value!r}, which names no other setting")
             settled_values[key] = target
@@ -340,6 +346,7 @@ def _stretch(values: dict[str, Any], base_steps: int, given: Mapping[str, Any]) 
         grows = looped if name == "loops" else values[f"{growth}.start"] is not None
         if grows:
             intervals = values[f"{growth}.intervals"]
+            # Whole steps: multiplied first, so that only the quotient is rounded.
             values[f"{growth}.intervals"] = [max(1, n * steps // base_steps) for n in intervals]
 
 
@@ -399,6 +406,7 @@ def _run_settings(run: Path, given: Mapping[str, Any], values: Mapping[str, Any]
             settings["task.settings.eval"] = values[key]
         elif key in DATA:
             name = key.removeprefix("task.")
+            # A run remembers where its data are, whichever folder it is evaluated from.
             settings[f"task.settings.{name}"] = str(Path(values[key]).absolute())
     for key in ("device", "folder", "tables.format"):
         settings[key] = values[key]

@@ -19,6 +19,7 @@ def begin() -> None:
     drawn in memory, whatever a notebook that started this process draws with. What lies in the
     current folder, as a statistics.py or wandb/, is not taken for a package of that name. A Python
     that is too old, or lacks a package, is one line."""
+    # First of all: the imports that follow this call are what may be missing.
     sys.excepthook = _answer_missing
     if sys.version_info < (3, 11):  # noqa: UP036 - a user's may be any
         sys.exit(_unfit("is older than 3.11"))
@@ -66,6 +67,7 @@ def _patient(stream: object) -> object:
         return stream
     stream.flush()
     output = _Output(stream.fileno(), "w", closefd=False)
+    # A terminal of another encoding gets question marks, and the command goes on.
     errors = "replace" if stream.errors in ("strict", "surrogateescape") else stream.errors
     return io.TextIOWrapper(
         io.BufferedWriter(output),  # type: ignore[type-var]

@@ -21,6 +21,7 @@ class Loader(yaml.SafeLoader):
     """Plain values; 1e-3 is a number although it has no point."""
 
 
+# PyYAML follows YAML 1.1, where a float without a point is a text.
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
@@ -55,4 +56,5 @@ def own_settings(name: str) -> dict[str, Any] | None:
     values = read_values(f"task/{name}") or added_tasks().get(name)
     if values is None:
         return None
+    # What `read_values` has in its cache must not be changed by a caller.
     return deepcopy({key: default for key, default in values.items() if key != "name"})

@@ -87,5 +87,6 @@ def settings_text(words: Sequence[str]) -> str:
     Raises ConfigError for a mistake in the words."""
     settings = origins_of(words)
     lines = [(f"{key}={as_word(value)}", origin) for key, (value, origin) in settings.items()]
+    # A few long values, as lists of shifts, do not push all origins to the right.
     width = max(len(word) for word, _ in lines if len(word) < 50)
     return "\n".join(f"{word:{width}}  {origin}" for word, origin in lines)

@@ -61,9 +61,9 @@ def imported_files(path: Path, module: str = "") -> dict[str, Path]:
 
 
 def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return the files of modules of the project ("evaluation.errors"), those that files of a
-    user's import, and what all these import, by their paths in the project. Imports end at the
-    rooms conf and show; those for types alone do not count."""
+    """Return files of the project by their paths in it: those of `modules` ("evaluation.errors"),
+    those that files of `users` import, and what all these import. Imports end at the rooms conf and
+    show; those for types alone do not count."""
     pending = [path for module in modules for path in _module_files(module, [HOME])]
     pending += [path for user in users for path in _project_imports(user)]
     files: dict[str, Path] = {}
@@ -73,6 +73,7 @@ def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[st
         if name in files or name.startswith(_ENDS):
             continue
         files[name] = path
+        # This file imports every solver, and a number depends on those alone that were asked for.
         if name not in _BY_NAME:
             pending += _project_imports(path)
     return dict(sorted(files.items()))
@@ -83,6 +84,7 @@ def _project_imports(path: Path) -> list[Path]:
     files: list[Path] = []
     for level, name in _imported_names(path, path.stat().st_mtime_ns, for_types=False):
         if level and path.is_relative_to(HOME):
+            # One dot is the file's own folder, parents[0].
             files += _module_files(name, [path.parents[level - 1]])
         elif not level and _top(name) == _PROJECT:
             name = name.removeprefix(f"{_PROJECT}.")
@@ -172,6 +174,7 @@ def _module_files(name: str, folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         files = []
         for part in name.split("."):
+            # Each part may be a package or a module; after a module's own name nothing is found.
             folder = folder / part
             files += [folder / "__init__.py", folder.with_name(f"{part}.py")]
         if files := [path for path in files if path.is_file()]:

@@ -99,6 +99,7 @@ def in_words(key: str, value: Any) -> str:
     if number is not None:
         text = f"{number:,.0f}" if number.is_integer() else f"{number:g}"
         if text == "1":
+            # "1 layers" becomes "1 layer".
             form = form.removesuffix("s")
         return (form or f"{name} = {{value}}").format(value=text)
     if isinstance(value, list | tuple):
@@ -175,6 +176,7 @@ def _telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         differs = len(set(map(repr, of_runs))) > 1
         if differs and not is_group and not key.startswith(NOT_OF_NUMBERS):
             keys.append(key)
+    # Schedules follow from steps and loops, unless nothing else tells the runs apart.
     keys = [key for key in keys if not key.startswith("curriculum.")] or keys
     if len(keys) <= _MOST:
         return keys

@@ -37,8 +37,8 @@ def importer(
 
 def optional(key: str, package: str, attribute: str, install: str) -> Any:
     """An optional package, of which this attribute is used. Raises ConfigError for the setting that
-    needs it where it is not installed or cannot be loaded, or another thing has its name, as the
-    folder wandb/ that wandb itself makes."""
+    needs it where it is not installed or cannot be loaded. So it does where another thing has its
+    name, as the folder wandb/ that wandb itself makes."""
     from .mistakes import ConfigError, one_line
 
     try:

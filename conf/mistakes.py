@@ -110,6 +110,7 @@ def check_choice(key: str, value: Any, options: Iterable[str], hint: str = "") -
 def check_count(key: str, value: float, least: int) -> None:
     """Raises ConfigError for a number below `least`, not finite, or of 2^62 and above."""
     # Not math.isfinite: an integer may be too large for a float.
+    # nan is the one number that is not itself; −∞ is below every `least`.
     if value != value or value == math.inf:
         raise ConfigError(key, f"must be finite, got {value}")
     if value < least:

@@ -80,8 +80,8 @@ def user_code(module: str) -> dict[str, bytes]:
     """Return the content of the user's files that hold a module and what it imports, by their
     names; none for a module of the project, or without a file.
 
-    It is that of the time when the module was loaded as a plugin, or something in it was
-    registered, or else when it was first asked for."""
+    It is that of the time when the module was loaded as a plugin or something in it registered.
+    Otherwise that of the first call."""
     return _LOADED.get(module) or _code_first_seen(module)
 
 
@@ -143,6 +143,7 @@ def _load_again(path: Path) -> None:
     file = str(sys.modules[module].__file__)
     files = {file, *map(str, imported_files(Path(file)).values())}
     modules = [(name, loaded) for name, loaded in sys.modules.items() if name != "__main__"]
+    # Its own module and those of the user's that it imports: Python would not import these again.
     before = {n: loaded for n, loaded in modules if getattr(loaded, "__file__", None) in files}
     for name in before:
         del sys.modules[name]
@@ -178,15 +179,15 @@ def _leave_folder(module: str) -> str:
 def failure(error: BaseException) -> str:
     """An error as a line that names the plugin whose code raised it, or what that code called; or
     the plugins, which may have returned what raised it later. Empty where there are none."""
-    what = _with_kind(error)
+    message = _with_kind(error)
     path = _place(error)
     if path:
-        return f"{path}: {what}"
+        return f"{path}: {message}"
     if not (files := _files()):
         return ""
     place = _place(error, any_code=True)
     code = ", ".join(files)
-    return f"{what} ({place}); see what the code in {code} returns"
+    return f"{message} ({place}); see what the code in {code} returns"
 
 
 def is_users(thing: Any) -> bool:
@@ -212,6 +213,7 @@ def place_of(thing: Any, name: str = "") -> str:
         for statement in node.body:
             if name in _defined_names(statement):
                 node = statement
+    # The source is parsed by itself, where its first line is 1.
     return f"{file}, line {first + node.lineno - 1}"
 
 
@@ -225,13 +227,14 @@ def _defined_names(statement: Any) -> list[str]:
 
 @contextmanager
 def blamed(thing: Any, name: str = "") -> Iterator[None]:
-    """Within this context an error of a user's class or function is a Slip, which names the line of
+    """Within this context an error of a user's class or function is a Slip. It names the line of
     his that raised it, else that of the definition."""
     try:
         yield
     except (ConfigError, RunError):
         raise
     except (Exception, SystemExit) as error:
+        # The exit codes of Ctrl-C and SIGTERM, which are no mistakes of the user's code.
         is_signal = isinstance(error, SystemExit) and error.code in (130, 143)
         if is_signal or out_of_memory(error) or not is_users(thing):
             raise
@@ -300,6 +303,7 @@ def registering(
                 raise Slip(thing, f"must have another name: {key}={name} is the project's own")
             other = _NAMES.setdefault(key, {}).get(name)
             module = sys.modules.get(getattr(other, "__module__", ""))
+            # A class that its module no longer has, as after a second load, leaves its name free.
             is_there = other and getattr(module, getattr(other, "__name__", ""), None) is other
             if is_there and other.__module__.startswith(PREFIX):
                 raise Slip(thing, f"must have another name: {name} is that of {place_of(other)}")
@@ -335,6 +339,7 @@ def check_class(cls: Any, base: type) -> None:
         elif inspect.isfunction(method) and inspect.isfunction(attribute):
             arguments = inspect.signature(method).parameters
             try:
+                # As many arguments by place as the base class's method has.
                 inspect.signature(attribute).bind(*arguments)
             except TypeError:
                 problem = f"must take ({', '.join(arguments)})"
@@ -369,6 +374,7 @@ def _load(path: Path) -> None:
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
+    # Known before it runs, as imports do it: dataclasses look their own module up there.
     module = sys.modules[name] = module_from_spec(spec)
     if (folder := str(path.absolute().parent)) not in sys.path:
         sys.path.append(folder)  # for what it imports from beside it
@@ -397,8 +403,8 @@ def _keep_moved(path: Path) -> None:
 
 
 def _with_kind(error: BaseException) -> str:
-    what = error.msg if isinstance(error, SyntaxError) else one_line(error)
-    return f"{type(error).__name__}: {what}"
+    message = error.msg if isinstance(error, SyntaxError) else one_line(error)
+    return f"{type(error).__name__}: {message}"
 
 
 def _files() -> list[str]:

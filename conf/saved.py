@@ -49,6 +49,7 @@ def unpacked(path: str | PathLike[str]) -> Path:
         listing = ", ".join(_PREFIX + model for model in names)
         raise ConfigError(_PREFIX + name, f"does not ship; those that do: {listing}")
     (facts,) = (SHELF / name / "checkpoints").glob("*.json")
+    # Not of the file itself: it would be read at each command, and the JSON has its digest.
     digest = json.loads(facts.read_text(encoding="utf-8"))["sha256"]
     copy = Path(Config.folder) / _PREFIX / f"{name}-{digest[:8]}"
     if not copy.exists():
@@ -57,6 +58,7 @@ def unpacked(path: str | PathLike[str]) -> Path:
         temporary = Path(mkdtemp(prefix=f".{name}-", dir=copy.parent))
         try:
             shutil.copytree(SHELF / name, temporary / name)
+            # Copied beside its place, then renamed: other processes see a whole run or none.
             (temporary / name).rename(copy)
         except OSError:
             if not copy.exists():  # or another process was faster

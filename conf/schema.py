@@ -398,6 +398,7 @@ class FigureSettings:
     @property
     def new_names(self) -> dict[str, str]:
         """The new names of curves by the old ones, of which `published: Lasso` has a colon too."""
+        # At the last colon: the old name may have one, too.
         parts = [label.rpartition(": ") for label in self.labels]
         return {old.strip(): new.strip() for old, _, new in parts}
 
@@ -475,6 +476,7 @@ class Config:
     recipe: str = setting("", "the recipe it was composed with, if any")
 
     def __post_init__(self) -> None:
+        # A Config made in Python is to name a plugin's task as one from words does.
         load_plugins(self.plugins)
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # in another process

@@ -73,8 +73,8 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
 
 
 def check_settings(prefix: str, settings: Any) -> None:
-    """Raises ConfigError for the first setting of a dataclass that is out of its range, none of its
-    names, or not at its default without what it needs."""
+    """Check the settings of a dataclass. Raises ConfigError for the first one that is out of its
+    range, none of its names, or set without what it needs."""
     hints = get_type_hints(type(settings))
     for item in fields(settings):
         if (info := item.metadata.get(_KEY)) is None:  # a group of settings
@@ -91,6 +91,7 @@ def check_settings(prefix: str, settings: Any) -> None:
         if info.check is not None and value is not None:
             info.check(key, value)
         needed, _, wanted = info.needs.partition("=")
+        # At its default a setting needs nothing, since nobody has asked for it.
         if needed and value != item.default and (got := getattr(settings, needed)) != wanted:
             other = "model" if needed == "family" else f"{prefix}{needed}"
             raise ConfigError(key, f"has no meaning with {other}={got}")
@@ -123,6 +124,7 @@ def convert_scalar(kind: type, value: Any, key: str) -> Any:
             raise ConfigError(key, "is larger than any number can be") from None
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
+    # True is an int to Python: a count of true is a mistake.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(key, f"must be {KINDS[kind]}, got {value!r}")
     return value

@@ -33,8 +33,8 @@ def settings_from_words(cls: type[_T], words: Sequence[str]) -> _T:
     """An instance of the dataclass `cls` with the values of the words, texts as they were typed;
     other fields take their default.
 
-    Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice,
-    an unknown or missing key, and a value of the wrong type.
+    Raises ConfigError, naming the key, for a word that is not of the form key=value or given twice.
+    So it does for an unknown or missing key, and a value of the wrong type.
     """
     check_words(words)
     hints = {key: item.hint for key, item in all_settings(cls).items()}
@@ -76,6 +76,7 @@ def _meant(word: str, following: Sequence[object], actions: Collection[str]) -> 
     if word == "help":
         return "--help"
     typed = word.translate(_TYPED)
+    # With what follows, as in `task = linear`, which a shell has split into three.
     match = _OTHERWISE.match(" ".join([typed, *map(str, following)]))
     if match:
         dashes, key, sign, value = match.groups()
@@ -93,6 +94,7 @@ def read_value(key: str, text: str, hint: Any) -> Any:
         if not is_text(hint):
             if quoted and not is_list(hint):  # quotes that the shell has left
                 text = quoted[2]
+            # a,b is [a,b]; the check of a value's presence has come before (check_words).
             bare = is_list(hint) and text[0] != "[" and text != "null"
             return read_yaml(f"[{text}]" if bare else text)
         if type(None) in get_args(hint) and text == "null":
@@ -178,6 +180,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     which a part has a value itself."""
     mapping: dict[str, Any] = {}
     for key, value in flat.items():
+        # a.b.c = v becomes {"a": {"b": {"c": v}}}.
         *groups, name = key.split(".")
         section = mapping
         for group in groups:

@@ -25,7 +25,7 @@ class SampledLoops:
     uniform: on least .. 2 b - least, with mean b. poisson_lognormal: 1 + Poisson(exp τ), τ normal
     with standard deviation 1/2 and such a mean that the loops' is b (Geiping et al. 2025, arXiv
     2502.05171, with r̄ = b - 1); always 1 where b is 1. A draw beyond 4 b is cut to 4 b, which
-    bounds memory and lowers the mean by less than 0.1 %, the variance by about 2 %.
+    bounds memory. It lowers the mean by less than 0.1 %, the variance by about 2 %.
 
     `entropy` is the source of randomness: the run's seed and the number of a stream of its own.
     Raises ValueError for an unknown law, b below 1, and a `least` that is not in 1 .. b.
@@ -47,11 +47,13 @@ class SampledLoops:
         return most_loops(self.law, self.b, self.least)
 
     def __call__(self, step: int) -> int:
+        # A generator for each step: its number is a function of the step, with nothing to replay.
         generator = np.random.default_rng(np.random.SeedSequence((*self.entropy, step)))
         if self.law == "uniform":
             return int(generator.integers(self.least, self.end, endpoint=True))
         if self.b == 1:
             return 1
+        # E exp(τ) = exp(μ + σ²/2), which is b − 1 for this μ.
         rate = generator.lognormal(log(self.b - 1) - _SIGMA**2 / 2, _SIGMA)
         return min(1 + int(generator.poisson(rate)), self.end)
 
@@ -78,6 +80,7 @@ class Schedule:
 
     def __call__(self, step: int) -> int:
         increments = 0
+        # `step` becomes the steps since the last change; the else is for the repeated interval.
         for interval in self.intervals[:-1]:
             if step < interval:
                 break
@@ -90,6 +93,7 @@ class Schedule:
         """The steps below `steps` whose value is not that of the step before."""
         found, ends = list[int](), accumulate(chain(self.intervals, repeat(self.intervals[-1])))
         for step in ends:
+            # Where an interval's end changes nothing, the end value is reached, and stays.
             if step >= steps or self(step) == self(step - 1):
                 break
             found.append(step)
@@ -159,5 +163,6 @@ class Curriculum:
     def _reach(self, loops: int, window: int) -> int:
         if isinstance(self.grad_loops, int):
             return min(self.grad_loops, loops)
+        # (b + 1) // 2 is ⌈b / 2⌉.
         through = {"window": window, "half": max((loops + 1) // 2, window), "all": loops}
         return through[self.grad_loops]

@@ -97,7 +97,7 @@ def crossed_means(
     ...], over each resample: [resamples, ...] each.
 
     A resample draws prompts for all groups together, so that statistics of several groups are
-    paired by prompt, and the seeds of each group for itself (a single one, or without
+    paired by prompt. It draws the seeds of each group for itself (a single one, or without
     `resample_seeds`: every one once). Groups of another number of prompts are drawn for themselves.
     """
     totals, _ = _crossed_totals(groups, resamples, seed, resample_seeds)
@@ -123,11 +123,13 @@ def _crossed_totals(
         seeds, clusters = group.shape[:2]
         # Trailing axes are one: [clusters, seeds, values].
         by_cluster = group.reshape(seeds, clusters, -1).swapaxes(0, 1).astype(np.float64)
+        # [resamples, clusters] @ [clusters, seeds · values].
         sums = by_length[clusters] @ by_cluster.reshape(clusters, -1)
         by_seed = sums.reshape(resamples, seeds, -1)
         seed_counts = np.ones((resamples, seeds), dtype=np.int64)
         if resample_seeds:
             seed_counts = random.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+        # Seeds are weighed by how often each is drawn in the same resample.
         total = np.einsum("rs,rsv->rv", seed_counts, by_seed)
         totals.append(total.reshape(-1, *group.shape[2:]))
     return totals, [by_length[group.shape[1]] for group in groups]
@@ -142,6 +144,7 @@ def _cluster_counts(
     random = np.random.default_rng(seed)
     counts = {}
     for length in lengths:
+        # Counts of n draws with replacement from n: the order of draws does not bear on a sum.
         drawn = random.multinomial(length, np.full(length, 1 / length), size=resamples)
         counts[length] = drawn.astype(np.float64)  # whole numbers, as the products take them
     return counts, random.bit_generator.state

@@ -116,6 +116,7 @@ class _Member:
         loops = self.evaluation.loops
         if loops == "auto":
             loops = self.evaluation.b
+        # Columns are loops from 1 on; a slice keeps the axis.
         return self.arrays["held_out"][:, loops - 1 : loops]
 
 

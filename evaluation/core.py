@@ -47,9 +47,9 @@ class _Task:
 
 
 class Result(NamedTuple):
-    """Of some questions the accuracy, that of guessing, and the centred one, 0 for guessing and 1
-    for all right, with its 90 % interval over questions. `cut` texts were longer than the model's
-    positions."""
+    """Of some questions the accuracy, that of guessing, and the centred one with its 90 % interval
+    over questions. The centred accuracy is 0 for guessing and 1 for all right. `cut` texts were
+    longer than the model's positions."""
 
     questions: int
     cut: int
@@ -81,6 +81,7 @@ def core(
             scores = model.score(_pairs(question, task.kind, examples, model.tokenizer))
             right[index] = _is_right(scores, question.gold)
             cut += sum(score.cut for score in scores)
+        # One number a question, whose mean is the centred accuracy: questions are resampled.
         centred = (right - task.chance) / (1 - task.chance)
         interval = bootstrap(centred, _RESAMPLES, seed)
         accuracy = float(right.mean())
@@ -112,6 +113,7 @@ def _pairs(question: Question, kind: str, examples: str, tokenizer: Tokenizer) -
     after what all choices share, from where all options end alike, or after the context."""
     rows = [tokenizer.encode(f"{examples}{a}{b}").tolist() for a, b in question.texts]
     if kind == "schema":
+        # Options are read backwards: `count` is how many tokens all of them end with.
         count = max(_shared([row[::-1] for row in rows]), 1)
         return [(row[:-count], row[-count:]) for row in rows]
     alike = list(rows)
@@ -127,6 +129,7 @@ def _examples(questions: Sequence[Question], index: int, shots: int) -> str:
     """Other questions with their answers, to stand before question `index`."""
     others = list(questions)
     del others[index]
+    # Python's own generator and nanochat's seeds, so that the examples are the same as there.
     chosen = random.Random(_SHOTS + index).sample(others, min(shots, len(others)))
     text = ""
     for question in chosen:

@@ -26,8 +26,8 @@ from .kept import Arrays
 
 @dataclass(frozen=True)
 class ErrorSettings:
-    """The loops `at` which errors by examples are read, the number of loops to run, and the halting
-    rule by which each prediction is read at its own loop, if there is one."""
+    """The loops `at` which errors by examples are read, and the number of loops to run. By a
+    halting rule, if there is one, each prediction is read at its own loop."""
 
     at: tuple[int, ...]
     loops: int
@@ -54,6 +54,7 @@ def model_errors(
     pairs = (queries or prompts).to(device)
     model_queries = None
     if queries is not None:
+        # Query k has seen the first k pairs.
         model_queries = Queries(pairs.xs, torch.arange(pairs.xs.shape[1], device=device))
     read = read_at(model.reader.layout(batch, model_queries))
     results: dict[str, Tensor] = {}
@@ -108,6 +109,7 @@ def changes(
     if previous is None:
         unknown = tokens.new_full(shape, torch.nan)
         return {"state_change": unknown, "prediction_change": unknown}
+    # Norms over the numbers of one token each: [B, n].
     state = (tokens - previous[0]).norm(dim=-1) / tokens.norm(dim=-1)
     # Of several logits the one that changes most.
     change = (prediction - previous[1]).abs().view(*shape, -1).amax(-1)
@@ -120,6 +122,7 @@ def halted_at(
     """Error and number of loops used, [...] each, of predictions whose errors and changes by loop
     are [..., loops]."""
     converged = changes[..., :latest] <= tolerance  # never at loop 1, whose change is nan
+    # Whatever has not converged halts after the latest loop.
     converged[..., -1] = True
     index = converged.argmax(-1)  # the first that has
     halted = np.take_along_axis(errors, index[..., None], -1)[..., 0]

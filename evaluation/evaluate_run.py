@@ -58,6 +58,7 @@ def measured(
 
     def compute() -> tuple[Fields, Arrays]:
         check_reach(asked, "evaluation")
+        # Its own lock: a run in training can be evaluated, but by one process at a time.
         with RunFolder(place.path).lock(KIND):
             result, arrays = _measure(place, settings, device)
         words = ["action=evaluate", f"run={run.path}"]
@@ -120,6 +121,7 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     """
     b = trained_loops(run.config)
     limit = run.model.loop.most_loops
+    # What does not bear on the numbers must not bear on the key that they are kept under.
     settings = replace(settings, every=None)  # of training alone
     if run.config.model.family == "standard":
         return replace(settings, loops=b, max_loops=b, halt_by=b)

@@ -78,6 +78,7 @@ def _say_again(folder: Path, kind: str, request: Mapping[str, object]) -> None:
     # The newest first: how long it took then is the best guess for now.
     for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
         earlier = read_record(path, kind).content or {}
+        # The same request but for the code.
         if asked == {key: earlier.get(key) for key in asked} | {_CODE: None}:
             seconds = earlier.get(_SECONDS)
             took = "" if seconds is None else f"; it took {seconds:,.0f} s then"
@@ -109,8 +110,8 @@ def shown(
     path: Path, kind: str, content: Mapping[str, object], make: Callable[[], Iterable[Path]]
 ) -> list[Path]:
     """Write what is shown at `path`, with the sha256 of the files that `make` writes in or below
-    its folder, unless all of it is there unaltered; returns these files. There is nothing at `path`
-    while they are made: the files beside it always belong to it."""
+    its folder. Nothing is written where all of it is there unaltered. Returns these files. There is
+    nothing at `path` while they are made: the files beside it always belong to it."""
     record = read_record(path, kind)
     plain = json.loads(json.dumps(content))
     stored = record.content or {}
@@ -157,13 +158,14 @@ class Cache:
     ) -> Arrays:
         """The arrays of `compute` for all `total` prompts, each of shape [total, ...].
 
-        `compute` is called for at most `chunk` prompts at a time, and only for those that are not
-        in the cache under the same `content` (plain values, digests for tensors).
+        `compute` is called for at most `chunk` prompts at a time. Those in the cache under the same
+        `content` (plain values, digests for tensors) are not computed again.
         """
         key = key_of({"name": name} | dict(content))
         path = self.folder / f"{name}-{key}.npz"
         arrays = _read(path)
         write_time = time.monotonic()
+        # Rows are computed in order, so that a file of n rows has those of the first n prompts.
         done = _length(arrays)
         with Progress(total, name, "prompt", done=done) as progress:
             while done < total:

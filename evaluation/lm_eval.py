@@ -121,6 +121,7 @@ class LooplabLM(TemplateLM):
         """The log-likelihood in nats of each continuation, and whether it is what greedy decoding
         gives. A text longer than the positions loses its beginning."""
         start = self.eot_token_id  # which the harness gives as the context of a whole text
+        # A slice from True, which is 1, leaves the start token out; from False it is all of them.
         pairs = [(before[before[:1] == [start] :], tokens) for _, before, tokens in requests]
         scores = self._model.score(pairs, self.batch_size)
         if cut := sum(score.cut for score in scores):
@@ -147,6 +148,7 @@ class LooplabLM(TemplateLM):
         or its most tokens. One text after another: their keys and values differ in length. Draws
         begin with the seed that the harness has set (`--seed`)."""
         shown = tqdm(requests, disable=disable_tqdm or None)
+        # The harness seeds torch's global generator; each text draws from a generator of its own.
         first = torch.initial_seed() % 2**32
         return [
             self._written(request.args[0], request.args[1], first + number)

@@ -73,8 +73,8 @@ def run_of(run: Run | str | PathLike[str]) -> Run:
 
 @contextmanager
 def writable(run: Run) -> Iterator[Run]:
-    """The run, to be measured. Where its folder cannot be written in, as somebody else's, a line
-    says how to keep what is measured, and the run is one of links to its files for the while."""
+    """The run, to be measured. Where its folder cannot be written in, as somebody else's, it is one
+    of links to its files for the while. A line then says how to keep what is measured."""
     if is_writable(run.path):
         yield run
         return

@@ -81,6 +81,7 @@ class Measure:
             read = partial(normalised_errors, kind=settings.normalise)
 
         def compute(rows: slice) -> Arrays:
+            # The prompts' own queries are answered in one causal pass, without further tokens.
             queries = None if asked is given else asked[rows]
             return read(self.device_model, self.task, given[rows], reading, queries=queries)
 
@@ -96,6 +97,7 @@ class Measure:
         label = next(iter(choices))
         if len(choices) > 1:
             points = self.prompts.xs.shape[1]
+            # Not the evaluation's own prompts, on which the chosen setting would look too good.
             others = evaluation_prompts(self.task, _CHOICE_PROMPTS, points, self.settings.seed + 1)
             mean_errors = {}
             for choice, solve in choices.items():

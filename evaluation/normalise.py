@@ -43,6 +43,7 @@ def normalised_errors(
     by_k = []
     for k in range(asked.xs.shape[1]):
         rescaled, unit = in_own_units(kind, prompts, asked, k, task.divisor)
+        # Of its queries the last one alone, number k, is in its own units.
         arrays = model_errors(model, task, rescaled, settings)
         squared_unit = unit.square().numpy()[:, None]  # back in the units of y
         for name in arrays.keys() - set(_NO_ERRORS):
@@ -58,8 +59,9 @@ def normalised_errors(
 def in_own_units(
     kind: str, prompts: Prompts, asked: Prompts, k: int, divisor: float
 ) -> tuple[Prompts, Tensor]:
-    """The first k pairs and query k of `asked` in the units of these pairs, [B, k + 1], and the
-    unit of y [B], float64. Without pairs, and where all their numbers are zero, the unit is 1.
+    """The first k pairs and query k of `asked` in the units of these pairs, [B, k + 1]. The second
+    value is the unit of y [B], float64. Without pairs, and where all their numbers are zero, the
+    unit is 1.
 
     Over the pairs x_j² has mean 1 and y² has `divisor`, as in training. With kind `whiten` x is
     also multiplied by the inverse root of its shrunk second moment.
@@ -89,11 +91,13 @@ def whitening(xs: Tensor) -> Tensor:
     count, dims = xs.shape[1:]
     moment = xs.mT @ xs / count
     square = moment.square().mean((1, 2))
+    # The trace of S is d, as the numbers have mean square 1: scikit-learn's μ is 1 here.
     spread = square - 1 / dims  # of the eigenvalues, over d; 0 where all are alike
     shrinkage = torch.where(spread > 0, (square + 1) / ((count + 1) * spread), 1.0).clamp(max=1.0)
     identity = torch.eye(dims, dtype=xs.dtype, device=xs.device)
     shrunk = moment.lerp(identity.expand_as(moment), shrinkage[:, None, None])
     values, vectors = torch.linalg.eigh(shrunk)
+    # V diag(λ^(-1/2)) Vᵀ: columns of V times their own factor.
     return (vectors * values.rsqrt()[:, None]) @ vectors.mT
 
 

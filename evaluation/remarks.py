@@ -41,8 +41,8 @@ def remarks(run: Run) -> list[str]:
 
 
 def unfinished(config: Config, task: Task, step: int) -> list[str]:
-    """The remarks on a run of so many steps that say what its training lacks, and which numbers had
-    not reached their end in the curriculum of its last step."""
+    """The remarks on a run of `step` steps that say what its training lacks. They name the numbers
+    that had not reached their end in the curriculum of its last step."""
     lines = []
     steps = config.training.steps
     if step != steps:

@@ -133,6 +133,7 @@ def summary(
         # Not a model at other loops, nor a solver with another choice of its setting.
         loops = entry.get("loops", settings.loops)
         label = labels.get(entry["name"], entry["label"])
+        # Ours may go on, as in "least squares (Bayes-optimal)".
         if loops == settings.loops and label.startswith(entry["label"]):
             comparable.append(entry)
     return Evaluation(
@@ -193,10 +194,11 @@ def by_examples(settings: EvaluationConfig, arrays: Arrays, solvers: Collection[
 
 
 def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
-    """The first loop at which the mean error is within 5 % of its least over all loops, with a 90 %
+    """The first loop whose mean error is within 5 % of the least over all loops. It has a 90 %
     interval over resamples of the prompts."""
 
     def first(means: Floating) -> NDArray[np.intp]:
+        # argmax of truth values is the first true one; loops count from 1.
         return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
 
     # Of each resample the first loop, [resamples]; whole numbers, so no end between two of them.

@@ -122,6 +122,7 @@ def runs_table(runs: str | Path | Sequence[str | Path] = "runs", errors: str = "
             continue
         x, name = _CURVES[by]
         curves = row.evaluation.get(by, {x: [], name: {}})
+        # Columns x, mean, low and high.
         points = DataFrame({x: curves[x]} | curves[name])
         lines += [line | point | values for point in points.to_dict("records")]
     return DataFrame(lines)
@@ -158,6 +159,7 @@ def _row(path: Path) -> Row:
     status = status_of(path)
     record = read_record(path / "evaluation.json", "evaluation")
     evaluation = record.content or {}
+    # An evaluation of other weights than the run has now.
     if evaluation.get("step") != status["step"]:
         evaluation = {}
     last_error = None

@@ -159,6 +159,7 @@ def ratio_of(
     interval; the other arguments are those of `hierarchical_bootstrap`."""
 
     def statistic(means: Sequence[Floats]) -> Floats:
+        # exp of the mean of log(a / b): a factor and its inverse cancel.
         logs = [np.log(a) - np.log(b) for a, b in zip(means[::2], means[1::2], strict=True)]
         return np.exp(np.mean(logs, axis=0))
 

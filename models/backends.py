@@ -71,6 +71,7 @@ def _compiled_segment() -> Segment:
             return LoopState(state.stream[:, tokens], state.raw[:, tokens], carry)
 
         with torch.set_grad_enabled(span.grad and torch.is_grad_enabled()):
+            # Before an empty prefix the start keeps its graph, or the read-in would not be trained.
             state = _match_gradients(state) if span.count else state
             return make_steps(loop, state, e, span, context, step)
 

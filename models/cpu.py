@@ -34,6 +34,7 @@ class CpuOperations(Operations):
         dtype, parts = _dtype(x), [x, layer.weight, layer.bias]
         wide = min(layer.weight.shape) >= _WIDE
         if wide and dtype is torch.bfloat16:
+            # Cast here, as autocast does not know the private operator.
             parts = [None if part is None else part.to(dtype) for part in parts]
         elif not (wide and dtype is torch.float32 and x.dtype is layer.weight.dtype):
             return super().linear(x, layer)
@@ -45,6 +46,7 @@ class CpuOperations(Operations):
         if torch.is_grad_enabled() or dtype not in (torch.float32, torch.bfloat16):
             z = self.linear(x, layer)
             return gelu(z) if _is_bf16(z) else nn.functional.gelu(z, approximate="tanh")
+        # Only GPT-2's MLP has a GELU, and its layers have biases.
         return _product(x.to(dtype), layer.weight.to(dtype), layer.bias.to(dtype), "gelu")
 
     def rms_norm(self, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
@@ -80,6 +82,7 @@ def keep_memory() -> None:
         return
     trim_threshold, mmap_max = -1, -4  # malloc.h's names for mallopt
     libc = ctypes.CDLL(None)
+    # No mapping for a single allocation, and the heap is not trimmed below 2 GiB.
     libc.mallopt(mmap_max, 0)
     libc.mallopt(trim_threshold, 2**31 - 1)
 
@@ -112,6 +115,7 @@ def _dtype(x: Tensor) -> torch.dtype | None:
     """The dtype of oneDNN's product; None where oneDNN is not used."""
     if x.device.type != "cpu" or not has_onednn():
         return None
+    # Within autocast the operands still have their own dtypes here.
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
     return None if dtype is torch.bfloat16 and not has_bf16_products() else dtype
 
@@ -148,6 +152,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        # [..., out] and [..., in] as matrices with a row for each token.
         rows, inputs = gradient.flatten(0, -2), x.flatten(0, -2)
         bf16 = x.dtype is torch.bfloat16
         if bf16 or torch.is_grad_enabled():  # for a second derivative
@@ -163,6 +168,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, x: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         primal_x, primal_weight = ctx.saved_tensors
+        # The product rule: dx Wᵀ + x dWᵀ + db, where a missing tangent is zero.
         tangent = primal_x.new_zeros(*primal_x.shape[:-1], primal_weight.shape[0])
         tangent = tangent if x is None else tangent + x @ primal_weight.T
         tangent = tangent if weight is None else tangent + primal_x @ weight.T
@@ -173,8 +179,8 @@ def gelu(z: Tensor) -> Tensor:
     """GELU of z [..., n] in bfloat16, in its tanh form, for values that need a gradient, which has
     no derivative of its own.
 
-    PyTorch takes a hyperbolic tangent forward and again backward. As z σ(u) with u = 2 √(2/π) (z +
-    0.044715 z³) it costs a sigmoid, which is five times cheaper, and the slope little more.
+    PyTorch takes a hyperbolic tangent forward and again backward. Here it is z σ(u) with u = 2
+    √(2/π) (z + 0.044715 z³). A sigmoid is five times cheaper, and the slope costs little more.
     Computed in float32 in parts."""
     return _Gelu.apply(z)  # type: ignore[no-untyped-call]
 
@@ -206,5 +212,6 @@ def _value_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
         s = (x * factor).sigmoid_()
         part_value.copy_(x.mul_(s))
         x.addcmul_(x, s, value=-1)  # z s (1 - s)
+        # LINEAR + 3 CUBIC z² = 3 factor − 2 LINEAR.
         part_slope.copy_(s.add_(x, alpha=-2 * _LINEAR).addcmul_(x, factor, value=3))
     return value, slope

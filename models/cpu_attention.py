@@ -44,15 +44,19 @@ def _forward(heads: Tensor, keep: bool = False) -> tuple[Tensor, list[Tensor]]:
     """The mixed values, stored by token, and with `keep` the weights [prompts · heads, queries,
     keys] of each block of queries of each chunk of prompts."""
     _, batch, number, length, size = heads.shape
+    # [B, heads, S, size] in the memory order of [B, S, heads, size]: joining heads is then free.
     mixed = heads.new_empty(batch, length, number, size).transpose(1, 2)
     kept: list[Tensor] = []
     with torch.autocast("cpu", enabled=False):
         for chunk in _chunks(heads):
             query, key = (_matrices(part, torch.float32) for part in heads[:2, chunk])
+            # In place: these float32 matrices are copies of the heads.
             query *= 1 / math.sqrt(size)
             value = _matrices(heads[2, chunk])
             for first, end in _blocks(length):
+                # [prompts · heads, end - first, end]: no keys after the block's last query.
                 scores = torch.bmm(query[:, first:end], key[:, :end].mT)
+                # Only the block's own square has pairs in which the key comes after the query.
                 later = scores.new_full((end - first, end - first), -math.inf).triu_(1)
                 scores[:, :, first:] += later
                 weights = torch.softmax(scores, -1, out=scores).to(value.dtype)
@@ -73,6 +77,7 @@ def _backward(heads: Tensor, mixed: Tensor, kept: list[Tensor], gradient: Tensor
         query, key, value, outer = map(_matrices, (*heads[:, chunk], gradient[chunk]))
         # Two more numbers per token let one product subtract the second: it in two parts, as
         # bfloat16 has eight bits, beside values of one.
+        # D = rowsum(dO ∘ O) of FlashAttention-2 (arXiv 2307.08691), for dS = P ∘ (dO Vᵀ − D).
         mean = (outer.float() * mixed[chunk].flatten(0, 1)).sum(-1, keepdim=True)
         high = mean.to(outer.dtype)
         outer_and_mean = torch.cat((outer, -high, (high - mean).to(outer.dtype)), dim=-1)
@@ -86,6 +91,7 @@ def _backward(heads: Tensor, mixed: Tensor, kept: list[Tensor], gradient: Tensor
             d_query[:, rows] = torch.bmm(d_scores, key[:, :end])
             d_key[:, :end] += torch.bmm(d_scores.mT, query[:, rows])
             d_value[:, :end] += torch.bmm(weights.mT, outer[:, rows])
+        # The score is q·k/√size, but `query` is unscaled here: both gradients still lack 1/√size.
         parts = (d_query.mul_(scale), d_key.mul_(scale), d_value)
         for part, d_part in zip(result[:, chunk], parts, strict=True):
             part.copy_(d_part.unflatten(0, (-1, number)))

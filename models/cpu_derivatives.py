@@ -32,6 +32,7 @@ class _Normed(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        # Σ x² [..., 1] in one reduction: x.square() would be a tensor as large as x.
         squares = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
         factor = squares.div_(x.shape[-1]).add_(eps).rsqrt_()
         return x * factor, factor
@@ -60,6 +61,7 @@ class _Normed(torch.autograd.Function):
             normed = x * factor
         along = torch.linalg.vecdot(v, normed).unsqueeze(-1)
         projected = torch.addcmul(v, normed, along, value=-1 / x.shape[-1])
+        # In place only where no graph holds `projected`.
         return projected * factor if torch.is_grad_enabled() else projected.mul_(factor)
 
 
@@ -69,6 +71,7 @@ class _Rotated(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         turned = torch.empty_like(x)
+        # Chunks are views: what is written to `first` and `second` is written to `turned`.
         (a, b), (first, second) = x.chunk(2, -1), turned.chunk(2, -1)
         torch.mul(a, cos, out=first).addcmul_(b, sin, value=-1)
         torch.mul(b, cos, out=second).addcmul_(a, sin)
@@ -82,6 +85,7 @@ class _Rotated(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         cos, sin = ctx.saved_tensors
+        # The transpose of a rotation is the rotation by the opposite angle.
         return _Rotated.apply(gradient, cos, -sin), None, None  # type: ignore[no-untyped-call]
 
     @staticmethod
@@ -112,4 +116,5 @@ class _SquaredRelu(torch.autograd.Function):
     def _product(ctx: Any, v: Tensor) -> Tensor:
         """2 relu(z) v."""
         (z,) = ctx.saved_tensors
+        # One pass: addcmul is 0 + 2 · relu(z) · v, with a broadcast zero.
         return torch.addcmul(v.new_zeros(()), z.relu(), v, value=2.0)

@@ -26,6 +26,7 @@ class PassCosts(NamedTuple):
         """FLOPs of a training step whose loss is that of the last `window` loops: a backward pass
         costs twice the forward pass, and goes through the last `grad_loops` loops and all that is
         outside the loops."""
+        # Forward 1 and backward 2: loops × 1 + grad_loops × 2, and 3 for what is in every pass.
         outside = self.start + window * self.read_out
         return (loops + 2 * grad_loops) * self.loop + 3 * outside
 
@@ -38,6 +39,7 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
     multiplies nothing."""
     spec = model.spec
     weights = dict(model.named_parameters())
+    # A standard model's loop is one layer, with one n-th of the stack's weights and one attention.
     layers = spec.n_layer if spec.family == "standard" else 1
     blocks = 1 if spec.family == "standard" else spec.n_layer
     start = loop = read_out = 0.0
@@ -51,10 +53,12 @@ def pass_costs(model: Model, tokens: int, context: int | None = None) -> PassCos
             read_out += size
         elif role.kind == "matrix":
             loop += size / layers
+        # Embeddings are looked up, not multiplied; biases, norms, positions and lanes are left out.
         elif name == "read_in.weight" and not spec.vocabulary:
             start += size
         elif name == "read_out.weight":
             read_out += size
+    # The tied head has no parameter of its own among the roles, but its product is made.
     if spec.tied_head:
         read_out += spec.rows * spec.n_embd
     # Scores, and the values that they weigh: two FLOPs for each, pair of tokens and number.

@@ -61,6 +61,7 @@ class Model(nn.Module):
         self.prefix_dtype: torch.dtype | None = None
         self.run_segment: Segment = run_segment  # or a faster one, see backends.py
         self.operations = Operations()
+        # On meta PyTorch's own initial weights cost nothing, and leave its global generator alone.
         with torch.device("meta"):
             loop = make_loop(spec)
             self.reader = make_reader(spec)
@@ -73,6 +74,7 @@ class Model(nn.Module):
             self.read_out = cast(nn.Linear, read_out)
         if empty:
             return
+        # Float32 also where a caller has set another default dtype.
         self.float().to_empty(device="cpu")
         generator = generator or torch.Generator().manual_seed(0)
         with torch.device("cpu"):  # also where a caller makes models on the meta device
@@ -135,6 +137,7 @@ class Model(nn.Module):
         self._check(prompts, loops, window, grad_loops)
         layout = self.reader.layout(prompts, queries)
         context = StepContext(self.residual_scale(scale_loops), layout=layout)
+        # The loops in front of `grad_loops` are a segment of their own, which keeps no activations.
         prefix = loops - grad_loops
         tokens = self.reader.tokens(prompts, queries)
         if layout is None:
@@ -144,6 +147,7 @@ class Model(nn.Module):
             e = self.loop.prepare(self.read_in(tokens), layout)
             with _products_in(self.prefix_dtype, e.device):
                 state = self._without_gradients(e, prefix, context, stop_at)
+            # Steps are counted from the first loop on: layers and lanes have weights by t.
             last = Span(prefix, grad_loops, keep=window, grad=True)
             _, streams = self.run_segment(self.loop, state, e, last, context)
             return self._predict(streams, layout)
@@ -218,12 +222,14 @@ class Model(nn.Module):
         operations = cache.operations(self.operations)
         with using(operations), _products_in(self.compute_dtype, tokens.device):
             e = self.loop.prepare(self.read_in(tokens), layout)
+            # The attentions of a prelude have made the entries before this one, once for all loops.
             first = operations.next
 
             def step_in_place(s: LoopState, e: Tensor, t: int, context: StepContext) -> LoopState:
                 operations.next = first
                 return self.loop.step(s, e, t, context)
 
+            # A standard model's step t is layer t: its keys are not newer ones of step t − 1.
             shares = cache.shared and self.spec.family != "standard"
             step = step_in_place if shares else self.loop.step
             # In plain PyTorch: other backends have kernels for whole prompts alone.
@@ -258,6 +264,7 @@ class Model(nn.Module):
         """Each parameter's role by name. Its kind is `matrix`, `bias`, `norm`, `embedding` (the
         read-in's weights and the positions), `lane` (the weights of hyper-connections),
         `injection` (the projection that injects) or `read_out`."""
+        # `_kind` knows what stands outside the stacks; the loop below overwrites what is within.
         roles = {
             name: Role(_kind(name, parameter), (parameter.shape[0],))
             for name, parameter in self.named_parameters()
@@ -279,6 +286,7 @@ class Model(nn.Module):
         for t in range(loops):
             stream = state.stream
             state, _ = self.run_segment(self.loop, state, e, Span(t, 1), context)
+            # The float makes the host wait for the device in each loop: only `stop_at` pays for it.
             if _median_change(stream, state.stream) <= stop_at:
                 break
         return state
@@ -309,9 +317,9 @@ class Model(nn.Module):
 
 def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -> float:
     """The factor ε of each residual branch for R `loops` of U `layers` (arXiv 2606.18524): none 1,
-    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`; of post-norm blocks, whose norm does
-    not tell α x + f(x) from x + f(x)/α, 1/α = (2RU)^-¼ (deepnorm, arXiv 2203.00555) or (2RU)^-½
-    (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
+    sqrt 1/√R, linear 1/R, factored λ/(R√U) with λ = `factor`. Of post-norm blocks it is 1/α, as
+    their norm does not tell α x + f(x) from x + f(x)/α: (2RU)^-¼ (deepnorm, arXiv 2203.00555) or
+    (2RU)^-½ (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
     if min(loops, layers) < 1:
         raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
     return {
@@ -333,11 +341,13 @@ def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractCon
 def _median_change(before: Tensor, after: Tensor) -> float:
     """The change of the stream [B, S, n_embd] over its norm, of the median prompt: of a trained
     model some prompts never settle, but repeat two states in turn."""
+    # Norms over tokens and width together: [B, S, D] → [B].
     change, size = (x.float().flatten(1).norm(dim=1) for x in (after - before, after))
     return float((change / size).median())
 
 
 def _kind(name: str, parameter: nn.Parameter) -> str:
+    # Before the test for biases: a LayerNorm's bias is to be trained as its gain is.
     if "norm" in name:
         return "norm"
     if name.startswith("loop.lane_"):
@@ -363,6 +373,7 @@ def initialise(
     if spec.vocabulary:
         for layer, std in ((read_in, spec.embedding_std), (read_out, spec.head_std)):
             for weight in layer.parameters():
+                # A tied head has no parameters here: the embedding is drawn once, with its own std.
                 nn.init.normal_(weight, std=std, generator=generator)
         return
     for layer in (read_in, read_out):
@@ -372,6 +383,7 @@ def initialise(
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     if spec.halts:
+        # σ(−log(b − 1)) = 1/b is each loop's chance to halt at the start (the logit is last).
         read_out.get_parameter("bias")[-1] = -math.log(max(spec.loops - 1, 1))
 
 
@@ -385,6 +397,7 @@ def initialise_loop(loop: Loop, generator: Generator, position_std: float = _POS
     for module in loop.children():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
+    # After the blocks are drawn, before the positions: this order is a part of what a seed means.
     loop.initialise()
     if loop.positions is not None:
         nn.init.normal_(loop.positions, std=position_std, generator=generator)

@@ -41,6 +41,7 @@ class Operations:
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Heads [B, S, heads, size], rotated by angles with these cosines and sines [S, 1, size],
         of two equal halves; in their dtype."""
+        # x cos + x⊥ sin, where x⊥ = (−second, first) is each pair (first, second) turned by 90°.
         first, second = x.chunk(2, dim=-1)
         return torch.addcmul(x * cos, torch.cat((-second, first), dim=-1), sin)
 
@@ -61,6 +62,7 @@ def attend_by_products(heads: Tensor, mask: Tensor | None) -> Tensor:
     """`Operations.attend` by two batched products and a softmax."""
     query, key, value = heads.unbind(0)
     length, width = query.shape[-2:]
+    # Added to the scores [B · heads, S, S]: −∞ where a token must not attend, else 0.
     bias = query.new_full((length, length), -math.inf)
     bias = bias.triu(1) if mask is None else bias.masked_fill(mask, 0.0)
     queries = query.flatten(0, 1)
@@ -108,6 +110,7 @@ class Cache:
     def layout(self, tokens: int, device: torch.device) -> Layout:
         """The layout of this many further tokens: each attends to all before it and to itself."""
         positions = torch.arange(self.length, self.length + tokens, device=device)
+        # The mask is [tokens, length + tokens]: rows for the new tokens alone.
         keys = torch.arange(self.length + tokens, device=device)
         return Layout(positions, keys <= positions[:, None], ALL_TOKENS)
 
@@ -125,6 +128,7 @@ class CachedOperations(Operations):
         self._cache = cache
         self._plain = plain
         self.next = 0
+        # A copy where the pass overwrites entries: tokens before it must keep what they had.
         self._before = dict(cache.entries) if cache.shared else cache.entries
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
@@ -139,6 +143,7 @@ class CachedOperations(Operations):
         self.next += 1
         if number in self._before:
             old_key, old_value = self._before[number]
+            # Along the tokens of [B, heads, S, size].
             key = torch.cat((old_key, key), dim=2)
             value = torch.cat((old_value, value), dim=2)
         self._cache.entries[number] = key, value

@@ -30,6 +30,7 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     assert isinstance(block, Block)
     assert loop.positions is not None
     numbers = slice(loop.spec.n_embd - size, None)
+    # The sum of cos(Δ · frequency) is size / 2 at distance Δ = 0, and 0 at all others below `size`.
     frequencies = (torch.arange(size // 2, dtype=torch.float64) + 0.5) * (2 * math.pi / size)
     angles = torch.arange(len(loop.positions))[:, None] * frequencies
     loop.positions[:, numbers] = _WIDTH * torch.cat((angles.cos(), angles.sin()), dim=1)
@@ -40,8 +41,10 @@ def set_previous_token_head(loop: Loop, read_in: nn.Linear) -> None:
     # Turns each pair (cosine, sine) back by the angle of one position.
     back = torch.cat((torch.cat((cos, sin), dim=1), torch.cat((-sin, cos), dim=1)))
     # The norm brings a number to about 1: then the product with the same position is size / 2.
+    # Queries and keys both have this factor, and attention divides by √size.
     scale = math.sqrt(_SCORE * math.sqrt(size) / (size / 2))
     same = torch.eye(size, dtype=torch.float64)
+    # The first head's queries begin at row 0 of the fused matrix, its keys at row n_embd.
     for first, matrix in ((0, back), (loop.spec.n_embd, same)):
         _set_rows(block.qkv, slice(first, first + size), numbers, scale * matrix)
 

@@ -18,6 +18,7 @@ def has_onednn_product() -> bool:
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """activation(x @ weightᵀ + bias) on a CPU, [..., out] from x [..., in], by oneDNN; the
     activation is "none" or "gelu", in its tanh form."""
+    # The last two are the activation's scalars (GELU has none) and its algorithm.
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "tanh")
 
 
@@ -30,6 +31,7 @@ def sees_bf16() -> bool:
 
 def skip_where(adam: Optimizer, bad: Tensor) -> None:
     """Have the next step of a fused Adam change nothing if `bad` [] is true, as GradScaler has."""
+    # Read by the fused kernel itself, so that the host need not wait to know whether a step counts.
     adam.found_inf = bad.float()  # type: ignore[attr-defined]
 
 

@@ -51,6 +51,7 @@ def lay_out(queries: Queries, xs: Tensor) -> Layout:
     device = xs.device
     if ((queries.seen < 0) | (queries.seen > points)).any():
         raise ValueError(f"queries can have seen 0 to {points} pairs, got {queries.seen.tolist()}")
+    # x number j stands at 2j: a query takes the place of the x that would come next.
     positions = torch.cat((torch.arange(2 * points, device=device), 2 * queries.seen.to(device)))
     tokens = torch.arange(len(positions), device=device)
     # No position lies beyond the prompt's end, so no token attends to another query.

@@ -74,6 +74,7 @@ class PairReader(Reader):
         return nn.Linear(self.spec.dims + (self.spec.tokens == "pairs"), self.spec.n_embd)
 
     def read_out(self, read_in: nn.Module) -> nn.Module:
+        # The halting logit is the last output, left out by `predictions` (training/halting.py).
         return nn.Linear(self.spec.n_embd, (self.spec.classes or 1) + self.spec.halts)
 
     def tokens(self, prompts: PromptBatch, queries: Queries | None) -> Tensor:
@@ -89,6 +90,7 @@ class PairReader(Reader):
         else:
             with_y = torch.zeros_like(xs)
             with_y[:, :, 0] = ys
+        # [B, n, 2, d] → [B, 2n, d]: x₁, y₁, x₂, y₂, …
         tokens = torch.stack((xs, with_y), dim=2).flatten(1, 2)
         return tokens if asked is None else torch.cat((tokens, asked), dim=1)
 
@@ -129,6 +131,7 @@ class TextReader(Reader):
 
     def predictions(self, outputs: Tensor) -> Tensor:
         logits = outputs[..., : self.spec.vocabulary]
+        # Before tanh and the loss, in which bfloat16 has too few bits for differences of logits.
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         cap = self.spec.softcap
         return cap * torch.tanh(logits / cap) if cap else logits

@@ -64,6 +64,7 @@ _OF_HUGINN = {
     "transformer.adapter.": "loop.inject.",
     "transformer.ln_f.": "loop.norm.",
     "transformer.": "loop.",
+    # Theirs are norms 1 to 4; each name here is made free before another one becomes it.
     ".norm_2.": ".norm_1_after.",
     ".norm_3.": ".norm_2.",
     ".norm_4.": ".norm_2_after.",
@@ -77,9 +78,9 @@ _OF_HUGINN = {
 
 @dataclass(frozen=True)
 class Reference:
-    """The content of a reference's state dict: the `code` that wrote it, the shape as far as
-    tensors show it (not heads and the way to loop), and the weights by our names, in float32.
-    `classes` is 2 for a read-out of two logits, and 0 for one number. Of a text `dims` is 1,
+    """The content of a reference's state dict: the `code` that wrote it, the shape, and the weights
+    by our names, in float32. The shape is what tensors show of it: not heads, and not the way to
+    loop. `classes` is 2 for a read-out of two logits, and 0 for one number. Of a text `dims` is 1,
     `n_positions` 0: tensors do not show them."""
 
     code: str
@@ -95,6 +96,7 @@ class Reference:
         classification: the two logits are 0 and z."""
         weights = dict(self.weights)
         for name in ("read_out.weight", "read_out.bias"):
+            # softmax(0, z) gives class 1 the probability σ(z).
             weights[name] = torch.cat((torch.zeros_like(weights[name]), weights[name]))
         return replace(self, classes=2, weights=weights)
 
@@ -130,6 +132,7 @@ def _read_pairs(state: Mapping[str, Tensor]) -> Reference:
     else:
         first = ", ".join(list(state)[:3]) or "nothing"
         raise ValueError(f"is laid out like neither {LEIAY} nor {GARG}: it begins with {first}")
+    # A linear layer's weight is [out, in].
     n_embd, dims = _matrix(state, "_read_in.weight")
     rows, _ = _matrix(state, f"{prefix}wpe.weight")
     outputs, _ = _matrix(state, "_read_out.weight")
@@ -187,6 +190,7 @@ def _unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     without what stands beside it there. Of a model and its average, the average."""
     matches = map(READ_IN.fullmatch, tensors)
     prefixes = [match[1] for match in matches if match]
+    # Beside an average the outermost one: what is nested deeper is a part of it.
     prefix = max(prefixes, key=lambda name: ("ema" in name, -len(name)), default="")
     return {
         _WRAPPERS.sub("", name.removeprefix(prefix)): tensor

@@ -60,11 +60,14 @@ def make_steps(
     streams: list[Tensor] = []
     tokens = loop.kept_tokens(context.layout)
     last = span.first + span.count - 1
+    # Steps before the last make all tokens, read or not: they are keys and values of the next step.
     all_context = context._replace(tokens=ALL_TOKENS)
     read_context = context._replace(tokens=tokens)
     for t in range(span.first, last + 1):
         is_last = span.keep > 0 and t == last
         state = step(state, e, t, read_context if is_last else all_context)
         if t > last - span.keep:
+            # The last step has cut its stream to these tokens already; twice would drop some.
             streams.append(state.stream if is_last else state.stream[:, tokens])
+    # [keep, B, kept tokens, D], also where `keep` is 0.
     return state, torch.stack(streams) if streams else e.new_empty(0, *e[:, tokens].shape)

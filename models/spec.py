@@ -14,12 +14,12 @@ from .blocks.spec import BlockSpec
 class ModelSpec(ModelConfig):
     """The shape of a model: its settings (conf/schema.py) and values from a run's other settings.
     Inputs have `dims` dimensions, `classes` = 0 means regression; `vocabulary` > 0 means a text of
-    as many tokens, with neither; `loops` is the number of loops in
-    training (the R of residual scaling, and the number of lane weights); `std` and `position_std`
-    are those of the initial weights of blocks and learned positions, `embedding_std` and
-    `head_std` of a text's embedding and head; `previous_token_head` says whether initial weights
-    have one (previous_token.py), `halts` whether the read-out has a number more
-    for each prediction, the logit of halting after this loop.
+    as many tokens, with neither; `loops` is the number of loops in training (the R of residual
+    scaling, and the number of lane weights); `std` and `position_std` are those of the initial
+    weights of blocks and learned positions, `embedding_std` and `head_std` of a text's embedding
+    and head; `previous_token_head` says whether initial weights have one (previous_token.py);
+    `halts` says whether the read-out has one number more a prediction, the logit of halting after
+    this loop.
 
     Raises ConfigError, a ValueError, for an impossible shape."""
 
@@ -60,6 +60,7 @@ class ModelSpec(ModelConfig):
             n_kv=self.n_kv,
             rank=self.rank,
             pattern=self.pattern,
+            # Two tokens a pair, and the row that Yang's table has beyond them (docs/deviations.md).
             length=self.n_positions if self.vocabulary else 2 * self.n_positions + 1,
             std=self.std,
             post_norm=self.block_norm == "post",

@@ -23,10 +23,11 @@ def categories_of(frame: pandas.DataFrame) -> dict[Any, Any]:
 
 
 def as_numbers(frame: pandas.DataFrame, categories: dict[Any, Any]) -> pandas.DataFrame:
-    """The frame with NaN for None and NA, and in the columns of these `categories` the number of
-    each cell's category, or NaN for one that is not among them."""
+    """The frame with NaN for None and NA. Columns of these `categories` have the number of each
+    cell's category, or NaN for one that is not among them."""
     frame = frame.where(frame.notna())
     for name in frame.columns.intersection(list(categories)):
+        # -1 for what is not among the categories.
         codes = categories[name].get_indexer(frame[name].astype(object))
         frame[name] = np.where(codes < 0, np.nan, codes)
     return frame

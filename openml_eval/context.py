@@ -72,6 +72,7 @@ def answered(
     parts = []
     for chunk in queries.split(_QUERY_CHUNK, dim=1):
         examples = torch.full((chunk.shape[1],), contexts.xs.shape[1], device=chunk.device)
+        # Every query has seen the whole context.
         parts.append(model(contexts, loops, window, queries=Queries(chunk, examples)))
     return torch.cat(parts, dim=2)
 
@@ -95,6 +96,7 @@ def context_rows(
     if rows <= size:
         return random.permutation(order)[None]
     starts = size * np.arange(contexts)[:, None]
+    # Stretches of one shuffled order, going round: all rows come before any comes again.
     indices = order[(starts + np.arange(size)) % rows]
     return np.stack([random.permutation(context) for context in indices])
 

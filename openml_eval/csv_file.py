@@ -33,7 +33,7 @@ _DRESSED = r"[$€£¥₹(]?\s?[+-]?[$€£¥₹]?\d{1,3}(?:[.,\s'’_]?\d{3})*(
 
 def csv_table(path: Path, target: str | None = None) -> Table:
     """The table in a file in UTF-8 or, with its mark, UTF-16, gzipped or not, named after the file.
-    `target` is its column of classes, by default the last one, in which only an empty field and "?"
+    `target` is its column of classes, by default the last one. There only an empty field and "?"
     are missing, elsewhere NA and the like too.
 
     Empty lines, comments (#) and Excel's line `sep=;` may stand before the header. A column of
@@ -72,6 +72,7 @@ def _frame(text: str, target: str | None) -> Any:
     for name, column in texts.items():
         present = column[~column.str.lower().isin(_MISSING)]
         is_number = pandas.to_numeric(present, errors="coerce").notna().all()
+        # A column of numbers with points: then commas elsewhere are none, in the whole file.
         if is_number and name != target and present.str.contains(".", regex=False).any():
             marks = {}
             break

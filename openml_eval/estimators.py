@@ -49,6 +49,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         random_state: int | RandomState | None = 0,
         device: str = "auto",
     ) -> None:
+        # As given: scikit-learn's `clone` compares arguments with attributes; `fit` checks them.
         self.checkpoint = checkpoint
         self.n_loops = n_loops
         self.n_contexts = n_contexts
@@ -105,6 +106,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self._left_padded = task.left_padded
         self._clip = task.clip
         # The features as given, then in random orders; other dimensions keep their places.
+        # Where the features begin among the model's dimensions (`model_inputs`).
         first = spec.dims - X.shape[1] if task.left_padded else 0
         features = np.arange(first, first + X.shape[1])
         self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
@@ -112,6 +114,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
             order[features] = random.permutation(features)
         xs = self._inputs(X, spec.dims)
         self._model = checkpoint.model.to(device, torch.float64)
+        # [contexts, size, dims] and [contexts, size].
         self._contexts = Prompts(torch.from_numpy(xs[rows]), torch.from_numpy(ys[rows])).to(device)
 
     def _validated(self, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
@@ -193,6 +196,7 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         answers: list[Floats] = []
         for order in self._orders:
             contexts = Prompts(self._contexts.xs[..., order], self._contexts.ys)
+            # The same queries beside each context, [contexts, m, dims], without a copy.
             asked = queries[:, order].expand(len(contexts), -1, -1)
             predictions = answered(self._model, contexts, asked, self.n_loops_, window)
             if self._model.spec.classes:
@@ -214,8 +218,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     for two need not be for ten.
 
     A missing value (NaN, None, NA) is the mean of its column. Texts and categories, as columns of a
-    DataFrame or in an array of objects, become codes in their own order or sorted, which the model
-    reads as numbers; a category that `fit` has not seen is missing. Dates are not read, nor more
+    DataFrame or in an array of objects, become codes in their own order or sorted. The model reads
+    these as numbers; a category that `fit` has not seen is missing. Dates are not read, nor more
     features than the model has dimensions, nor infinite values.
 
     Parameters
@@ -317,6 +321,7 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
     def _probabilities(self, answers: Floats) -> Floats:
         """Probabilities [m, classes] from each class's own against the rest in all contexts,
         [classes · contexts, m]."""
+        # [classes, contexts, m], mean over the contexts, as [m, classes].
         alone = answers.reshape(len(self.classes_), -1, answers.shape[1]).mean(1).T
         if len(self.classes_) == 2:  # the mean of what both contexts say of each
             return (alone + 1 - alone[:, ::-1]) / 2
@@ -329,8 +334,8 @@ class LoopedClassifier(ClassifierMixin, _Looped):  # type: ignore[misc]
 class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
     """In-context regression by a trained model.
 
-    As `LoopedClassifier` in features, missing values and categories, with y scaled to mean 0 and
-    its variance in training, and predictions averaged over the contexts and scaled back.
+    It treats features, missing values and categories as `LoopedClassifier`. y is scaled to mean 0
+    and its variance in training; predictions are averaged over the contexts and scaled back.
     `checkpoint` None: the regressor that comes with the project, trained on random tables of up to
     20 columns and 40 rows of context (`task=tables_prior_regression`).
 
@@ -369,6 +374,7 @@ class LoopedRegressor(RegressorMixin, _Looped):  # type: ignore[misc]
         checkpoint, task = self._load(rows.shape[1])
         self._target_std = task.divisor**0.5
         self._target_scaling = Scaling.of(targets)
+        # y of the variance that training has shown the model: the task's divisor.
         ys = self._target_scaling.apply(targets) * self._target_std
         self._set_contexts(checkpoint, task, rows, ys)
         return self

@@ -107,6 +107,7 @@ def openml_table(openml_id: int, cached: Path | None = None) -> Table:
         for name in ("description.xml", "dataset.arff"):
             if cached and (cached / name).is_file():
                 shutil.copyfile(cached / name, folder / name)
+        # Asked before the client adds what is missing.
         is_copy = (folder / "dataset.arff").is_file()
         dataset = _dataset(openml, openml_id, cached)
         content = Path(dataset.data_file).read_bytes()
@@ -180,6 +181,7 @@ def _dataset(openml: Any, openml_id: int, cached: Path | None) -> Any:
     except Exception as error:  # of requests, XML, or for what an answer lacks
         if isinstance(error, OSError) and error.errno is not None:  # of the disk
             raise
+        # An answer of OpenML has a code; an error without one is of the network.
         if getattr(error, "code", _NO_DATABASE) != _NO_DATABASE:
             raise RunError(
                 f"OpenML gives no table {openml_id} ({one_line(error)}); "

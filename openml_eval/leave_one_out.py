@@ -156,9 +156,11 @@ class Scoring:
         points = self.config.task.points
         code = [solver_answers] if estimator is None else [solver_answers, estimator]
         protocol = [settings.protocol, points, settings.contexts, settings.draw_count]
+        # The table by its content: its name may stand for another file tomorrow.
         request = dict(content, table=table.sha256, scored=protocol, sources=measured_by(*code))
 
         def compute(draws: slice) -> Arrays:
+            # `rows` below asks for one draw at a time.
             draw = draws.start
             split = split_contexts(len(table.ys), points - 1, settings.contexts, draw)
             if run is None or estimator is not None:
@@ -181,6 +183,7 @@ class Scoring:
         """The accuracies: of a trained run with labels as they are and swapped, of a given one, or
         of each solver."""
         counts = result[1]
+        # Over draws and groups; the last column is how many rows were asked about.
         *right, asked = counts.reshape(-1, counts.shape[-1]).sum(0)
         return "accuracy " + ", ".join(f"{count / asked:.3f}" for count in right)
 
@@ -205,6 +208,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         for config in [first] if settings.run else configs.values():
             task = replace(config.task, settings=dict(config.task.settings) | task_settings)
             for seed in settings.seeds or (config.seed,):
+                # The seed and the table that is held out are all that a run's settings differ in.
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
     if settings.run:
         runs = _checked_run(settings, first)
@@ -213,6 +217,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         build_task(jobs[0].config).data.check(first.task.points)
         runs = [run_folder(job.config).path.name for job in jobs]
     evaluation = first.evaluation
+    # What the numbers depend on: the same command finds the same folder, and others another one.
     content = {
         "runs": runs,
         "tables": [table.sha256 for table in tables],
@@ -237,6 +242,7 @@ def _checked_run(settings: RunSettings, config: Config) -> list[str]:
     """What tells a given run from others: path and weights. ConfigError for one that is no
     classifier of two classes, or cannot be read."""
     try:
+        # Of one feature, which every model reads: only the run itself is checked.
         loaded, _ = _estimator(settings, config)._load(1)
     except ConfigError as error:
         raise ConfigError("run", f"cannot be scored: {error.problem}") from None
@@ -280,6 +286,7 @@ def table_entry(
     for family, runs in by_family.items():
         model: dict[str, Any] = {"runs": [about for about, _ in runs]}
         model |= _accuracies(np.stack([scores for _, scores in runs]), settings)
+        # By the reference's protocol there is a standard deviation, and no interval.
         low = model["accuracy"].get("low")
         model["beats_majority"] = None if low is None else low > share
         model["published"] = paper.get(family)
@@ -307,6 +314,7 @@ def _accuracies(scores: Counts, settings: EvaluationConfig) -> dict[str, dict[st
     if scores.shape[-1] == 2:
         return _intervals(("accuracy",), scores, settings)
     if scores.ndim == 4:
+        # As is and swapped; the third number is how many were asked.
         mean = scores[..., :2].mean(-1, keepdims=True)
         both = np.concatenate([mean, scores], axis=-1)
         return _intervals(("accuracy", "as_is", "swapped"), both, settings)
@@ -325,6 +333,7 @@ def _intervals(
     seeds are resampled."""
     sums = scores.sum(1)
     right = sums[..., :-1]
+    # Every training seed is asked about the same rows.
     asked = sums[0, :, -1].astype(int)
     interval = clustered_bootstrap(right, asked, settings.resamples, settings.seed)
     accuracies = {}

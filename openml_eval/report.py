@@ -108,6 +108,7 @@ def accuracy_panel(result: Result) -> Panel:
     curves = []
     spread = "std" if result["settings"]["protocol"] == "reference" else "90 % interval"
     for label, values in _columns(result).items():
+        # [3, tables]: means, lows and highs; None becomes nan.
         ends = np.array([_ends(value) for value in values], float).T
         if np.isfinite(ends).any():
             curves.append(Curve.of(label, label.removesuffix(", paper"), Interval(*ends)))

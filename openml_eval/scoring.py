@@ -71,11 +71,13 @@ def _right(run: Run, table: Table, groups: Sequence[Rows], contexts: Rows) -> Co
             scaled.append(_inputs(run, scaling.apply(table.xs[group])))
         return torch.from_numpy(np.stack(scaled)).float().repeat(2, 1, 1).to(device)
 
+    # [polarity, groups, size] → [2 · groups, size], as `inputs` repeats its rows.
     ys = tokens[:, torch.from_numpy(table.ys[contexts])].flatten(0, 1).to(device)
     prompts = Prompts(inputs(contexts), ys)
     sizes = np.array([len(group) for group in groups])
     # A smaller group is asked about its first rows once more.
     rows = np.stack([np.resize(group, sizes.max()) for group in groups])
+    # [2 · groups, m, classes].
     answers = answered(run.model, prompts, inputs(rows), loops)[0]
     classes = answers.argmax(-1).view(2, *rows.shape).cpu().numpy()
     classes[1] = 1 - classes[1]
@@ -92,8 +94,9 @@ def _inputs(run: Run, xs: Floats) -> Floats:
 def solver_answers(
     table: Table, groups: Sequence[Rows], contexts: Rows, estimator: Any = None
 ) -> Counts:
-    """The right answers of every solver in each group, and of how many, [groups, solvers + 1], from
-    the same contexts, standardised as for a model; or those of one `estimator`, [groups, 2]."""
+    """The right answers of every solver in each group, and of how many, [groups, solvers + 1].
+    Solvers have the same contexts, standardised as for a model. Or those of one `estimator`,
+    [groups, 2]."""
     # Imported here, as scoring a model does not need them.
     from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier

@@ -112,6 +112,7 @@ class RunSettings:
         check_settings("", self)
         if self.run is not None:
             for name in ("model", "seeds", "protocol"):
+                # A dataclass keeps a field's default as an attribute of the class.
                 if getattr(self, name) != getattr(type(self), name):
                     raise ConfigError(name, "has no meaning with run=, which is scored as it is")
             if self.run != SHIPPED_CLASSIFIER:

@@ -168,6 +168,7 @@ def _features(
             left_out.setdefault(why, []).append(column)
             continue
         features[column] = xs
+        # Of a column that is no constant, as `_why_no_feature` has found.
         lowest, second, highest = np.unique(xs)[[0, 1, -1]]
         # The lowest value is further below the others than they span.
         if lowest in _MISSING_MARKS and second - lowest > highest - second:

@@ -38,8 +38,9 @@ def recorded_shares(model: Model) -> Iterator[list[Tensor]]:
 
 
 def uniform_share(points: int) -> float:
-    """The share that attention gives to the previous token if it is the same for all tokens, at the
-    y tokens of pairs 2 … `points`."""
+    """The share of the previous token in attention that is the same for all tokens: the mean over
+    the y tokens of pairs 2 … `points`."""
+    # The y of pair i is token 2i: itself and 2i − 1 tokens before it.
     return sum(1 / (2 * pair) for pair in range(2, points + 1)) / (points - 1)
 
 

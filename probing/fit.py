@@ -73,6 +73,7 @@ class Fit:
         self.targets = {name: find_target(name) for name in names}
         self.model: Model = place_exactly(settings.device).prepare(run.model)
         self.device = next(self.model.parameters()).device
+        # The identity at first: `whitening` below asks `self.states` for states as they are.
         self.whiten: Callable[[int, Tensor], Tensor] = lambda layer, states: states
         if not self.reference:
             prompts, _ = self.draw("linear")
@@ -110,6 +111,7 @@ class Fit:
         first 2i, and the query's input is the next."""
         asks_query = self.targets[name].asks_query
         ends = torch.tensor([2 * length + asks_query for length in self.lengths(name)])
+        # True for all tokens by the reference's protocol.
         return (torch.arange(2 * self.points) < ends[:, None]) | self.reference
 
     def values(self, name: str, prompts: Prompts, parameters: Any) -> Tensor:
@@ -162,10 +164,12 @@ class Fit:
             for step in range(first_step, steps):
                 losses = self._learn("probes", *self.draw("probes", step))
                 for name, sums in self.learning.items():
+                    # Step s of `steps` belongs to the part s · parts / steps, rounded down.
                     sums[step * len(sums) // steps] += losses[name]
                 if "control" in self.probes:
                     self._learn("control", *self.draw("control", step))
                 self.optimizer.step()
+                # In place: gradients are as large as the probes, and new ones would cost each step.
                 self.optimizer.zero_grad(set_to_none=False)
                 progress.update()
                 if step + 1 == steps or time.monotonic() - save_time > _BETWEEN_SAVES:
@@ -182,6 +186,7 @@ class Fit:
         divisor = self.task.dims if self.reference else 1.0
         arrays: Arrays = {}
         for name, wanted in values.items():
+            # Of each output over prompts, then the mean over outputs: [lengths].
             variance = wanted.var(0).mean(-1) / divisor
             arrays[f"{name}/variance"] = variance.cpu().numpy()
         linear_probes = self.linear_probes()
@@ -190,6 +195,7 @@ class Fit:
             for kind, by_target in self.probes.items():
                 for name, probes in by_target.items():
                     scaled = probes.predict(layer, states)
+                    # [seeds, lengths, rows, outputs] · [lengths, 1, 1]: in the target's unit again.
                     predictions[f"{name}/{kind}"] = name, scaled * self.sizes[name]
             for names, linear in linear_probes.items():
                 outputs = [values[name].shape[2] for name in names]
@@ -210,6 +216,7 @@ class Fit:
         of all targets that see the same tokens, by their names."""
         groups = defaultdict(list)
         for name, target in self.targets.items():
+            # These two decide which tokens are seen.
             groups[self.lengths(name), target.asks_query].append(name)
         linear_probes = {}
         for names in groups.values():
@@ -233,6 +240,7 @@ class Fit:
         target and layer."""
         values = {}
         for name in self.targets:
+            # [B, lengths, outputs] over [lengths, 1].
             values[name] = self.values(name, prompts, parameters) / self.sizes[name][:, 0]
         losses = {name: torch.zeros_like(sums[0]) for name, sums in self.learning.items()}
         for layer, rows, states in self.states(prompts):
@@ -306,8 +314,8 @@ def control_prompts(
 def whitening(
     states: Callable[[], Iterator[tuple[int, slice, Tensor]]], layers: int
 ) -> Callable[[int, Tensor], Tensor]:
-    """An affine map of each layer's states [B, S, D], the same for all prompts, after which they
-    have no mean and vary alike in all directions. Each call of `states` yields all states batch by
+    """An affine map of each layer's states [B, S, D], the same for all prompts. The mapped states
+    have no mean, and vary alike in all directions. Each call of `states` yields all states batch by
     batch as (layer, rows, [rows, S, D]); it is called twice.
 
     A probe's first map and bias can undo it, so that probes can compute the same functions; but
@@ -324,6 +332,7 @@ def whitening(
     means = torch.stack([sums[layer] for layer in range(layers)]) / count
     grams = means.new_zeros(layers, means.shape[2], means.shape[2])
     for layer, _, batch in states():
+        # Centred token by token, then one row for each prompt and token: [rows · S, D].
         rows = (batch - means[layer].to(batch.dtype)).flatten(0, 1)
         grams[layer] += rows.T @ rows
     # Over all prompts and tokens; the mean was taken token by token.

@@ -53,13 +53,13 @@ def probe(run: Run, settings: ProbingSettings) -> Probing:
 
     It is kept as by `kept_and_shown`; an interrupted training resumes from its last save. In the
     result, `targets` has what `summary` returns of each target, and the `published` curve, if any.
-    Raises ConfigError for targets that the run's task does not
-    have, RunError for a run that another process is probing, or whose probes' errors are not
-    finite.
+    Raises ConfigError for targets that the run's task does not have. Raises RunError where another
+    process is probing the run, and for errors that are not finite.
     """
     settings, request = _asked(run, settings)
 
     def compute() -> tuple[Result, Arrays]:
+        # `folder` is set below, before this is called; layer 0 is the read-in.
         fit = Fit(run, settings, 1 + (settings.loops or trained_loops(run.config)), folder)
         fit.train()
         arrays = fit.errors()
@@ -129,11 +129,13 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
 
     errors = arrays[f"{name}/probes"]
     by_length = errors.mean(1, dtype=np.float64)  # over seeds: [layers, lengths, P]
+    # Over lengths and prompts: [layers, seeds].
     by_seed = errors.mean((2, 3), dtype=np.float64)
     seed_spread = [None] * len(errors)
     if by_seed.shape[1] > 1:
         seed_spread = by_seed.std(1, ddof=1).tolist()
     variance = arrays[f"{name}/variance"]
+    # A variance below that is rounding, and 1 − R² would be noise over noise.
     varies = variance > 1e-9 * variance.max()
     unexplained = by_length.mean(2) / np.where(varies, variance, np.nan)
     length_intervals = interval(by_length)._asdict()
@@ -169,12 +171,13 @@ def summary(fit: Fit, name: str, arrays: Arrays) -> dict[str, Any]:
 
 def published(config: Config, layers: int) -> list[dict[str, Any]]:
     """The curves printed in a notebook of arXiv 2311.12424's code for a run's task, model, b and T,
-    one for each `target`: in `mean` the errors of its probes at `layers` layers (or the read-in and
-    loops) as the reference protocol has them, None beyond the last one printed. `steps` are those
-    of the probes, on batches of `prompts` prompts, `training_steps` the probed model's."""
+    one for each `target`: in `mean` the errors of its probes as the reference protocol has them. It
+    has a number for each of `layers` layers (or the read-in and loops), None beyond the last one
+    printed. `steps` are those of the probes, on batches of `prompts` prompts, `training_steps` the
+    probed model's."""
     entries = matching(_PUBLISHED, config)
     for entry in entries:
-        # The notebooks print sums over the d outputs.
+        # The notebooks print sums over the d outputs; errors here are means over them.
         means = [value / config.task.dims for value in entry["mean"][:layers]]
         entry["mean"] = padded(means, layers)
     return entries
@@ -266,6 +269,7 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
     curve for each label, of its runs, with the published one and the control's least error, a line.
     The band of a label with several runs covers each one's own interval."""
     all_results = list(chain.from_iterable(labels.values()))
+    # Runs may have different numbers of loops: shorter curves end early (`padded`).
     length = max(len(result["targets"][name]["error"]["mean"]) for result in all_results)
     curves = []
     for label, results in labels.items():
@@ -284,6 +288,7 @@ def by_layer(name: str, labels: Mapping[str, Sequence[Probing]]) -> Panel:
         for target in targets:
             if "control" in target:
                 control = target["control_least"]
+                # The same height at every x: the control is a line to fall below, and no curve.
                 least.append({key: [control[key]] * length for key in Interval._fields})
         if least:
             control_label = "control" if len(labels) == 1 else f"control, {label}"

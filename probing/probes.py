@@ -97,6 +97,7 @@ class Probes(nn.Module):
             tokens = chunk.transpose(0, 1).flatten(1)
             inputs = (alphas @ tokens).unflatten(1, (len(chunk), -1))
             losses += self._through_mlp(mlp, mlp_gradients, inputs, wanted, scale)
+            # `inputs` holds its own gradient by now: `_through_mlp` has overwritten it.
             dalphas.addmm_(inputs.flatten(1), tokens.T)
         # Through the softmax: a token that is not seen has α = 0, and its score does not change.
         dalphas -= (dalphas * alphas).sum(1, keepdim=True)
@@ -118,8 +119,10 @@ class Probes(nn.Module):
         hidden = torch.baddbmm(bias_in, inputs, weight_in).relu_()
         error = torch.baddbmm(bias_out, hidden, weight_out)
         by_length = self._by_length(error)
+        # A view: `error`, so far the outputs, becomes the error too.
         by_length -= targets.transpose(0, 1)[:, None]
         losses = by_length.square().sum((2, 3)).mul_(scale)
+        # The derivative of scale · Σ error².
         doutputs = error.mul_(2 * scale)
         dweight_out.baddbmm_(hidden.mT, doutputs)
         dbias_out.add_(doutputs.sum(1, keepdim=True))
@@ -161,6 +164,7 @@ def readings(tokens_seen: Tensor) -> Tensor:
     mask = tokens_seen.double()
     positions = torch.arange(tokens_seen.shape[1], device=tokens_seen.device)
     last = (positions * tokens_seen).argmax(1)
+    # One 1 in each row of [lengths, S].
     is_last = positions == last[:, None]
     return torch.stack((mask / mask.sum(1, keepdim=True), is_last.double()))
 

@@ -65,7 +65,7 @@ def kept_and_shown(
     settings: ProbingSettings | DynamicsSettings,
 ) -> Result:
     """The result of a request: the one in the run folder, or what `compute` returns after the facts
-    of the run (of a standard model `b` are its layers, `style` is the kind of its curves).
+    of the run. Of a standard model `b` are its layers; `style` is the kind of its curves.
 
     It is found again for the same weights, settings and code. <kind>.json, its arrays in <kind>.npz
     and the pictures of its panels show the last one that was requested. Raises RunError where
@@ -97,6 +97,7 @@ def kept_and_shown(
             write_arrays(files[-1], arrays_of(folder / "kept", result))
         return files
 
+    # How pictures look does not bear on the result, but on what is shown.
     drawn = result | {"figures": settings.figures.plain()}
     shown(run.path / f"{kind}.json", kind, drawn, make)
     return result

@@ -53,6 +53,7 @@ class ProbingSettings:
         config = _config_of(self, self.plugins)
         if config.task.is_text:
             raise ConfigError("run", "is a language model: probes read what is known of pairs")
+        # Probes are trained, not the model: none of its activations are kept, as if recomputed.
         training = TrainingConfig(steps=self.steps, batch_size=self.batch_size, recompute=True)
         _check_reach(replace(config, training=training), self, self.resamples)
 

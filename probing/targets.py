@@ -114,7 +114,7 @@ class Gradient(Target):
 class LeastSquares(Target):
     """The least-squares weights w_OLS, the ones of least norm if there are several.
 
-    If y is not exactly linear, their variance is infinite at d − 1, d and d + 1 pairs, and a few
+    If y is not exactly linear, their variance is infinite at d − 1, d and d + 1 pairs. A few
     prompts there dominate a mean over lengths: use 1 − R² by length, or `ridge`.
     """
 
@@ -126,7 +126,7 @@ class LeastSquares(Target):
 
 @register_target("ridge")
 class Ridge(Target):
-    """(XᵀX + λV⁻¹)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none, and V the
+    """(XᵀX + λV⁻¹)⁻¹ XᵀY, λ being the variance of the task's noise, or 1 if it has none. V is the
     diagonal matrix of the weights' variances: those of curves fall, others are 1.
 
     With noise it is the posterior's mean.
@@ -158,6 +158,7 @@ class Residual(Target):
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
         xs, ys = _arrays(prompts)
+        # Without query 0, which has no pairs before it: lengths 1 … n − 1.
         return torch.from_numpy((ys - least_squares(xs, ys, xs))[:, 1:, None])
 
 
@@ -169,6 +170,7 @@ class Weights(Target):
     of = Linear
 
     def compute(self, prompts: Prompts, parameters: Any, task: Task) -> Tensor:
+        # Some tasks draw more than the weights (conditioned_linear).
         weights: Tensor = getattr(parameters, "weights", parameters)
         return weights.double()[:, None].expand(-1, prompts.ys.shape[1], -1)
 

@@ -114,6 +114,7 @@ def without_far(panel: Panel, named: bool) -> Panel:
     for curve in panel.curves:
         errors = [value for value in curve.mean if value is not None]
         is_far = max(errors, default=0.0) > _FAR * worst
+        # Somewhere surely above: by the low end of its interval.
         is_worse = any(low is not None and low > worst for low in curve.low)
         is_poor = is_far or (is_worse and min(errors) > _POOR * zero)
         if curve.solver and is_poor and not named:
@@ -127,8 +128,8 @@ def without_far(panel: Panel, named: bool) -> Panel:
 
 
 def examples_of(groups: Sequence[Labelled], name: str, title: str, shift: str = "") -> Panel:
-    """The errors of groups by number of examples, on shifted inputs if one is named, with those of
-    the solvers, which are the same beside all runs."""
+    """The errors of groups by number of examples, on shifted inputs if one is named. Those of the
+    solvers are the same beside all runs."""
     prefix = f"{shift}/" if shift else ""
     curves = [curve_of(label, group, f"{prefix}model") for label, group in groups]
     run = groups[0][1].runs[0]
@@ -176,6 +177,7 @@ def values_of(groups: Sequence[Labelled], name: str, title: str, key: str, x_lab
     values = sorted({value for by_value in by_label.values() for value in by_value})
     curves = []
     for label, by_value in by_label.items():
+        # Not every label has been measured at every value.
         points = np.full((len(values), 3), np.nan)  # mean, low and high at each value
         for index, value in enumerate(values):
             if value in by_value:

@@ -65,10 +65,11 @@ _LENGTH = 32  # of the text with its continuation, in the example
 
 
 def card(run: Run, made_with: Content) -> str:
-    """The card, in Markdown: what the model is, how it was trained (`made_with` has the command),
-    its use, and the numbers of its last evaluation, where there is one of these weights."""
+    """The card, in Markdown: what the model is, how it was trained (`made_with` has the command)
+    and its use. It has the numbers of the last evaluation, where there is one of these weights."""
     task = run.task
     words = shlex.split(as_typed(made_with.get("command")))
+    # A folder of the machine that trained it says nothing to others.
     words = [word for word in words if not word.startswith("folder=")]
     command = f"```\n{shlex.join(words)}\n```" if words else "The command was not kept."
     return _CARD.format(
@@ -109,6 +110,7 @@ def _use(run: Run) -> str:
 def _numbers(run: Run) -> str:
     """The last evaluation of these weights, or the command that makes one."""
     content = read_record(run.path / f"{KIND}.json", KIND).content or {}
+    # Numbers of other weights must not stand on the card of these.
     if content.get("format") != FORMAT or content["weights"] != weights_digest(run.model):
         return "Not evaluated: `python run.py action=evaluate run=PATH`."
     result = Evaluation.read(content)

@@ -76,6 +76,7 @@ def compare(
     labels = run_labels(result)
     remarks = shared({labels[name]: run.remarks for name, run in result.runs.items()})
     result = replace(result, remarks=remarks)
+    # The keys of the evaluations: the same runs, read otherwise, are another comparison.
     key = key_of([[name, run.key] for name, run in result.runs.items()], 8)
     result_folder = Path(folder, f"compare-{key}")
     panels = comparison_panels(result)

@@ -128,6 +128,7 @@ def save_panels(
         path = folder / f"{name}.csv"
         write_bytes(path, _csv(members).encode())
         files.append(path)
+    # Named, not deleted: they may be somebody's figures.
     earlier = [path.name for path in folder.iterdir() if path.suffix in _DRAWN]
     earlier = sorted(set(earlier) - {file.name for file in files})
     if earlier:
@@ -290,6 +291,7 @@ def _add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
         return
     width, height = figure.get_size_inches()
     entries = list(handles.values()), list(handles)
+    # Matplotlib knows the size of a legend only once it is there: add, measure, remove.
     legend = figure.legend(*entries, loc="outside right center")
     if width >= 4 and legend.get_window_extent().width <= 0.3 * figure.bbox.width:
         return
@@ -402,6 +404,7 @@ def _draw_interval(
     name = f"band-{index}"
     if bands > 2 and len(xs) <= _FEW_X:
         before = sum(map(_has_interval, panel.curves[:index]))
+        # The curve's place among those with an interval, counted from their middle.
         inches = (before - (bands - 1) / 2) * 3 / 72  # 3 points from one to the next
         shift = ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
         beside = axes.transData + shift  # given with the bars: the axes' limits depend on it
@@ -424,6 +427,7 @@ def _draw_bars(panel: Panel, axes: Axes, index: int, style: Style) -> None:
     curve = panel.curves[index]
     width = 0.8 / len(panel.curves)  # of the distance of two x, all bars at one of them
     mean = numbers(curve.mean)
+    # The bars at one x lie about it.
     offset = (index - (len(panel.curves) - 1) / 2) * width
     places = numbers(panel.x)[: len(mean)] + offset
     interval = None
@@ -500,6 +504,7 @@ def _set_scales(panel: Panel, axes: Axes) -> None:
     if _lies(panel):
         axes.set_yticks(numbers(panel.x), panel.x_names)
         axes.margins(y=0.01)
+        # Lying bars read from the top down, as a table does.
         axes.invert_yaxis()
     elif panel.x_names:
         axes.set_xticks(numbers(panel.x), panel.x_names, rotation=45, ha="right")
@@ -549,6 +554,7 @@ def _set_log_above_rounding(panel: Panel, axes: Axes) -> None:
     axes.set_yscale("log")
     lowest = _above_zero([values for curve in panel.curves for values in (curve.mean, curve.low)])
     highest = _above_zero([values for curve in panel.curves for values in (curve.mean, curve.high)])
+    # A decade below the least of the models and .1, but not below all that there is.
     bottom = max(min(means.min(), 0.1) / 10, lowest.min() / 1.5)
     top = max(highest.max(), max(panel.levels.values(), default=0.0)) * 1.5
     axes.set_ylim(bottom, top)
@@ -570,6 +576,7 @@ def _set_log_ticks(axis: Axis) -> None:
     if decades < _FEW_DECADES:
         axis.set_major_locator(MaxNLocator("auto"))
     else:
+        # 2.3 decades hold two powers of ten at least, wherever they begin.
         axis.set_major_locator(LogLocator(subs=(1,) if decades > 2.3 else (1, 2, 5)))
     axis.set_minor_formatter(NullFormatter())
     if low >= 1e-4 and high < 1e5:

@@ -87,6 +87,7 @@ def evaluate(
     result = Result(evaluation.plain())
 
     def make() -> Iterator[Path]:
+        # The lock is held until the generator's last file is written: `shown` reads it to its end.
         with RunFolder(run.path).lock(KIND):
             errors = run.path / "evaluation.npz"
             write_arrays(errors, arrays)

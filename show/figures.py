@@ -176,7 +176,7 @@ def _by_loop(result: Evaluation) -> Panel:
 
 def _changes(result: Evaluation) -> Panel:
     name = unit(result.family)
-    which = "mean" if result.error == NATS else "last query"
+    place = "mean" if result.error == NATS else "last query"
     drawn = []
     for on, label, change in (
         ("state", _STATE_CHANGE, result.by_loop.state_change),
@@ -187,7 +187,7 @@ def _changes(result: Evaluation) -> Panel:
         "change_by_loop",
         f"Change over one {name}",
         name,
-        f"change over one {name}, {which}",
+        f"change over one {name}, {place}",
         result.by_loop.loop,
         drawn,
         log="y",
@@ -254,6 +254,7 @@ def _shifts_in(
         )
         # Solvers that diverge are cut off, and the model is not.
         highs = [high for curve in model_curves for high in curve.high if high is not None]
+        # One more number for `max`: the error of predicting zero is always there.
         limits = (None, _FAR * max(shift.zero, *highs))
         panels.append(replace(panel, limits=limits, picture=f"shifts{suffix}"))
     return panels
@@ -349,6 +350,7 @@ def _training_loss(
     with marks where dimensions are added."""
     losses = np.array(values, dtype=np.float64)
     # A running mean's weights reach back over 1 / (1 - decay) values.
+    # Below _WINDOW values nothing is smoothed.
     smooth = smoothed(losses, max(0.0, 1 - _WINDOW / len(losses)))
     x = list[float]()
     band: Band = {"mean": [], "low": [], "high": []}
@@ -360,6 +362,7 @@ def _training_loss(
     marks = {}
     changes = curriculum.dims.changes(int(x[-1]))
     if changes:
+        # The log counts steps from 1, a curriculum from 0.
         marks["a dimension is added"] = [step + 1.0 for step in changes]
     return Panel(
         "training",
@@ -382,7 +385,7 @@ def _schedule(curriculum: Curriculum, steps: int, text: bool) -> list[Panel]:
     # Loops that are drawn at each step are no function of it.
     if not isinstance(loops, SampledLoops):
         schedules = {"loops": loops} | schedules
-    schedules = {name: one for name, one in schedules.items() if one.changes(steps)}
+    schedules = {name: s for name, s in schedules.items() if s.changes(steps)}
     ends = {1, steps}
     # Schedules are steps: the last step before a change and the first after it draw the edge.
     for schedule in schedules.values():

@@ -73,6 +73,7 @@ def _listing(settings: ListSettings) -> str:
     parts = list[Part]()
     alone = rows
     for group in groups:
+        # A run of several groups stands in each of them.
         parts += _group(group, [row for row in rows if row.path in group.runs])
         alone = [row for row in alone if row.path not in group.runs]
     if alone:

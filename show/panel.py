@@ -65,6 +65,7 @@ class Curve:
             numbers = np.array(values, dtype=np.float64)
             numbers[~np.isfinite(numbers)] = np.nan
             values = Interval(*numbers).to_json()
+        # A name for columns and ids: the label in the letters that they may have.
         more.setdefault("name", file_name(label))
         return cls(label=label, kind=kind, **values, **more)
 
@@ -196,6 +197,7 @@ def mean_of_seeds(values: ArrayLike | Sequence[Values], log: bool = False) -> In
             points[index] = interval_over_seeds([known[:, None]], log=log)
         elif len(known) == 1:
             points[index, 0] = known[0]
+    # Rows of x as three columns: means, lows and highs.
     return Interval(*points.T)
 
 

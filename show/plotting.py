@@ -86,6 +86,7 @@ def plot(
         panel.draw(ax)
         ax.legend(fontsize="small")
         return ax
+    # Only where a figure is made: pyplot chooses a backend, which scripts on axes of their own do.
     from matplotlib import pyplot
 
     with styled():

@@ -126,6 +126,7 @@ def handful(result: Evaluation) -> list[int]:
     powers of 4."""
     last = result.by_examples.k[-1]
     d = result.dims
+    # Where linear functions change: solvers know all of them from d examples on.
     ks = {0, 1, d // 2, d - 1, d, d + d // 2, 2 * d, last}
     if result.language:
         ks = {0, 1, 4, 16, 64, 256, last}
@@ -193,15 +194,16 @@ def _published(result: Evaluation) -> list[Part]:
     which this model is published."""
     ks = handful(result)
     ours = {curve.name: curve for curve in curves(result)}
+    # There is no further curve where the evaluation reads the model at b itself.
     ours.setdefault("model", ours["model_at_b"])
     rows = Cells()
     notes: dict[str, None] = {}  # each once, in order
     for entry in result.published:
         if entry["name"] not in ours:
             continue
-        own = ours[entry["name"]]
+        model_curve = ours[entry["name"]]
         printed = published_curve(entry)
-        rows += _with_interval(own.label, own, ks)
+        rows += _with_interval(model_curve.label, model_curve, ks)
         rows += _with_interval(f"  {printed.label}", printed, ks)
         protocol = f"{entry['prompts']} prompts, models after {entry['training_steps']:,} steps"
         notes[f"{entry['source']}: {protocol}"] = None

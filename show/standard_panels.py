@@ -65,6 +65,7 @@ def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
     others = []  # the settings of each group, without x
     for group in groups:
         settings = flatten(config_to_mapping(group.config))
+        # A file says task.sparsity for what a configuration holds as task.settings.sparsity.
         names = [name for name in settings if name.replace(".settings.", ".") != x]
         others.append({name: settings[name] for name in names})
     differences = labels_of_settings(others)

@@ -182,6 +182,7 @@ def _first_looks(kinds: Sequence[str], beside: Sequence[str]) -> dict[str, Look]
     for kind in sorted(set(kinds)):  # whichever order they are drawn in
         # Of a name that is not known here, as a plugin's, colour and dash are by its checksum.
         number = crc32(kind.encode())
+        # Another part of the checksum than the colour's, so that equal colours may differ in dash.
         dash = broken[number // len(_OTHERS) % len(broken)]
         color, dash = STYLES.get(kind, (_OTHERS[number % len(_OTHERS)], dash))
         if color in taken:

@@ -24,7 +24,8 @@ class Table:
     """Rows of text below a header; rows shorter than the longest end in empty cells.
 
     The first column is flush left, the others right. Where a line of text is too short for all of
-    them, the columns of the heads `spare` are left out, the first one first, then the last but one.
+    them, columns are left out: those under the heads `spare`, in this order, then the last
+    but one.
     """
 
     head: Sequence[str]
@@ -61,6 +62,7 @@ def document(parts: Iterable[Part], form: TableFormat = "text", width: int | Non
     lines = list[str]()
     if form == "text":
         if width is None:
+            # 0: neither a terminal nor COLUMNS, as in a pipe, whose lines are not folded.
             columns = shutil.get_terminal_size((0, 0)).columns
             width = max(columns, _NARROWEST) if columns else 0
         for part in parts:
@@ -107,6 +109,7 @@ def _table_lines(table: Table, width: int) -> list[str]:
         kept.remove(column)
         left_out.append(column.cells[0])
     if width:
+        # Nothing where they fit: a negative excess has no character to take.
         _narrow(kept, _together(column.full for column in kept) - width)
     lines = []
     for row in zip(*(column.lines() for column in kept), strict=True):

@@ -66,6 +66,7 @@ def estimate_text(mean: float | None, low: float | None, high: float | None) -> 
     if mean is None:
         return "–"
     for digits in (3, 4, 5):  # as many as tell the ends apart
+        # Three digits unless both ends then read the same.
         first, last = ("" if end is None else f"{end:.{digits}g}" for end in (low, high))
         if first != last:
             break
@@ -100,8 +101,8 @@ def heading(source: str) -> str:
 
 
 def statements(verdicts: Sequence[Verdict]) -> Cells:
-    """Of each statement with claims among these verdicts its id, its verdict by these, their number
-    ('2', '1 of 2' where it has others) and what it says.
+    """Of each statement with claims among these verdicts its id, its verdict, their number and what
+    it says. The number is '2', or '1 of 2' where it has others.
 
     It holds if all hold, fails if one fails.
     """

@@ -24,7 +24,7 @@ class Conditioned(NamedTuple):
 @register_task("conditioned_linear")
 @dataclass(frozen=True)
 class ConditionedLinear(Linear):
-    """y = w·x with x ~ N(0, Σ), where Σ has d eigenvalues in geometric progression, the largest
+    """y = w·x with x ~ N(0, Σ). Σ has d eigenvalues in geometric progression, the largest
     `condition` = κ times the least, and the trace d.
 
     With `varied` each prompt has a κ of its own, log-uniform in 1 … `condition`; with `rotated`
@@ -51,12 +51,14 @@ class ConditionedLinear(Linear):
         if self.condition == 1:  # the inputs are standard normal, to the bit
             identity = torch.eye(self.dims, dtype=torch.float32, device=normal.device)
             return Conditioned(normal, identity.expand(len(normal), -1, -1))
+        # κ^u with u uniform in 0 … 1 is log-uniform in 1 … κ.
         exponent = random.uniform(1) if self.varied else torch.ones_like(normal[:, :1])
         roots = self._eigenvalues(exponent, dims).sqrt()
         axes = None
         if self.rotated:
             axes = _orthogonal(random.normal(self.dims, self.dims)[:, :dims, :dims])
         weights = normal
+        # w = Σ^(-1/2) z is N(0, Σ⁻¹) for standard normal z.
         if self.whitened:
             inverse = torch.diag_embed(torch.nn.functional.pad(1 / roots, (0, self.dims - dims)))
             weights = (_turned(inverse, axes) @ normal[:, :, None]).squeeze(2)
@@ -69,6 +71,7 @@ class ConditionedLinear(Linear):
     def prompts(
         self, parameters: Conditioned, random: RandomSource, points: int, dims: int
     ) -> Prompts:
+        # The root is symmetric, so that rows z Σ^(1/2) have the covariance Σ.
         xs = random.normal(points, self.dims) @ parameters.root
         xs[:, :, dims:].zero_()
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
@@ -83,6 +86,7 @@ class ConditionedLinear(Linear):
         """Eigenvalues [B, dims] with a sum of dims, for condition numbers κ^exponent [B, 1]."""
         places = torch.linspace(0, 1, dims, device=exponent.device, dtype=torch.float32)
         values = self.condition ** (-exponent * places)
+        # The trace is dims, as of standard normal inputs: E|x|² does not tell κ.
         return values * dims / values.sum(1, keepdim=True)
 
 
@@ -93,6 +97,7 @@ def _orthogonal(normal: Tensor) -> Tensor:
     for column in normal.double().unbind(2):
         for _ in range(2 if columns else 0):
             before = torch.stack(columns, dim=2)
+            # The second time removes what rounding has left of the columns before it.
             column = column - (before @ (before.mT @ column[:, :, None])).squeeze(2)
         columns.append(column / column.norm(dim=1, keepdim=True))
     return torch.stack(columns, dim=2).float()

@@ -59,6 +59,7 @@ class Curves(Linear):
         """
         angles = x.double()[..., None] * self.frequencies(x.device)
         places = torch.arange(self.dims, device=x.device)
+        # Odd places are sines, even ones the cosine of the same frequency: [..., d].
         waves = torch.where(places % 2 == 1, angles.sin(), angles.cos()) * math.sqrt(2)
         return torch.where(places == 0, 1.0, waves).to(x.dtype)
 

@@ -16,9 +16,9 @@ class Halfspaces(Classification):
     """y = 1 where w·x > t, else -1: w ~ N(0, I) scaled to length 1, t ~ N(0, threshold²).
 
     The last dimensions are visible, not the first. With `vary_features` a prompt has only f
-    features, at random places, f uniform in 1..dims. Inputs share a factor: x_j is z_j + u_j s over
-    sqrt(1 + u_j²), with standard normal z and s for each pair and u_j ~ N(0, shared_factor²) for
-    each prompt; all have variance 1. In each prompt a share of labels is flipped, uniform in
+    features, at random places, f uniform in 1..dims. Inputs share a factor: x_j = (z_j + u_j s) /
+    sqrt(1 + u_j²) has variance 1. Of these z and s are standard normal for each pair, and u_j ~
+    N(0, shared_factor²) for each prompt. In each prompt a share of labels is flipped, uniform in
     0..flips.
 
     Thresholds and flips grow from 0 at one visible dimension to their full size at all of them:
@@ -52,6 +52,7 @@ class Halfspaces(Classification):
         z = random.normal(points, self.dims)
         s = random.normal(points, 1)
         u = self.shared_factor * random.normal(1, self.dims)
+        # [B, n, d] from z [B, n, d], s [B, n, 1], u [B, 1, d]; z + u s has the variance 1 + u².
         xs = (z + u * s) / (1 + u.square()).sqrt() * mask[:, None]
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 
@@ -62,6 +63,7 @@ class Halfspaces(Classification):
         if not self.vary_features:
             return visible
         # The places with the largest of independent keys are a uniformly random subset.
+        # Visible places have keys above 1, so that all of them rank before the hidden ones.
         ranks = (keys + visible).argsort(1, descending=True).argsort(1)
         return (ranks <= (uniform * dims).long()).float()
 

@@ -41,6 +41,7 @@ def least_squares_weights(xs: Floats, ys: Floats) -> Floats:
     # Of prompts and prefixes that may be singular, each prefix of all these prompts at once.
     for k in 1 + np.flatnonzero(~regular.all(0).numpy()):
         b = np.flatnonzero(~regular[:, k - 1].numpy())
+        # w = V (Uᵀ y / σ): a singular value under the cut-off is divided by ∞, and so left out.
         left, values, right = np.linalg.svd(xs[b, :k], full_matrices=False)
         above = values > max(k, dims) * _EPS * values[:, :1]
         coefficients = np.einsum("bkr,bk->br", left, ys[b, :k]) / np.where(above, values, np.inf)
@@ -68,6 +69,7 @@ def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
     factor.diagonal(dim1=1, dim2=2).fill_(math.sqrt(penalty))
     for k in range(xs.shape[1]):
         factor = _with_row(factor, pairs[:, k])
+        # R w = z for the factor (R, z) [B, d, d + 1] of the pairs so far.
         solution = torch.linalg.solve_triangular(factor[:, :, :-1], factor[:, :, -1:], upper=True)
         weights[:, k] = solution[:, :, 0].numpy()
     return weights
@@ -76,6 +78,7 @@ def ridge_weights(xs: Floats, ys: Floats, penalty: float) -> Floats:
 def _predictions(queries: Floats, weights: Floats) -> Floats:
     """Predictions [B, n] for queries [B, n, d], of which the first has no weights [B, n - 1, d]."""
     predictions = np.zeros(queries.shape[:2])
+    # Query k meets the weights of the first k pairs, which stand at k - 1; query 0 predicts zero.
     predictions[:, 1:] = np.einsum("bnd,bnd->bn", queries[:, 1:], weights)
     return predictions
 
@@ -87,6 +90,7 @@ def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
     With Xᵀ = QR the minimum-norm solution is w = Qz, Rᵀz = y; the factors of a prefix are the
     leading parts of those of all pairs.
     """
+    # Columns are the pairs: Q [B, d, m], R [B, m, m].
     basis, factor = torch.linalg.qr(xs.mT)
     unit = torch.eye(xs.shape[1], dtype=xs.dtype)
     inverse = torch.linalg.solve_triangular(factor, unit, upper=True)
@@ -109,6 +113,7 @@ def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
     weights, regular = [], []
     for k in range(dims + 1, xs.shape[1] + 1):
         factor = _with_row(factor, pairs[:, k - 1])
+        # One solve for both R⁻¹, whose norm is needed, and the weights R⁻¹ z.
         right = torch.cat([unit, factor[:, :, -1:]], dim=2)
         solution = torch.linalg.solve_triangular(factor[:, :, :-1], right, upper=True)
         inverse = solution[:, :, :-1]
@@ -127,4 +132,5 @@ def _with_row(factor: Tensor, row: Tensor) -> Tensor:
 def _surely_regular(norm: Tensor, inverse_norm: Tensor, size: int) -> Tensor:
     """Says whether the squared Frobenius norms of a matrix and its inverse prove that its smallest
     singular value is above the cut-off; false if they are infinite."""
+    # σ_max / σ_min ≤ ‖A‖ ‖A⁻¹‖ in Frobenius norms, and the cut-off is σ_min = size · eps · σ_max.
     return norm * inverse_norm < (size * _EPS) ** -2

@@ -34,6 +34,7 @@ class Linear(Task):
         return (parameters[:, None, :] @ xs.mT).squeeze(1)
 
     def bayes(self) -> Predictor | None:
+        # Without noise: minimum norm leaves unseen directions at the prior's mean, 0.
         return least_squares
 
     def posterior_mean(self, prompts: Prompts, dims: int) -> Tensor:
@@ -93,6 +94,7 @@ class SparseLinear(Linear):
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
         # The coordinates with the smallest of independent keys are a uniformly random subset.
+        # Drawn for all dimensions: a seed's later numbers do not depend on how many are visible.
         keys = random.uniform(self.dims)[:, :dims]
         support = keys.topk(min(self.sparsity, dims), largest=False).indices
         weights = random.normal(self.dims)
@@ -125,8 +127,8 @@ def supports(dims: int, sparsity: int, device: torch.device) -> Tensor:
 
 @torch.no_grad()
 def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float = 0.0) -> Tensor:
-    """E[y_i | the pairs before, x_i] for y = w·x + N(0, noise_std²) with w ~ N(0, I) on one of the
-    supports `candidates` [C, s], all equally likely.
+    """E[y_i | the pairs before, x_i] for y = w·x + N(0, noise_std²). The weights w ~ N(0, I) are on
+    one of the supports `candidates` [C, s], all equally likely.
 
     A Kalman filter for each support, in float64; supports are weighted by their evidence. Outputs
     are assumed to have float32's rounding error beside the noise. Without noise s + 1 pairs tell
@@ -142,10 +144,12 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     xs = xs[:, :unknown]
     inputs = xs.double()[:, :, candidates]  # [B, n, C, s]
     outputs = ys.double()
+    # Var(y | x) = |x|² s / d over the supports, times the square of float32's relative error.
     rounding = size / dims * xs.double().square().sum(-1) * _ROUNDING**2
     variance = (noise_std**2 + rounding).clamp(min=_ROUNDING**2)[:, :, None]
     batch, points, count, _ = inputs.shape
     covariance = torch.eye(size, dtype=inputs.dtype, device=xs.device)
+    # [B, C, s, s]: the prior N(0, I) for every prompt and support.
     covariance = covariance.expand(batch, count, size, size)
     weights = inputs.new_zeros(batch, count, size)
     evidence = inputs.new_zeros(batch, count)
@@ -154,6 +158,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
     for i in range(points):
         x = inputs[:, i]
         prediction = (x * weights).sum(-1)
+        # Posterior probabilities of the supports, [B, C], weigh their predictions.
         means.append((evidence.softmax(1) * prediction).sum(1))
         cross_covariance = (covariance @ x[..., None]).squeeze(-1)
         innovation_variance = (x * cross_covariance).sum(-1).clamp(min=0) + variance[:, i]
@@ -162,6 +167,7 @@ def posterior_mean(xs: Tensor, ys: Tensor, candidates: Tensor, noise_std: float 
         evidence = (
             evidence - (innovation.square() / innovation_variance + innovation_variance.log()) / 2
         )
+        # K = P x / S, w ← w + K (y − ŷ), P ← P − K (P x)ᵀ, with S = xᵀ P x + σ².
         gain = cross_covariance / innovation_variance[..., None]
         weights = weights + gain * innovation[..., None]
         covariance = covariance - gain[..., None] * cross_covariance[..., None, :]

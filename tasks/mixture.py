@@ -30,8 +30,8 @@ class Mixed(NamedTuple):
 @register_task("mixture")
 @dataclass(frozen=True)
 class Mixture(Task):
-    """Each prompt has a function of one of the classes `mixed`, each as likely, over the standard
-    deviation of its class's outputs, so that y has variance 1 in every class.
+    """Each prompt has a function of one of the classes `mixed`, each as likely. It is divided by
+    the standard deviation of its class's outputs: y has variance 1 in every class.
 
     With `combined` each prompt has the sum of a function of every class, over the root of their
     number. `sparsity`, `depth` and `hidden` are those of the classes that have them.
@@ -76,5 +76,7 @@ class Mixture(Task):
             scaled.append(task.outputs(xs, of_task) / math.sqrt(task.divisor))
         values = torch.stack(scaled, dim=1)  # [B, classes, n]
         if self.combined:
+            # Independent functions: variances add up to the number of classes.
             return values.sum(1) / math.sqrt(len(self.mixed))
+        # Picks each prompt's own class from all of them: [B, n].
         return values[torch.arange(len(values), device=values.device), parameters.place]

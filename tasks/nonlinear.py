@@ -27,6 +27,7 @@ class ReluNetwork(Task):
 
     def outputs(self, xs: Tensor, parameters: tuple[Tensor, Tensor]) -> Tensor:
         first, second = parameters
+        # [B, n, hidden]. A ReLU halves the mean square d, hence √(2 / hidden) for a variance of d.
         hidden = (xs @ first).relu_()
         return math.sqrt(2 / self.hidden) * (hidden @ second[:, :, None]).squeeze(2)
 
@@ -64,5 +65,7 @@ class DecisionTree(Task):
         for _ in range(self.depth):
             coordinate = coordinates.gather(1, node)
             goes_right = xs.gather(2, coordinate[:, :, None]).squeeze(2) > 0
+            # The children of heap node i are 2 i + 1 (left) and 2 i + 2 (right).
             node = 2 * node + 1 + goes_right
+        # Leaves come after the 2^depth − 1 inner nodes.
         return leaves.gather(1, node - coordinates.shape[1])

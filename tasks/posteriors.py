@@ -32,6 +32,7 @@ def sparse_posterior(
     """
     prompts, _, dims = xs.shape
     sparsity = min(sparsity, dims)
+    # [s, C]: the long axis last, so that each coordinate's numbers lie together.
     supports = np.array(list(combinations(range(dims), sparsity)), dtype=np.intp).T
     rounding = _ROUNDING * np.sqrt(sparsity / dims * np.square(xs).sum(-1))
     scale = np.hypot(noise_std, rounding)
@@ -62,10 +63,12 @@ def _posterior(xs: Floats, ys: Floats, queries: Floats, supports: NDArray[np.int
     misfit = np.zeros(len(prompt))  # Σ ρ²/2
     predictions = np.zeros_like(ys)
     for k in range(1, points):
+        # prompt [N] and support [s, N] index together: x_S is [s, N], and with y [s + 1, N].
         row = np.concatenate([xs[prompt, k - 1, support], ys[None, prompt, k - 1]])
         misfit += np.square(_absorb(triangles, row)) / 2
         diagonal = triangles[range(sparsity), range(sparsity)]
         evidence = -misfit - np.log(diagonal).sum(0)
+        # Where each prompt's candidates begin: each has some, since its best one always stays.
         first = np.searchsorted(prompt, np.arange(prompts))
         evidence -= np.maximum.reduceat(evidence, first)[prompt]
         mask = evidence > -_DROP_NATS
@@ -91,6 +94,7 @@ def _absorb(triangles: Floats, row: Floats) -> Floats:
         length = np.hypot(old[0], new[0])
         cosine = old[0] / length
         sine = new[0] / length
+        # A Givens rotation that makes new[0] zero; both right sides come before either is written.
         old[:], new[:] = cosine * old + sine * new, cosine * new - sine * old
     return row[-1]
 
@@ -123,10 +127,12 @@ def discrete_posterior(
     block = max(1, _NUMBERS // (points * len(weights)))
     predictions = np.empty_like(ys)
     for rows in (slice(first, first + block) for first in range(0, prompts, block)):
+        # [prompts, n, N]: of each pair for each of the N functions.
         residuals = (ys[rows, :, None] - xs[rows] @ weights.T) / noise_std
         misfit = np.square(residuals).cumsum(1) / 2
         log_weights = np.zeros_like(misfit)  # without examples all are as likely
         log_weights[:, 1:] = -misfit[:, :-1]
+        # The likeliest has weight 1, so that not all of them underflow to 0.
         log_weights -= log_weights.max(2, keepdims=True)
         shares = np.exp(log_weights)
         outputs = queries[rows] @ weights.T

@@ -50,10 +50,12 @@ class NumberedPrompts:
     _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the stream's increment
 
     def __init__(self, index: Tensor, family: int) -> None:
+        # SplitMix64 mixes a counter times this odd number: here the counter is the prompt's number.
         self.key = _mix(_mix(torch.full_like(index, family)) + index * self._GOLDEN)
         self.calls = 0
 
     def uniform(self, *shape: int) -> Tensor:
+        # The upper 24 bits, as float32 keeps; the mask drops the sign that the shift repeats.
         return (self._bits(shape) >> 40 & 0xFFFFFF).float() * 2.0**-24
 
     def normal(self, *shape: int) -> Tensor:

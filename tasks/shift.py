@@ -54,6 +54,7 @@ class Shift:
         and a model that predicts zero everywhere has exactly this error on them.
         """
         random = FreshNumbers(generator, batch)
+        # First the functions, then the inputs: in the order of `Task.draw`, for the same numbers.
         parameters = task.parameters(random, task.dims)
 
         def pairs(xs: Tensor) -> Prompts:
@@ -94,6 +95,7 @@ class Covariance(Shift):
             dims, dims, generator=source, device=source.device, dtype=torch.float32
         ).double()
         rotation = torch.linalg.qr(square).Q  # uniform but for its columns' signs, which cancel
+        # E|z T|² = tr T² = Σ λ², scaled to d.
         transform = (rotation * values) @ rotation.mT * math.sqrt(dims / values.square().sum())
         return (normal.double() @ transform).float()
 
@@ -128,6 +130,7 @@ class OrthogonalQuery(Shift):
         xs = prompts.xs.double()
         directions, triangle = torch.linalg.qr(xs.mT)
         signs = triangle.diagonal(dim1=1, dim2=2).sign()
+        # Q's column times R's diagonal is the residual: the sign makes the column point along it.
         lengths = signs * xs.norm(dim=2)
         return pairs((directions.mT * lengths[:, :, None]).float())
 
@@ -144,6 +147,7 @@ class RepeatedQuery(Shift):
     ) -> Prompts:
         points = prompts.ys.shape[1]
         uniform = random.uniform(points)
+        # After k examples one of 0 … k − 1; after none number 0.
         earlier = (uniform * torch.arange(points, device=uniform.device)).long()
         xs = prompts.xs.take_along_dim(earlier[:, :, None], dim=1)
         return Prompts(xs, prompts.ys.take_along_dim(earlier, dim=1))

@@ -48,6 +48,7 @@ def load_rows(
 
     Raises RunError, with the command that helps, for a file that is absent or damaged.
     """
+    # Times of writing are a part of the cache's key, so that a table fetched anew is read anew.
     times = tuple(_path(folder, name).stat().st_mtime_ns for name in names)
     return _cached_rows(folder, names, times, device, part)
 
@@ -58,9 +59,8 @@ def table_sizes(folder: str, names: tuple[str, ...]) -> dict[str, tuple[int, int
 
 
 def tables_digest(folder: str, names: tuple[str, ...], needed: str) -> str:
-    """A digest that is the same for the same files of these tables, of which one is needed and
-    others may be absent, as an evaluation on the held-out one has it; RunError as for
-    `load_rows`."""
+    """A digest that is the same for the same files of these tables. One is `needed`, and others may
+    be absent, as an evaluation on the held-out one has it. Raises RunError as `load_rows`."""
     others = [Path(folder) / f"{name}.npz" for name in names if name != needed]
     digests = []
     for path in [_path(folder, needed), *others]:
@@ -86,10 +86,12 @@ def distinct(random: RandomSource, count: Tensor, points: int) -> Tensor:
     uniform = draws[..., 0] + draws[..., 1] * 2.0**-24
     numbers = torch.empty_like(uniform, dtype=torch.int64)
     for index in range(points):
+        # One of 0 … last is drawn; if it was taken, `last` is free, as no draw could reach it.
         last = count - points + index
         number = (uniform[:, index] * (last + 1)).long()
         duplicate = (numbers[:, :index] == number[:, None]).any(1)
         numbers[:, index] = torch.where(duplicate, last, number)
+    # The set is uniform, the order not yet: later places tend to hold larger numbers.
     return numbers.gather(1, random.uniform(points).argsort(1))
 
 
@@ -98,6 +100,7 @@ def standardised(xs: Tensor) -> Tensor:
     A constant column becomes 0, for the query too."""
     context = xs[:, :-1]
     varies = context.amax(1, keepdim=True) > context.amin(1, keepdim=True)
+    # Rounding may give a constant column a small std: whether it varies is asked of its extremes.
     std, mean = torch.std_mean(context, 1, correction=0, keepdim=True)
     return torch.where(varies, (xs - mean) / torch.where(varies, std, 1.0), 0.0)
 
@@ -119,6 +122,7 @@ def _cached_rows(
         labels.append(torch.from_numpy(classes[index]))
     count = torch.tensor([len(table) for table in tables])
     features = torch.tensor([table.shape[1] for table in tables])
+    # The sum of the counts before each table.
     first = count.cumsum(0) - count
     packed = torch.zeros(int(count.sum()), int(features.max()), dtype=torch.float32)
     for start, table in zip(first.tolist(), tables, strict=True):

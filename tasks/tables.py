@@ -147,8 +147,10 @@ class Tables(_TableTask):
         width = rows.xs.shape[1]
         table = (random.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
         if self.protocol == "reference":
+            # One table a batch; the other draws are unused.
             return table[:1].expand(len(table))
         # A table's columns first, in random order; then the empty ones.
+        # Packed rows have the features last (table_rows.py): the places before them are empty.
         empty = torch.arange(width, 0, -1, device=device) > rows.features[table][:, None]
         order = (random.uniform(width) + empty).argsort(1)
         visible = torch.arange(width, device=device) < dims
@@ -170,6 +172,7 @@ class Tables(_TableTask):
         order = choice.order[:, None, :].expand_as(xs)
         xs = standardised(xs).gather(2, order) * choice.sign[:, None, :]
         by_column = (choice.kind >= _TABLE_CLASS) & (choice.kind < _COLUMN)
+        # The first column is random by `order`; 0 is the context's mean of standardised inputs.
         column = xs[:, :, 0] > 0
         xs[:, :, 0] = xs[:, :, 0].masked_fill(by_column[:, None], 0.0)
         halfspace = (xs * choice.weights[:, None, :]).sum(2) > 0
@@ -184,6 +187,7 @@ class Tables(_TableTask):
         """The first `dims` columns of xs [B, n, width], in their places among the first `dims`
         dimensions; [B, n, self.dims]."""
         pad = torch.nn.functional.pad
+        # As many columns as visible dimensions: zeros where the table has fewer.
         columns = pad(xs, (0, max(0, dims - xs.shape[2])))[:, :, :dims]
         columns = columns.gather(2, place[:, None, :].expand_as(columns))
         return pad(columns, (0, self.dims - dims))
@@ -200,6 +204,7 @@ class Tables(_TableTask):
                 f"{rows.fewest} rows",
             )
         # Every number gets a random key; numbers beyond this table's rows come last.
+        # Rounded up: a source draws per prompt, and together these are at least one number a row.
         keys = random.uniform(-(-total // batch)).flatten()[:total]
         absent = torch.arange(total, device=keys.device) >= rows.count[table[:1]]
         numbers = (keys + absent).argsort()[: batch * points]

@@ -98,10 +98,12 @@ class _Prior(RowsOnly):
         features = 1 + (one() * dims).long()
         present = (torch.arange(d, device=features.device) < features[:, None]).float()
         # A share of the columns is relevant, and at least one of those present.
+        # Columns that are absent have keys above 1, and rank last.
         keys = random.uniform(d) + (1 - present)
         count = 1 + (one() * features).long()
         relevant = (keys.argsort(1).argsort(1) < count[:, None]).float()
         shared = (one() * (self.factors + 1)).long()
+        # A table uses 0 to `factors` of its factors, each number as likely.
         used = (torch.arange(self.factors, device=features.device) < shared[:, None]).float()
         # What any rule needs is drawn for every table: a seed's numbers do not depend on its rule.
         weights = {
@@ -146,8 +148,10 @@ class _Prior(RowsOnly):
         z = (random.normal(points, d) + s @ table.loadings.mT) / variance.sqrt()
         shown = self._shown(z, table)
         seen = standardised(shown).clamp(-self.clip, self.clip)
+        # Scores follow what the model sees in half of the tables, the latent columns in the others.
         basis = torch.where(table.from_shown[:, None, None], seen, z)
         score = self._score(basis, s, table)
+        # Of standard deviation 1 over the prompt, so that the noise is in its units.
         score = score / score.std(1, keepdim=True).clamp_min(1e-6)
         return seen, score + table.noise[:, None] * random.normal(points)
 
@@ -159,6 +163,7 @@ class _Prior(RowsOnly):
     def _shown(self, z: Tensor, table: _Table) -> Tensor:
         """The columns as they are shown, [B, n, d]."""
         shown = torch.zeros_like(z)
+        # Each kind for all columns, of which one is kept: a captured step cannot branch on draws.
         for index, kind in enumerate(self.kinds):
             shown = torch.where(table.kinds[:, None] == index, _KINDS[kind](z, table), shown)
         return shown
@@ -197,8 +202,10 @@ class TablesPrior(_Prior, Classification):
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         table: _Table = parameters
         xs, score = self._rows(table, random, points)
+        # Uniform between `balance` and 1 − `balance`.
         quantile = self.balance + (1 - 2 * self.balance) * table.cut
         classes = _above_quantile(score, quantile)
+        # 0 for two thirds of the tables, else uniform up to `flips`.
         flips = self.flips * (3 * table.mislabelled - 2).clamp_min(0)
         flipped = random.uniform(points) < flips[:, None]
         labels = torch.where(classes ^ flipped, 1.0, -1.0).float()
@@ -261,6 +268,7 @@ def _number_of_value(z: Tensor, table: _Table) -> Tensor:
     shift = (2 * table.offsets - 1)[:, None]
     # Φ(z + shift): uniform where the offset does not shift it.
     uniform = 0.5 * (1 + torch.erf((z + shift) / math.sqrt(2)))
+    # erf rounds to 1 for large z, and `count` itself is no value.
     return torch.minimum((uniform * count).long(), count - 1)
 
 
@@ -271,6 +279,7 @@ def _discrete(z: Tensor, table: _Table) -> Tensor:
 def _categorical(z: Tensor, table: _Table) -> Tensor:
     """Values in no order: each has a random code."""
     index = _number_of_value(z, table)
+    # [B, values, d]: each row takes the code of its value, column by column.
     return table.codes.mT.gather(1, index)
 
 
@@ -281,6 +290,7 @@ def _linear(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
 
 def _network(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
     """Σ_h a_h tanh(g w_h·x + b_h), w_h of length about 1."""
+    # A normal vector over r relevant columns has a length of about √r.
     scale = table.weights["gain"] / table.relevant.sum(1).sqrt()
     hidden = table.weights["hidden"] * (table.relevant * scale[:, None])[:, None]
     units = torch.tanh(xs @ hidden.mT + table.weights["bias"][:, None])
@@ -290,6 +300,7 @@ def _network(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
 def _tree(xs: Tensor, factors: Tensor, table: _Table) -> Tensor:
     """A value for each leaf of a tree of up to _LEVELS cuts, each of one relevant column, the same
     in all branches."""
+    # The largest of uniform keys, 0 where a column is irrelevant: [B, levels, d].
     keys = table.weights["cut_column"] * table.relevant[:, None]
     column = keys.argmax(2)  # [B, levels]
     cut = xs.gather(2, column[:, None, :].expand(-1, xs.shape[1], -1))

@@ -130,6 +130,7 @@ class Task(ABC):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            # Python passes 1 for 1.0. A field's type is a text where annotations are not evaluated.
             check_setting(field.name, float(value) if field.type in (float, "float") else value)
 
     @property
@@ -228,6 +229,7 @@ class Task(ABC):
         dims = self.dims if dims is None else dims
         random: RandomSource = FreshNumbers(generator, batch)
         count = self.distinct_prompts or self.distinct_functions
+        # A numbered prompt is the same at each draw; a numbered function has fresh inputs.
         numbered = random
         if count:
             index = torch.randint(count, (batch,), generator=generator, device=generator.device)

@@ -61,6 +61,7 @@ def _try_functions(task: Task, points: int, visible: int) -> None:
         raise Slip(cls, f"must return one for each prompt, {got}", "parameters")
     xs = random.normal(points, task.dims)
     xs[:, :, visible:].zero_()
+    # PyTorch counts changes in place, also those that happen to leave the numbers alike.
     version = xs._version
     with blamed(cls, "outputs"):
         values = task.outputs(xs, parameters)
@@ -94,6 +95,7 @@ def divisor_remark(task: Task) -> list[str]:
         return []
     squares = (ys - ys.mean()).square().mean(1)
     variance = float(squares.mean())
+    # Of the estimate itself: outputs of one prompt depend on each other, those of prompts do not.
     error = float(squares.std()) / _PROMPTS**0.5
     if abs(variance - task.divisor) <= 0.1 * variance + 4 * error:
         return []

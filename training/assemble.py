@@ -30,6 +30,7 @@ def build_task(config: Config) -> Task:
         made = make_task(
             task.name, task.dims, task.distinct_prompts, task.settings, task.distinct_functions
         )
+        # At the fewest dimensions of the curriculum and at all of them.
         try_task(made, task.points, {config.curriculum.dims.start or task.dims, task.dims})
         return made
     except Slip:
@@ -66,6 +67,7 @@ def model_of(config: Config, classes: int = 0, vocabulary: int = 0, empty: bool 
     )
     model = Model(spec, _seed(Generator(), config.seed, _WEIGHTS), empty)
     if config.training.embedding_dtype == "bfloat16":
+        # After its weights were drawn: the same numbers as in float32, rounded.
         model.read_in.to(torch.bfloat16)
     return model
 
@@ -117,6 +119,7 @@ def seed_step(generator: Generator, seed: int, step: int, shard: int) -> Generat
 
 
 def _seed(generator: Generator, *entropy: int) -> Generator:
+    # A hash of all these numbers: those that differ by one have unrelated streams.
     low, high = np.random.SeedSequence(entropy).generate_state(2)
     return generator.manual_seed(int(low) + (int(high) << 31))
 

@@ -33,6 +33,7 @@ def shortened(runs: Sequence[tuple[Config, Task]]) -> list[str]:
         steps = config.training.steps
         if steps and (left := behind(config, task, steps)):
             growths = _schedules(config, task).values()
+            # All changes, however late; the last one's step must be made too, hence + 1 below.
             last_change = max(max(growth.changes(sys.maxsize), default=0) for growth in growths)
             unfinished.append((last_change + 1, left))
     if not unfinished:

@@ -97,6 +97,7 @@ def torch_defaults() -> Iterator[None]:
             stack.enter_context(torch.device("cpu"))
         stack.callback(torch.set_default_dtype, torch.get_default_dtype())
         torch.set_default_dtype(torch.float32)
+        # After set_float32_matmul_precision("medium") oneDNN may round products to bfloat16.
         stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
         products.fp32_precision = "ieee"
         yield
@@ -119,6 +120,7 @@ def say_if_threads_spin() -> None:
 def _resolve(device: str) -> torch.device:
     if device.partition(":")[0] in ("cpu", "cuda", "mps"):
         with suppress(RuntimeError, AssertionError):
+            # A tensor there is the proof that the device works, and gives "cuda" its index.
             return torch.empty(1, device=device).device
     raise ConfigError("device", f"cannot be {device!r} on this machine")
 
@@ -158,6 +160,7 @@ def _missing(device: torch.device) -> str | None:
     if capability < _LEAST_CAPABILITY:
         return "needs compute capability 8.0, and this GPU has {}.{}".format(*capability)
     properties = torch.cuda.get_device_properties(device)
+    # Where PyTorch does not tell, the kernels themselves would.
     shared = getattr(properties, "shared_memory_per_block_optin", _LEAST_SHARED)
     if shared < _LEAST_SHARED:
         return (

@@ -53,10 +53,14 @@ class Halting:
         loop = torch.arange(1, len(predictions) + 1, device=ys.device)[:, None, None]
         if self._loops.halt == "act":
             return self._error_of_mean(predictions, ys, loop)
+        # log p_t = Σ_{s<t} log(1 − λ_s) + log λ_t with λ = σ(logit), where the last loop's λ is 1:
+        # both sums are padded by a row of 0 along the window, at its start and at its end.
         log_shares = F.pad(F.logsigmoid(-self.logits[:-1]).cumsum(0), (0, 0, 0, 0, 1, 0))
         log_shares = log_shares + F.pad(F.logsigmoid(self.logits[:-1]), (0, 0, 0, 0, 0, 1))
         shares = log_shares.exp()
+        # The geometric distribution, p_t ∝ (1 − λ_p)^t, normed over the window's loops.
         log_prior = (loop * math.log(1 - self._loops.halt_prior)).log_softmax(0)
+        # KL(p ‖ prior), PonderNet's regulariser.
         distance = (shares * (log_shares - log_prior)).sum(0).mean()
         self.cost = self._loops.halt_cost * distance
         self.loops_used = (shares * loop).sum(0).mean()
@@ -67,9 +71,11 @@ class Halting:
         halted = shares.cumsum(0)
         # The first loop by which all but epsilon has halted, or the window's last.
         is_last = (halted >= 1 - _EPSILON) | (loop == len(loop))
+        # The running count is 1 from the first true loop to the next: only the first is true there.
         is_last &= is_last.cumsum(0) == 1
         means = (halted_means(predictions, self.logits) * is_last).sum(0)
         self.loops_used = (is_last * loop).sum(0).float().mean()
+        # Graves's ponder cost N + R: the number of loops, and the remainder 1 − Σ_{s<N} share.
         rest = (is_last * (1 - halted + shares)).sum(0).mean()  # the cost's only gradient
         self.cost = self._loops.halt_cost * (self.loops_used + rest)
         return (means - ys).square().mean()
@@ -79,6 +85,7 @@ def halted_means(predictions: Tensor, logits: Tensor) -> Tensor:
     """What act predicts if each loop is the last, [loops, …] as both arguments: the mean of the
     predictions by their shares, of which the last has all that the loops before it left."""
     shares = logits.sigmoid()
+    # Its own share and the rest, 1 − Σ_{s≤t}: the last loop's weights add up to the remainder.
     return (shares * predictions).cumsum(0) + (1 - shares.cumsum(0)) * predictions
 
 

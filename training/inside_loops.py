@@ -58,9 +58,9 @@ class SegmentHook:
 
 
 class ResidualNorms(SegmentHook):
-    """Within this context the model records in `norms` [2] the norms of its residual stream before
-    any norm layer, after the first loop and after the last: means over prompts and the tokens of
-    the predictions (the paper: over all tokens). The model's results do not change."""
+    """Within this context the model records the norms of its residual stream before any norm layer.
+    `norms` [2] has those after the first loop and after the last: means over prompts and the tokens
+    of the predictions (the paper: over all tokens). The model's results do not change."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -76,12 +76,14 @@ class ResidualNorms(SegmentHook):
             tokens = loop.kept_tokens(context.layout)
             state, _ = self._segment(loop, state, e, replace(span, count=1, keep=0), context)
             self._first = _mean_norm(state.raw[:, tokens])
+            # The first loop is in the window only where the window is all of the segment.
             if span.keep == span.count:
                 streams.append(state.stream[None, :, tokens])
             keep = min(span.keep, span.count - 1)
             span = replace(span, first=1, count=span.count - 1, keep=keep)
         state, rest = self._segment(loop, state, e, span, context)
         if span.first == 0 and span.count == 1:
+            # A segment that keeps streams has already cut its last state to these (segment.py).
             tokens = ALL_TOKENS if span.keep else loop.kept_tokens(context.layout)
             self._first = _mean_norm(state.raw[:, tokens])
         if span.keep:
@@ -142,6 +144,7 @@ class JacobianGain(SegmentHook):
             )
             streams.append(state.stream[None, :, tokens])
         last = replace(span, first=end - 1, count=1, keep=1)
+        # Measured before it is made, at all tokens, since J is that of the whole state.
         self.gain = self._gain(loop, state, e, replace(last, keep=0), context)
         state, stream = self._segment(loop, state, e, last, context)
         streams.append(stream)
@@ -155,11 +158,14 @@ class JacobianGain(SegmentHook):
                 "training.jacobian_penalty", "cannot be used: this loop's state has a carry"
             )
         stream = state.stream.detach()
+        # The root mean square of each prompt's state, [B, 1, 1].
         size = stream.square().mean((1, 2), keepdim=True).sqrt()
         size = torch.where(size > 0, size, 1.0)  # a state before the first loop may be zero
         change = _STEP * size * self.noise
+        # Both states in one pass over a batch of 2 B; e is the same for either.
         both = torch.cat((stream, stream + change))
         with torch.autocast(e.device.type, enabled=False):  # bfloat16 would round the difference
             after, _ = self._segment(loop, LoopState(both, both), torch.cat((e, e)), span, context)
         still, moved = after.stream.chunk(2)
+        # ‖J v‖² / ‖v‖², where `moved - still` is J v for v = `change` up to the second order.
         return ((moved - still).square().sum((1, 2)) / change.square().sum((1, 2))).mean()

@@ -94,9 +94,9 @@ def run_jobs(
 
     With `at_once` 1 and no `devices` they run in this process, one after another, with their
     output. Otherwise each has a process with its share of the cores, whose output goes to the
-    folder `logs`, and the numbers of CUDA `devices` are given in turn. A job whose folder
-    another process holds (HeldElsewhere) waits while others run, and is tried again when the folder
-    is free. One whose process is lost, as when the kernel runs out of memory, has failed.
+    folder `logs`. The numbers of CUDA `devices` are given in turn. A job whose folder another
+    process holds (HeldElsewhere) waits while others run, and is tried again when the folder is
+    free. One whose process is lost, as when the kernel runs out of memory, has failed.
 
     At Ctrl-C (KeyboardInterrupt here) or SIGTERM (SystemExit) every process is ended by SIGTERM, to
     save first, and waited for. For a job that was itself stopped by a signal, SystemExit is raised
@@ -127,6 +127,7 @@ class _Queue:
         self._logs = [logs / f"{name}.txt" for name in names]
         self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
+        # Rounded up: every job at work finds a device, and devices have two where they are fewer.
         self._devices = list(devices) * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}
@@ -184,11 +185,13 @@ class _Queue:
         log = self._logs[index]
         device = self._devices.pop(0) if self._devices else ""
         log.parent.mkdir(parents=True, exist_ok=True)
+        # More threads than cores would slow each other down by far more than they gain.
         threads = max(1, cores() // self.at_once)
         receiver, sender = _SPAWN.Pipe(duplex=False)
         process = _SPAWN.Process(
             target=_run_in_process, args=(self.jobs[index], sender, threads, log, device)
         )
+        # A signal between start and entry would leave a process that `_stop` does not know.
         with deferred_signals() as noted, _masked():
             process.start()
             self._running[receiver] = process, index, device
@@ -255,6 +258,7 @@ def _run(job: Job) -> Outcome:
     except Interrupted as stop:
         print(stop, flush=True)
         return Outcome(stopped=stop.exit_code)
+    # Before RunError, of which it is one kind.
     except HeldElsewhere as held:
         return Outcome(held=(held.lock, held.holder))
     except (RunError, ConfigError, OSError) as error:
@@ -272,6 +276,7 @@ def _run_in_process(job: Job, sender: Connection, threads: int, log: Path, devic
     torch.set_num_threads(threads)
     with open(log, "ab") as file:
         for number in (1, 2):
+            # The descriptors 1 and 2 themselves: what libraries in C print goes to the log, too.
             os.dup2(file.fileno(), number)
     sender.send(_run(job))
 

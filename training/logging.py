@@ -153,6 +153,7 @@ class RunLog(Trackers):
         that training has taken so far."""
         last_time, last_step = self.last
         self.last = time.monotonic(), step
+        # Two records may stand within one tick of the clock.
         rate = round((step - last_step) / max(self.last[0] - last_time, 1e-9), 2)
         values: dict[str, Any] = {"step": step, "loss": totals.loss, "grad_norm": totals.grad_norm}
         values |= totals.others
@@ -194,13 +195,16 @@ class Screen:
         names = ("loss", "error", "bits_per_byte")
         numbers = [f"{x.replace('_', ' ')} {record[x]:.4g}" for x in names if x in record]
         numbers += [f"{name} {record[name]}" for name in ("loops", "dims", "points")]
+        # By work, not steps, which cost more as loops and points grow; of this process alone.
         done = self.work(step) - self.work(self.start[1])
         passed = time.monotonic() - self.start[0]
         left = tqdm.format_interval(int(passed * (1 - self.work(step)) / max(done, 1e-9)))
         if self.terminal:
             known = [f"{left} left"]
             known += numbers
-            while len(", ".join(known)) > shutil.get_terminal_size().columns - _BESIDE:
+            room = shutil.get_terminal_size().columns - _BESIDE
+            while len(known) > 1 and len(", ".join(known)) > room:
+                # The last numbers are those that a reader misses least.
                 known.pop()
             self.bar.set_postfix_str(", ".join(known))
             return

@@ -52,8 +52,8 @@ def train(config: Config, again: bool = False, callbacks: Sequence[Callback] = (
     config : Config
         Every setting; `Config.of("task=linear")` is what the command line trains.
     again : bool
-        Rename an existing folder and start again, except for an unfinished training by today's code
-        that has its snapshots so far, which goes on, to the same end.
+        Rename an existing folder and start again. An unfinished training by today's code that has
+        its snapshots so far goes on instead: its end is the same.
     callbacks : sequence of Callback
         What is called with each record of the log, and may end the training early.
 
@@ -139,6 +139,7 @@ class Session:
     ) -> None:
         # Composed or read, it has been checked; what `replace` made of it has not.
         check_config(config)
+        # A finished run is only loaded, which any machine can.
         if status_of(run_folder(config).path)["state"] != "finished":
             check_reach(config)
         self.callbacks = callbacks
@@ -192,6 +193,7 @@ class Session:
             if done and status["state"] != "finished":  # killed just before it was written
                 self._write_status("finished")
         if self.processes:
+            # Checkpoints are read by one process, so that all go on from the same one.
             first = self.processes.from_first(self.step, self.trainer.state())
             if not self.writes:
                 self.step = first.step
@@ -225,6 +227,7 @@ class Session:
     def logs_now(self) -> bool:
         """Says whether a record is due after this step."""
         training = self.config.training
+        # Some 50 records of a short training; of a long one a record every 100 steps.
         every = training.log_every or min(max(training.steps // 50, 1), 100)
         is_due = self.step % every == 0 or self.step in training.snapshots
         return is_due or self._validates_now()
@@ -246,6 +249,7 @@ class Session:
         self.stopped = not done and self._validates_now() and self._stops()
         is_snapshot = self.step in self.config.training.snapshots
         save = save or self.stopped
+        # Before the return below: with zero_stage every process must send its share of the state.
         state = self.trainer.state() if save or is_snapshot else {}
         if self.log is None:
             return record
@@ -259,6 +263,7 @@ class Session:
 
     def _log(self, log: RunLog, totals: Totals) -> dict[str, Any]:
         """Write and return a record, with the error if it is due, and show it to the callbacks."""
+        # That of the step just made: `step` counts those that are made, the curriculum from 0.
         stage = self.trainer.curriculum(self.step - 1)
         errors: dict[str, float] = {}
         if self._validates_now():
@@ -284,6 +289,7 @@ class Session:
             for name in ("error", "bits_per_byte"):
                 if name in record and record["step"] <= self.step:
                     errors.append(record[name])
+        # The first process decides: the others say 0, and `agree_on` takes the largest number.
         stops = self.writes and any(callback.stops(errors) for callback in self.callbacks)
         return bool(self.signal([int(stops)]))
 
@@ -313,6 +319,7 @@ class Session:
         number = step + 1  # as metrics and checkpoints count
         batch: dict[str, Tensor] = {}
         norms = []
+        # Seeds the generators as for that step, so that `draw` gives its batch again.
         trainer.prepare(step)
         for shard in range(self.config.training.shards):
             prompts = trainer.draw(stage, shard)
@@ -344,12 +351,14 @@ def held(session: Session, again: bool) -> Iterator[None]:
         if session.writes:
             if again:
                 set_aside(session.folder, session.config, session.trainer.task)
+            # The log is closed before the lock is released: callbacks of a stack run in reverse.
             stack.enter_context(session.folder.lock())
             stack.callback(session.close)
         try:
             session.restore()
             yield
         except OSError as error:
+            # Of a deleted folder the cause is said, not that some file in it is missing.
             check_there(path)
             raise RunError(f"{path}: {error}; the last checkpoint is intact") from None
         except (MemoryError, RuntimeError) as error:

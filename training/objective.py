@@ -21,6 +21,7 @@ def targets(kind: str, task: Task, prompts: Prompts, dims: int) -> Tensor:
     The mean over prompts of the squared distance differs by a constant, the Bayes error, so that
     the optimum is the same; the gradient's noise is less.
     """
+    # With m = E[y | pairs before], E (f − y)² = E (f − m)² + E (y − m)²: the last has no gradient.
     return prompts.ys if kind == "outputs" else task.posterior_mean(prompts, dims)
 
 
@@ -32,8 +33,10 @@ def loss(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
     [window, B, n, vocabulary] and tokens, in nats.
     """
     if kind == "squared_error":
+        # ys [B, n] broadcasts over the window: every loop in it has the same targets.
         return (predictions - ys).square().mean()
     numbers = ys if kind == "next_token" else _classes(ys)
+    # [window, B, n], as the logits' leading axes: both are one list of predictions below.
     targets = numbers.expand(predictions.shape[:-1])
     return F.cross_entropy(predictions.flatten(0, -2), targets.flatten())
 
@@ -45,6 +48,7 @@ def error(kind: str, predictions: Tensor, ys: Tensor) -> Tensor:
         return (predictions - ys).square()
     if kind == "next_token":
         numbers = ys.expand(predictions.shape[:-1])
+        # −log softmax(logits)[token], with the natural logarithm.
         nats = F.cross_entropy(predictions.flatten(0, -2), numbers.flatten(), reduction="none")
         return nats.view(numbers.shape)
     return (predictions.argmax(-1) != _classes(ys)).to(torch.float32)

@@ -49,6 +49,7 @@ class Processes:
         all."""
         shares: list[list[Tensor]] = [[] for _ in range(self.size)]
         sizes = [0] * self.size
+        # The greedy rule for equal loads: the largest first, each to whoever has least so far.
         for weight in sorted(weights, key=lambda weight: -weight.numel()):
             least = sizes.index(min(sizes))
             shares[least].append(weight)
@@ -89,6 +90,7 @@ class Processes:
             content = torch.frombuffer(
                 bytearray(safetensors.torch.save(tensors)), dtype=torch.uint8
             )
+        # How many bytes come, so that the other processes have room for them.
         size = torch.tensor(len(content))
         dist.broadcast(size, rank)
         content = content if len(content) else torch.empty(int(size), dtype=torch.uint8)
@@ -98,6 +100,7 @@ class Processes:
 
 def _as_one(tensors: Sequence[Tensor], send: Callable[[Tensor], object]) -> None:
     """Replace tensors by what `send` makes of all their numbers, which it has at once."""
+    # One message of all numbers is much faster than one for each tensor.
     flat = torch.cat([tensor.flatten() for tensor in tensors])
     send(flat)
     parts = flat.split([tensor.numel() for tensor in tensors])
@@ -121,6 +124,7 @@ def joined(config: Config) -> Iterator[Processes | None]:
         on_gpus = config.device != "cpu" and torch.cuda.is_available()
         if on_gpus:
             _take_gpu(config.device, launch)
+        # For what is on the CPU: states and signals. Gradients on GPUs go by NCCL (`Processes`).
         dist.init_process_group("gloo")
         try:
             yield Processes(launch, on_gpus)

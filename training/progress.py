@@ -106,11 +106,14 @@ class Work:
         steps: int,
         cost: Callable[[Stage], float] = lambda s: s.points * (s.loops + 2 * s.grad_loops),
     ) -> None:
+        # At most 500 parts: a curriculum of a million steps is not asked for each of them.
         self._ends = np.unique(np.linspace(0, steps, min(steps, _PARTS) + 1).astype(np.int64))
         middles = (self._ends[:-1] + self._ends[1:]) // 2
         costs = np.array([cost(curriculum(int(step))) for step in middles], dtype=np.float64)
+        # The work before each border, as many numbers as `_ends`.
         cumulative = np.concatenate(([0.0], np.cumsum(costs * np.diff(self._ends))))
         self.total = float(cumulative[-1])
+        # Without any work, as of no steps, all fractions are 0.
         self._fractions = cumulative / max(cumulative[-1], 1.0)
 
     def __call__(self, step: int) -> float:

@@ -39,6 +39,7 @@ class Recompute(SegmentHook):
         for t in range(span.first, last + 1):
             keep = int(span.keep > 0 and t == last)
             step = Span(t, 1, keep, grad=True)
+            # Without the random state: a loop draws nothing, and to save it would cost each loop.
             state, kept = checkpoint(
                 self._segment,
                 loop,
@@ -51,5 +52,6 @@ class Recompute(SegmentHook):
                 context_fn=contexts,
             )
             if t > last - span.keep:
+                # The last step has cut its tokens itself, and has an axis for its one kept stream.
                 streams.append(kept[0] if keep else state.stream[:, tokens])
         return state, torch.stack(streams) if streams else e.new_empty(0, *e[:, tokens].shape)

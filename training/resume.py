@@ -55,6 +55,7 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
     folder.create(config, backend)
     checkpoint = _newest(folder)
     step = checkpoint.step if checkpoint else 0
+    # Also at a checkpoint of step 0: nothing was learned from the data of that day yet.
     if not step:
         keep_data(folder.path, trainer.task)
         keep_start(folder.path, config.training.start_from)
@@ -73,6 +74,7 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
         if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
             reason = f"{problem}, so that it cannot go on; again=true trains again"
             raise RunError(f"{folder.path}: {reason}")
+    # A finished run keeps the record of the code that made it.
     if not checkpoint or not finished:
         folder.note_code(config, backend, step)
     if step in _missing_snapshots(folder.path, config, step):

@@ -14,6 +14,7 @@ class Interrupted(Exception):
 
     def __init__(self, number: int, step: int) -> None:
         super().__init__(f"saved after step {step}; the same command resumes from there")
+        # As a shell reports a process that a signal has ended.
         self.exit_code = 128 + number
 
 

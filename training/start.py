@@ -46,6 +46,7 @@ def has_new_weights(path: Path, start: str) -> bool:
     """Says whether `start` has other weights than the run in the folder `path` began with. Of one
     that is gone nobody knows."""
     then = (read_record(path / f"{_NAME}.json", _NAME).content or {}).get("sha256", "")
+    # An empty digest: the start is gone.
     return bool(then) and _digest(start) not in ("", then)
 
 

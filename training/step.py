@@ -55,8 +55,8 @@ class Totals(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The prompts of one shard of a step, the targets of their predictions [B, n], and the noise of
-    a JacobianGain [B, tokens, n_embd], None without training.jacobian_penalty."""
+    """The prompts of one shard of a step, and the targets of their predictions [B, n]. With
+    training.jacobian_penalty also the noise of a JacobianGain [B, tokens, n_embd], else None."""
 
     xs: Tensor
     ys: Tensor
@@ -121,6 +121,7 @@ class Trainer:
         """Make step `step`: a function of the weights, the optimiser, the seed and the step."""
         self.prepare(step)
         stage = self.curriculum(step)
+        # All sizes of a step are in its stage: equal stages may share a graph.
         self.runner.run(stage, partial(self.compute, stage), self.generators)
 
     def fetch(self) -> Totals:
@@ -128,6 +129,7 @@ class Trainer:
         count, bad, *sums = self.totals.tolist()
         self.totals.zero_()
         count = count or float("nan")
+        # Without any good step a mean is nan: no division by zero, and no 0 that looks like a loss.
         means = {name: value / count for name, value in zip(self.summed, sums, strict=True)}
         bad_step = int(bad) - 1 if bad else None
         return Totals(means.pop("loss"), means.pop("grad_norm"), bad_step, means)
@@ -194,6 +196,7 @@ class Trainer:
         jacobian = JacobianGain(self.model, batch.noise) if batch.noise is not None else None
         halting = Halting(self.model, self.config.loops) if self.config.loops.halt else None
         recompute = Recompute(self.model) if self.config.training.recompute else nullcontext()
+        # Each hook wraps the `run_segment` that it finds: the last one entered is called first.
         with recompute, norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():
             predictions = self.model(*arguments, **options)
         if halting:
@@ -202,6 +205,7 @@ class Trainer:
             objective = loss(self.task.loss, predictions, batch.targets)
         values = [objective]
         if norms:
+            # A list that is extended by a tensor [2] gets its two elements, [] each.
             values += norms.norms
         if halting:
             objective = objective + halting.cost
@@ -222,6 +226,7 @@ class Trainer:
         noise = None
         goals = targets(self.config.training.targets, self.task, prompts, stage.dims)
         if self.penalty:
+            # As many as `Model.forward` makes of a prompt, without the last y.
             tokens = stage.points if self.task.is_text else 2 * stage.points - 1
             shape = (len(prompts.xs), tokens, self.config.model.n_embd)
             source = self.generators[shard]
@@ -235,6 +240,7 @@ class Trainer:
         norms = [norm]
         norms += map(gradient_norm, self.parts)
         if self.config.training.clip:
+            # With the norm at hand, so that the gradients are not read for it a second time.
             clip_grads_with_norm_(self.parameters, self.config.training.clip, norm)
         if self.log_norms:
             norms.append(gradient_norm(self.parts[0]))
@@ -246,9 +252,11 @@ class Trainer:
         if self.average:
             self.average.update(self.number, bad)
         good = (~bad).double()
+        # Zero for what is not finite: nan times `good` = 0 would be nan, and stay in the totals.
         sums = torch.cat((values, torch.stack(norms))).double().nan_to_num(0.0, 0.0, 0.0)
         self.totals[_SUMS:] += sums * good
         self.totals[_COUNT] += good
+        # Numbers count from 1, so that 0 means that no step was bad so far.
         first = torch.where(bad & (self.totals[_BAD] == 0), self.number, self.totals[_BAD])
         self.totals[_BAD] = first
 

@@ -42,5 +42,6 @@ def validate(trainer: Trainer, prompts: Prompts, stage: Stage) -> dict[str, floa
         prediction = model(batch, stage.loops, scale_loops=stage.scale_loops)[-1]
         errors.append(error(task.loss, prediction, batch.ys).float().cpu())
     for weight, value in zip(trainer.parameters, weights, strict=True):
+        # Copied back into the same memory, which a captured graph reads.
         weight.copy_(value)
     return task.summary(torch.cat(errors), prompts.ys)

@@ -30,11 +30,12 @@ _OF_TEXTS = {  # settings of texts alone
 
 
 def check_setting(key: str, value: Any) -> None:
-    """Check one setting of a task: a whole number is at least 1 (`distinct_prompts` and
-    `distinct_functions` may be 0, for no limit), any other number is finite and not negative, the
-    path of a folder is not empty. Raises ConfigError."""
+    """Check one setting of a task: a whole number is at least 1, any other number is finite and not
+    negative, the path of a folder is not empty. `distinct_prompts` and `distinct_functions` may be
+    0, for no limit. Raises ConfigError."""
     if isinstance(value, str) and key.endswith("_dir"):
         check_path(key, value)
+    # True is an int to Python, and no count.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     least = 1 if isinstance(value, int) and "distinct_" not in key else 0
@@ -71,6 +72,7 @@ def check_config(config: Config) -> None:
         loop_mistakes(config),
         _training_mistakes(config),
     )
+    # The first one ends it: the generators are asked no further.
     for key, problem in mistakes:
         raise ConfigError(key, problem)
 
@@ -91,6 +93,7 @@ def _text_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         for group, names in _OF_TEXTS.items():
             settings = getattr(config, group)
             for name in names:
+                # A dataclass keeps a field's default as an attribute of the class.
                 if getattr(settings, name) != getattr(type(settings), name):
                     yield f"{group}.{name}", f"has no meaning with task={config.task.name}"
         return
@@ -147,8 +150,9 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     if training.jacobian_penalty and several:
         problem = "cannot be used here: the state of this loop is more than one stream"
         yield "training.jacobian_penalty", problem
-    kind = model.block, model.attention, model.block_norm, model.prelude
-    plain = kind == ("gpt2", "full", "pre", 0)
+    kind = model.block, model.attention, model.block_norm, model.prelude, model.n_hidden
+    # The class models/blocks/gpt2.py, in the first block of a loop that begins with it.
+    plain = kind == ("gpt2", "full", "pre", 0, 0)
     plain = plain and not several and not config.task.is_text
     if training.previous_token_head and not (plain and model.n_head > 1):
         problem = "needs pairs, plain GPT-2 blocks and two heads or more"
@@ -167,6 +171,7 @@ def _bayes_mistakes(config: Config) -> Iterator[tuple[str, str]]:
         return
     if task.name not in WITH_BAYES:
         yield key, f"cannot hold bayes: for task={task.name} it is not known"
+    # One support for a dense function: that of all dimensions.
     supports = math.comb(task.dims, task.settings.get("sparsity", task.dims))
     if supports > MOST_SUPPORTS:
         number = f"{supports:,}" if supports < 10**9 else "billions of"

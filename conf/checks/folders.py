@@ -12,6 +12,7 @@ def check_folder(key: str, folder: str) -> None:
     """Raises ConfigError, naming the key, where `folder` can neither be written to nor be
     created."""
     parent = Path(folder)
+    # Up to what is there; lexists, as a broken link cannot be made a folder either.
     while not os.path.lexists(parent):
         parent = parent.parent
     if not folder or not parent.is_dir():

@@ -52,6 +52,7 @@ def _short_gradients(loops: LoopsConfig) -> Iterator[tuple[str, str]]:
     reach = loops.grad_loops
     half = (loops.b + 1) // 2
     if isinstance(reach, int):
+        # Of the step with the most loops; with fewer both window and reach end at the first.
         window = min(loops.T, most_loops(loops.sampling, loops.b, loops.least))
         if reach < window:
             yield key, f"must be at least {window}, the loops that count in the loss, got {reach}"

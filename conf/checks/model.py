@@ -66,6 +66,7 @@ def model_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
                 yield name, f"has no meaning with model.connectivity={model.connectivity}"
     if model.injection == "linear_attention":
         for name in _OF_BLOCKS:
+            # One head, although the default is eight: a loop without blocks has none to divide.
             plain = 1 if name == "n_head" else getattr(ModelConfig, name)
             if getattr(model, name) != plain:
                 yield name, f"must be {plain} with model.injection=linear_attention, without blocks"
@@ -81,10 +82,13 @@ def prompt_mistakes(model: ModelConfig, task: TaskConfig) -> Iterator[tuple[str,
     if task.points > model.n_positions:
         has = f"more than the model has positions (model.n_positions={model.n_positions})"
         yield "task.points", f"is {task.points}, {has}"
-    longest, tokens = (n if task.is_text else 2 * n - 1 for n in (model.n_positions, task.points))
+    longest = model.n_positions
+    tokens = task.points
     if not task.is_text:
-        longest += 2
-    if model.attention == "sliding" and (window := longest // 4) >= tokens:
+        longest = 2 * longest + 1  # the rows of the positions' table (models/spec.py)
+        tokens = 2 * tokens - 1  # without the last y
+    window = longest // 4
+    if model.attention == "sliding" and window >= tokens:
         problem = f"a window of {window} tokens, a quarter of the longest prompt, hides none of"
         yield "model.attention", f"cannot be sliding: {problem} {tokens}"
 
@@ -104,6 +108,7 @@ def _attention_mistakes(model: ModelConfig) -> Iterator[tuple[str, str]]:
     if set(model.pattern) - {"S", "L"}:
         letters = "must be made of the letters S (a quarter of the tokens) and L (all of them)"
         yield "pattern", f"{letters}, got {model.pattern!r}"
+    # All layers but the last one, which is long whatever its letter.
     elif model.pattern and "S" not in islice(cycle(model.pattern), model.n_layer - 1):
         yield (
             "pattern",

@@ -27,6 +27,7 @@ class Launch:
 def launched() -> Launch | None:
     """Return how torchrun started this process; None where it did not, or as the only one."""
     values = [os.environ.get(variable, "") for variable in _VARIABLES]
+    # A scheduler may set some of these; torchrun sets all.
     if not all(values) or not all(map(str.isdecimal, values[:3])):
         return None
     rank, size, local_rank = map(int, values[:3])

@@ -50,6 +50,7 @@ def check_reach(config: Config, *parts: Part, memory: float = 0.0) -> None:
         needed = {}
         for key, default in defaults.items():
             if isinstance(values[key], int) and values[key] != default:
+                # One setting at a time goes back to its default: the largest fall tells the cause.
                 needed[key] = _needs(values | {key: default})[part][kind]
         # Where several would need the least alike, as two that are as far, the largest of them.
         cause = min(needed, key=lambda key: (needed[key], -values[key]))
@@ -102,6 +103,7 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
     weights = stacks * layer + (inputs + values["model.n_positions"]) * width + loops * lanes**2
 
     def seconds(prompts: float, passes: float) -> float:
+        # FLOPs of a token in a layer, as models/flops.py counts them.
         of_pass = 2 * layer + 4 * tokens * width
         flops = prompts * tokens * (passes * of_pass + 2 * inputs * width)
         return flops / _RATE + passes * _PASS
@@ -113,7 +115,9 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
     kept = 1 if values["training.recompute"] else layers * window
     stream = batch * tokens * width * max(lanes, 1)
     step = shards * seconds(batch, layers * (loops + 2 * window))
+    # Weights, gradient and one copy more: Muon's state is one, Adam's two.
     with_state = 3 * weights  # their gradient, and the optimiser's state
+    # Four bytes a float32; the stream's activations are counted in _KEPT bytes.
     memory = 4 * (batch * numbers + with_state) + _KEPT * kept * stream
     training = Need(memory, step, step * values["training.steps"])
     prompts = values["evaluation.prompts"]
@@ -128,6 +132,7 @@ def _needs(values: Mapping[str, Any]) -> dict[Part, Need]:
                 loops = max(loops, values[key])
     step = seconds(batch, layers * loops)
     of_prompt = 2 * numbers + 3 * loops
+    # Errors and both changes by loop in float32; the bootstrap's counts in float64.
     memory = 4 * (prompts * of_prompt + weights) + 8 * resamples * prompts
     evaluation = Need(memory, step, step * prompts / batch)
     return {"training": training, "evaluation": evaluation}

@@ -124,6 +124,7 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
     ys = prompts.ys[:TRIED].double().numpy()
     half = ys.shape[1] // 2
     later = ys.copy()  # the outputs of the second half are others
+    # −y for labels ±1, 1 − y for numbers: a solver that reads them predicts otherwise.
     later[:, half:] = (0 if task.classes else 1) - ys[:, half:]
     given = [xs.copy(), ys.copy(), xs.copy()]
     first = solve(*given)
@@ -137,6 +138,7 @@ def try_solver(solve: Solver, task: Task, prompts: Prompts) -> None:
         problem = "changes its inputs in place"
     elif not np.allclose(first, again):
         problem = "predicts otherwise each time: its random numbers need a seed"
+    # Query `half` itself has seen none of the changed outputs.
     elif not np.allclose(first[:, : half + 1], changed[:, : half + 1], rtol=1e-6, atol=1e-9):
         problem = "reads the answer: its prediction for query k may depend on the first k ys alone"
     if problem:
@@ -149,6 +151,7 @@ def optimal(task: Task) -> str | None:
     best = _bayes(task)
     if best is None:
         return None
+    # Functions equal themselves alone, and so do partials: a task's own ridge has no name here.
     named = (name for name, choices in _SOLVERS.items() if best in choices.values())
     return next(named, "bayes")
 

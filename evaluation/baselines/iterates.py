@@ -28,6 +28,7 @@ def normal_equations(xs: Floats, ys: Floats, penalty: float = 0.0) -> Equations:
     """The equations of least squares, or of ridge regression with this penalty λ; those at index k
     are of the k pairs before query k."""
     before = np.zeros((len(xs), 1, xs.shape[2]))
+    # A pair of zeros in front, so that the sum up to index k is of the k pairs before query k.
     inputs = np.concatenate([before, xs[:, :-1]], axis=1)
     outputs = np.concatenate([before[:, :, 0], ys[:, :-1]], axis=1)
     matrix = (inputs[..., :, None] * inputs[..., None, :]).cumsum(1)
@@ -55,12 +56,14 @@ def conjugate_gradients(equations: Equations) -> Iterator[Floats]:
     residual = equations.right
     direction = residual
     size = np.square(residual).sum(-1, keepdims=True)
+    # ‖r‖ ≤ eps · ‖b‖, in squares.
     least = np.finfo(np.float64).eps ** 2 * size
     while True:
         yield weights
         image = _times(equations.matrix, direction)
         curvature = (direction * image).sum(-1, keepdims=True)
         active = (size > least) & (curvature > 0)
+        # α = r·r / p·Ap, w ← w + α p, r ← r − α Ap, β = r·r (new) / r·r (old), p ← r + β p.
         length = np.where(active, size / np.where(active, curvature, 1), 0)
         weights = weights + length * direction
         residual = residual - length * image
@@ -79,6 +82,7 @@ def newton(equations: Equations) -> Iterator[Floats]:
     residual 1 − a²/‖A‖² of M is squared at each step."""
     values, vectors = np.linalg.eigh(equations.matrix)
     right = _times(vectors.swapaxes(-1, -2), equations.right)
+    # `eigh` sorts eigenvalues upwards: the last one is ‖A‖.
     ratio = values / np.where(values[..., -1:] > 0, values[..., -1:], 1)
     positive = ratio > ratio.shape[-1] * np.finfo(np.float64).eps
     solution = np.where(positive, right / np.where(positive, values, 1), 0)
@@ -86,6 +90,7 @@ def newton(equations: Equations) -> Iterator[Floats]:
         log_residual = np.log1p(-np.square(np.where(positive, ratio, 0)))
     power = 1.0  # 2 to the number of steps
     while True:
+        # 1 − (1 − ratio²)^(2^t) of the solution by eigenvector; expm1 keeps it exact near 0.
         yield _times(vectors, -np.expm1(power * log_residual) * solution)
         power *= 2
 

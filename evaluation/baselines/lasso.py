@@ -30,16 +30,17 @@ def lasso(xs: Floats, ys: Floats, queries: Floats, alpha: float = 0.01) -> Float
 
 def lasso_weights(xs: Floats, ys: Floats, alpha: float = 0.01, tolerance: float = 1e-12) -> Floats:
     """For each k the weights [B, n, d] that minimise ‖y − Xw‖²/(2k) + alpha·‖w‖₁ over the first k
-    pairs of inputs xs [B, n, d] and outputs ys [B, n]: scikit-learn's Lasso without intercept; zero
-    at k = 0.
+    pairs: scikit-learn's Lasso without intercept; zero at k = 0. Inputs are xs [B, n, d], outputs
+    ys [B, n].
 
     A prefix has converged when its duality gap, a bound on the objective above its minimum, is at
     most tolerance·‖y‖²/k. After 50 + 10·d steps without convergence the weights are returned as
     they are, and a warning counts these prefixes and gives their largest gap.
 
     The steps are those of an active-set method (Osborne, Presnell and Turlach 2000). One goes to
-    the minimum over the active weights with fixed signs, or up to the first change of a sign, whose
-    weight leaves the set. At the minimum, the input with the largest slope beyond k·alpha joins.
+    the minimum over the active weights with fixed signs. It ends earlier at the first change of a
+    sign, whose weight leaves the set. At the minimum, the input with the largest slope beyond
+    k·alpha joins.
     """
     weights = np.zeros(xs.shape)
     gaps = list[float]()
@@ -86,6 +87,7 @@ def _solve(xs: Tensor, ys: Tensor, alpha: float, tolerance: float, weights: Tens
         if last.any():
             state, slopes, done = state.select(~last), slopes[~last], done[~last]
         rows = done.nonzero()[:, 0]
+        # The slopes Xᵀr gain the new pair's x · r: weights and residuals are still those of before.
         slopes[rows] += state.append(rows)
         state.step(slopes, alpha)
     return gaps
@@ -131,6 +133,7 @@ class _State:
         residual = self.residual.masked_fill(unseen, 0.0)
         slopes = torch.bmm(residual[:, None], self.xs)[:, 0]
         penalty = alpha * self.pairs.double()
+        # If all slopes are 0, penalty / 0 is infinite, and clamped to 1.
         scale = (penalty / slopes.abs().amax(1)).clamp_max(1)
         gap = (1 + scale.square()) / 2 * residual.square().sum(1)
         gap += penalty * self.weights.abs().sum(1) - scale * (residual * ys).sum(1)
@@ -148,12 +151,14 @@ class _State:
         # gram·direction = right on the rows and columns of active inputs; zero elsewhere.
         system = self.gram * active[:, :, None]
         system *= active[:, None, :]
+        # A view: what is added to it below is added to `system`.
         diagonal = system.diagonal(dim1=1, dim2=2)
         trace = self.gram.diagonal(dim1=1, dim2=2).sum(1, keepdim=True)
         diagonal += _JITTER * trace + (1 - active)
         right = ((slopes - penalty * self.signs) * active)[:, :, None]
         factor, _ = torch.linalg.cholesky_ex(system)
         direction = torch.cholesky_solve(right, factor)[:, :, 0]
+        # The share of the step after which a weight reaches 0, for those that move towards it.
         limit = (-self.weights / direction).where(self.signs * direction < 0, math.inf)
         length, first = limit.min(1)
         direction *= length.clamp_max(1)[:, None]

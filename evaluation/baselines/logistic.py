@@ -17,6 +17,7 @@ def logistic(xs: Floats, ys: Floats, queries: Floats) -> Floats:
     model = LogisticRegression(max_iter=1000)
     for prompt, labels in enumerate(ys):
         for k in range(1, len(labels)):
+            # scikit-learn refuses to fit a single class.
             if np.ptp(labels[:k]) == 0:
                 predictions[prompt, k] = labels[0]
                 continue

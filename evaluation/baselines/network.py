@@ -48,6 +48,7 @@ class _Networks(NamedTuple):
         outputs, units = self.outputs(inputs)
         slopes = (outputs - targets) * (2 / targets.shape[1])
         second = torch.bmm(slopes[:, None], units).squeeze(1)
+        # A ReLU's derivative is its unit's sign, 0 or 1; in place, as `second` has read the units.
         back = (slopes[:, :, None] * self.second[:, None]).mul_(units.sign_())
         return _Networks(torch.bmm(inputs.mT, back), second, slopes.sum(1, keepdim=True))
 
@@ -81,6 +82,7 @@ def network(
     predictions = np.zeros_like(ys)
     for k in range(1, ys.shape[1]):
         networks = _Networks.initial(len(xs), xs.shape[2], hidden, generator)
+        # One optimiser for all prompts: Adam works number by number, so that none sees another's.
         adam = torch.optim.Adam(networks, lr=rate, fused=True)
         for _ in range(steps):
             minibatch = torch.randperm(k, generator=generator)[:batch]

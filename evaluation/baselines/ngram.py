@@ -28,9 +28,11 @@ class Counts:
         context = np.zeros(len(stream), np.int64)  # the number of the context before each token
         contexts = 1
         for n in range(1, order + 1):
+            # A gram of n tokens as one integer: its context's number among those seen, its last.
             grams = context[n - 1 :] * vocabulary + stream[n - 1 :]
             keys, gram, counts = np.unique(grams, return_inverse=True, return_counts=True)
             self._grams.append((keys, counts))
+            # By distinct gram, the number of its context: the first n − 1 tokens.
             before = keys // vocabulary
             total = np.bincount(before, weights=counts, minlength=contexts).astype(np.int64)
             self._contexts.append((total, np.bincount(before, minlength=contexts)))
@@ -40,8 +42,8 @@ class Counts:
             contexts = len(keys)
 
     def probabilities(self, tokens: _Ints, next_tokens: _Ints) -> Floats:
-        """The probability of each of `next_tokens` [B, n] after the tokens [B, n] up to its own
-        place, by interpolation of all orders (Witten and Bell 1991).
+        """The probability [B, n] of each of `next_tokens` [B, n] after the `tokens` [B, n] up to
+        its place. All orders are interpolated (Witten and Bell 1991).
 
         A context h occurs c(h) times, with t(h) different tokens after it. Order n has the weight
         c / (c + t), the orders below the rest; below them all tokens are equal.
@@ -53,6 +55,7 @@ class Counts:
         known = np.ones((batch, length + 1), dtype=bool)
         for (keys, counts), (total, kinds) in zip(self._grams, self._contexts, strict=True):
             gram = context * self.vocabulary + rows
+            # An unseen gram gets another one's place: the comparison in the next line tells.
             index = np.searchsorted(keys, gram).clip(max=len(keys) - 1)
             seen = known & (keys[index] == gram)
             # From here on of the next tokens: `c` and `t` of their contexts, 0 for unseen ones.

@@ -78,6 +78,7 @@ def greedy_tree(
 
 def _greedy(xs: Floats, ys: Floats, queries: Floats, depth: int) -> Floats:
     """One block of greedy_tree's prompts."""
+    # Sorted once for all prefixes: a subset of a sorted row is sorted.
     example = np.argsort(xs.mT, axis=2, kind="stable").astype(np.int32)
     prompt = np.arange(len(xs))
     prompt_index = prompt[:, None, None]
@@ -110,6 +111,7 @@ def _best_split(node: _Node) -> tuple[NDArray[np.intp], Floats]:
     # m / l (m - l); splits past a node's end are excluded below.
     factor = size / (left * np.maximum(size - left, 1))
     centred = node.y[:, :, :-1] - node.mean()[:, None, None]
+    # [B, d, m - 1]: the decrease of the square error by a split after each sorted example.
     decrease = np.square(np.cumsum(centred, axis=2)) * factor[:, None]
     decrease[node.x[:, :, 1:] <= node.x[:, :, :-1]] = -np.inf  # no threshold between equal inputs
     best_of_coordinate = decrease.max(2)

@@ -50,6 +50,7 @@ def export(run: Run, folder: Path, card: Card) -> Path:
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         partial = Path(temporary) / "partial"
         _write(run, partial, card)
+        # A folder takes an empty one's place; where there are files the system refuses it.
         partial.rename(folder)
     return folder
 
@@ -58,7 +59,9 @@ def _write(run: Run, folder: Path, card: Card) -> None:
     weights = {f"model.{name}": tensor for name, tensor in run.model.state_dict().items()}
     save_checkpoint(folder / "checkpoints", run.step, weights)
     (tensors,) = (folder / "checkpoints").glob("*.safetensors")
+    # `load_checkpoint` looks there too, and compares the checksum that stays in checkpoints/.
     tensors.rename(folder / EXPORTED)
+    # Without what is of one machine, as folder and device, and without plugins, which are code.
     config = config_to_mapping(Config(**{name: getattr(run.config, name) for name in _GROUPS}))
     write_bytes(folder / "config.yaml", yaml.safe_dump(config, sort_keys=False).encode())
     made_with = RunFolder(run.path).made_with() or {}

@@ -131,12 +131,14 @@ class LooplabForCausalLM(PreTrainedModel, GenerationMixin):
         is_padded = not bool(real.all())
         if is_padded:
             # Attention is causal: without what lies before and between, padding has no effect.
+            # A stable sort of 0 (real) before 1 (padding): real tokens keep their order.
             front = real.logical_not().byte().argsort(dim=1, stable=True)
             tokens = input_ids.gather(1, front)[:, : int(real.sum(1).max())]
         loops = config.loops if loops is None else loops
         self.model.compute_dtype = self.dtype if self.dtype in _HALF else None
         (logits,) = self.model(Prompts(tokens, tokens), loops, grad_loops=loops)
         if is_padded:
+            # The place of each token among the real ones; at padding that of the one before it.
             last = (real.cumsum(1) - 1).clamp(min=0)
             logits = logits.gather(1, last[..., None].expand(-1, -1, logits.shape[-1]))
         loss = None

@@ -32,8 +32,8 @@ Pair = tuple[Sequence[int], Sequence[int]]
 
 
 class Score(NamedTuple):
-    """The nats of a continuation, of how many of its tokens they are, whether each of these is the
-    likeliest where it stands, and whether the text was too long and lost its beginning."""
+    """The nats of a continuation, of how many of its tokens they are, and whether each of these is
+    the likeliest in its place. `cut` says that the text was too long and lost its beginning."""
 
     nats: float
     tokens: int
@@ -72,10 +72,12 @@ class LanguageModel:
             for index in indices:
                 context, end = pairs[index]
                 text = list(context) + list(end)
+                # One token more than there are positions, since the last one is only predicted.
                 rows.append(torch.tensor([start, *text[-self.positions :]]))
             tokens = pad_sequence(rows, batch_first=True, padding_value=start)
             prompts = Prompts(tokens[:, :-1], tokens[:, 1:]).to(device)
             logits = self.model(prompts, self.loops)[-1]  # [B, n, vocabulary]
+            # −log p of each token, padding too: what is judged is cut out below.
             nats = F.cross_entropy(logits.flatten(0, 1), prompts.ys.flatten(), reduction="none")
             nats = nats.view_as(prompts.ys).double().cpu()
             is_likeliest = (logits.argmax(-1) == prompts.ys).cpu()
@@ -115,8 +117,8 @@ class LanguageModel:
 
 def language_model(run: Run, loops: int | None = None, device: str = "auto") -> LanguageModel:
     """The model of a run, at as many loops (where not given, those of its training). Raises
-    ConfigError for a run that is no language model, for more loops than it makes, and for a device
-    that this machine does not have."""
+    ConfigError for a run that is no language model, for too many loops, and for a device that this
+    machine lacks."""
     if not isinstance(run.task, Language):
         raise ConfigError("run", f"is no language model but one of task={run.config.task.name}")
     model = place_exactly(device).prepare(run.model)

@@ -69,6 +69,7 @@ def _size(run: Run) -> Size:
     costs = pass_costs(model, tokens)
     last = last_stage(run)
     flops = costs.of_step(last.loops, last.grad_loops, last.window)
+    # A standard model's loops are its layers: one pass through all of them.
     once = model.spec.n_layer if model.spec.family == "standard" else 1
     flops_of_one_loop = costs.of_step(once, once, window=1)
     return Size(
@@ -102,6 +103,7 @@ class _Text:
         self.length = measure.run.config.task.points
         self.most = measure.settings.tokens or _MOST
         self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
+        # A start token between documents is read, but its prediction is not scored: [blocks, n].
         self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
         self.nats = self._nats(f"text-{name}", self.prompts, self.counted)
 

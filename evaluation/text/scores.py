@@ -42,6 +42,7 @@ def running_blocks(tokens: Tokens, length: int, most: int) -> Prompts:
     """Tokens as the code of arXiv 2605.18797 reads WikiText-2: in blocks without start
     tokens of their own, each of which predicts the `length` tokens after its first. Empty for a
     text that fills none."""
+    # One token more than the blocks' own: the last block predicts it.
     count = (min(len(tokens), max(most, length) + 1) - 1) // length
     stream = torch.from_numpy(tokens[: count * length + 1].astype(np.int64))
     return Prompts(stream[:-1].view(count, length), stream[1:].view(count, length))
@@ -81,6 +82,7 @@ def bits_per_byte(nats: Floats, prompts: Prompts, lengths: Lengths) -> Floats:
     """Bits of each block by loop, [blocks, loops], over the mean bytes of a block, so that their
     mean is that of the text. `lengths` are the bytes that each token stands for."""
     size = lengths[prompts.ys.numpy()].sum()
+    # The mean over blocks is then Σ nats / (log 2 · Σ bytes).
     return nats * (len(nats) / (max(size, 1) * math.log(2)))
 
 
@@ -142,6 +144,7 @@ def _words(blocks: NDArray[np.int64], tokenizer: Tokenizer) -> NDArray[np.int64]
 
 def _ratio(nats: Floats, units: NDArray[np.number], settings: EvaluationConfig) -> Interval:
     """Nats over units [blocks], both summed over resampled blocks."""
+    # In one array, so that the same resamples serve numerators and denominator.
     columns = np.column_stack((nats, units)).astype(np.float64)
     means = resampled_means(columns, settings.resamples, settings.seed)
     with np.errstate(divide="ignore", invalid="ignore"):  # a text without such a unit
@@ -151,4 +154,5 @@ def _ratio(nats: Floats, units: NDArray[np.number], settings: EvaluationConfig) 
 
 
 def _exp(interval: Interval) -> Interval:
+    # exp(710) is beyond float64, and JSON has no infinity.
     return Interval(*(np.exp(np.minimum(values, 700.0)) for values in interval))

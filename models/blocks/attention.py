@@ -20,6 +20,7 @@ def rotation(
     [S]: numbers i and i + size / 2 of a head rotate by position / base^(2i / size). At least in
     float32: bfloat16 rounds positions beyond 256."""
     dtype = torch.promote_types(dtype, torch.float32)
+    # base^(−2i / size) as exp(−2i log(base) / size); angles are [S, 1, size / 2], the 1 for heads.
     pairs = torch.arange(size // 2, device=positions.device, dtype=dtype)
     angles = positions.to(dtype)[:, None, None] * torch.exp(pairs * (-2 * math.log(base) / size))
     angles = torch.cat((angles, angles), dim=-1)
@@ -36,6 +37,7 @@ def read_both(x: Tensor, memory: Tensor | None, layer: nn.Linear, first: int) ->
     given."""
     if memory is None:
         return current().linear(x, layer)
+    # By F.linear on rows of the fused matrix: the backends' `linear` takes a whole layer.
     weights = layer.weight.split((first, len(layer.weight) - first))
     biases = (None, None) if layer.bias is None else layer.bias.split([len(w) for w in weights])
     parts = zip((memory, x), weights, biases, strict=True)
@@ -84,12 +86,15 @@ class Attention(nn.Module, ABC):
             qk = current().rotate(qk, *angles)
         if spec.normed_heads:
             qk = free_norm(spec.kind, qk)
+        # Rotated by float32 angles, queries and keys are float32: `stack` would promote values too.
         query, key = qk.to(value.dtype).split((spec.n_head, spec.kv_heads), dim=2)
         if spec.kv_heads != spec.n_head:
             group = spec.n_head // spec.kv_heads
             key, value = (part.repeat_interleave(group, dim=2) for part in (key, value))
+        # [3, B, S, heads, size] → [3, B, heads, S, size].
         heads = torch.stack((query, key, value)).transpose(2, 3)
         mixed = attend_heads(heads, self._window_mask(positions, mask))
+        # Every token is a key, so that tokens which nobody reads are dropped only after attention.
         return current().linear(mixed[:, tokens], self.projection)
 
     def _window_mask(self, positions: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -100,6 +105,7 @@ class Attention(nn.Module, ABC):
         keys = positions
         if mask is not None and mask.shape[1] > len(positions):
             keys = torch.arange(mask.shape[1], device=positions.device)
+        # [S, keys]. Differences to later tokens are below 0, hence near; the next line drops them.
         near = positions[:, None] - keys < self.window
         return near.tril() if mask is None else near & mask
 
@@ -138,6 +144,7 @@ class LatentAttention(Attention):
         latent = current().linear(x, self.down).to(x.dtype)  # normed in the stream's precision
         key, value = current().linear(self.norm(latent), self.up).chunk(2, dim=-1)
         size = (-1, self.spec.head_size)
+        # Queries first, as in a fused `qkv`: [B, S, 2 n_embd] → [B, S, 2 heads, size].
         return torch.cat((query, key), dim=-1).unflatten(-1, size), value.unflatten(-1, size)
 
 

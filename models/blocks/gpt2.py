@@ -38,6 +38,7 @@ class Block(nn.Module):
         positions are in the stream already."""
         normed_memory = None if memory is None else self.norm_1(memory)
         mixed = self._attend(self.norm_1(x), normed_memory, mask)[:, tokens]
+        # x + ε · branch (arXiv 2606.18524), with no pass over the stream for the product.
         x = torch.add(x[:, tokens], current().linear(mixed, self.projection), alpha=scale)
         hidden = current().linear_gelu(self.norm_2(x), self.expand)
         return torch.add(x, current().linear(hidden, self.contract), alpha=scale)
@@ -45,5 +46,6 @@ class Block(nn.Module):
     def _attend(self, x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
         batch, length, width = x.shape
         qkv = read_both(x, memory, self.qkv, width)
+        # [B, S, 3 · heads · size] → [3, B, heads, S, size].
         heads = qkv.view(batch, length, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
         return attend_heads(heads, mask)

@@ -65,6 +65,7 @@ class PreNormBlock(nn.Module):
         tokens for rotation and window; without them, 0 .. S - 1."""
         asked = None if memory is None else self._read(memory, self.norm_1)
         mixed = self.attention(self._read(x, self.norm_1), asked, positions, mask, tokens)
+        # Attention has read all tokens; from here on each token is mapped by itself.
         x = self._added(x[:, tokens], mixed, scale, self.norm_1)
         return self._added(x, self.mlp(self._read(x, self.norm_2)), scale, self.norm_2)
 
@@ -98,6 +99,7 @@ class SandwichBlock(PreNormBlock):
         self.norm_2_after = make_norm(spec.kind, spec.n_embd)
 
     def _added(self, x: Tensor, branch: Tensor, scale: float, norm: nn.Module) -> Tensor:
+        # The norm before a branch tells which of the two branches this is.
         after = self.norm_1_after if norm is self.norm_1 else self.norm_2_after
         return after(torch.add(x, branch, alpha=scale))
 
@@ -111,6 +113,7 @@ def make_block(spec: BlockSpec, layer: int = 0) -> nn.Module:
     """
     if not 0 <= layer < spec.n_layer:
         raise ValueError(f"a stack of {spec.n_layer} layers has no layer {layer}")
+    # A sandwich has no post-norm form (conf/checks/model.py), so this may come first.
     if spec.post_norm:
         return PostNormBlock(spec, layer)
     if spec.kind == "sandwich":

@@ -39,6 +39,7 @@ def initialise_block(block: nn.Module, spec: BlockSpec, generator: Generator) ->
         elif isinstance(module, nn.Linear):
             _initialise_linear(module, name.endswith(_OUTPUTS), spec, generator)
             if name.endswith(_GAINED):
+                # The last rows of a fused matrix are its values. A slice from -0 is all of it.
                 rows = spec.kv_heads * spec.head_size if name.endswith(("qkv", "up")) else 0
                 module.weight[-rows:] *= spec.gain
     for name, parameter in block.named_parameters():
@@ -54,6 +55,7 @@ def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
         fused["expand.weight"] = (spec.n_hidden, spec.n_hidden)
     roles = {}
     for name, parameter in block.named_parameters():
+        # GPT-2's block has `qkv.weight`, the others `attention.qkv.weight`.
         last_two = ".".join(name.split(".")[-2:])
         kind = "norm" if "norm" in name else "bias" if name.endswith("bias") else "matrix"
         roles[name] = Role(kind, fused.get(last_two, (len(parameter),)))
@@ -73,6 +75,7 @@ def _initialise_linear(
         bound = 0.0 if is_output and spec.kind == "flt" else math.sqrt(3 / layer.in_features)
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         return
+    # 2 n_layer branches are added to the stream: 1/√(2 n_layer) keeps its variance from growing.
     is_scaled = is_output and spec.kind == "gpt2"
     std = spec.std / math.sqrt(2 * spec.n_layer) if is_scaled else spec.std
     nn.init.normal_(layer.weight, std=std, generator=generator)

@@ -76,10 +76,12 @@ class BlockSpec:
         parameters, rounded up to a multiple of 8 (2048 for 768, as in arXiv 2606.18524)."""
         if self.hidden or not self.gated:
             return self.hidden or 4 * self.n_embd
+        # -(-a // b) is a / b rounded up: of (8/3) n_embd / 8 in whole numbers.
         return -(-8 * self.n_embd // (3 * _MULTIPLE)) * _MULTIPLE
 
     def window(self, layer: int) -> int | None:
         """The number of tokens, itself the last, that a token of this layer sees; None: all."""
+        # Whatever its letter, the last layer is long, as in FLT's code (docs/deviations.md).
         if self.attention != "sliding" or layer == self.n_layer - 1:
             return None
         short = self.pattern[layer % len(self.pattern)] == "S"

@@ -38,6 +38,7 @@ class ConnectedLoop(Loop):
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         h = state.stream
         connectivity = self.connectivity
+        # Before the first step h is norm(x₀) in all five (see `start`), so that they agree there.
         if t == 0 or connectivity == "LT":
             x = self._body(h, context)
         elif connectivity == "LT_i":
@@ -57,6 +58,7 @@ class ConnectedLoop(Loop):
                 x = self.norm_in(x + h)
             elif layer == 0:
                 memory = h
+            # The next layer attends to all tokens, so that only the last one may leave any out.
             layer_context = context if layer == last else context._replace(tokens=ALL_TOKENS)
             x = run_blocks([block], x, layer_context, memory)
         return x

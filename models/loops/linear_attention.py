@@ -14,11 +14,11 @@ class LinearAttentionLoop(Loop):
     papers' P and Q the parts that are free: Q has `attention` [d, d] for the inputs, P the values
     y + u·x of a pair, with u `input_values` [d]. There is no other parameter, norm or position.
 
-    So inputs stay as they are, and with u = 0 the labels become the residuals y − w·x of
-    w ← w + attentionᵀ Σ (y − w·x) x / n. Each prediction has a Z of its own, since what a pair's
-    label becomes depends on the pairs that are seen; n is the number of pairs that the last one
-    sees. A token's stream is the last row of its Z: a label for each of the prompt's pairs, and,
-    with the opposite sign, the prediction.
+    So inputs stay as they are. With u = 0 the labels become the residuals y − w·x of gradient
+    descent, w ← w + attentionᵀ Σ (y − w·x) x / n. Each prediction has a Z of its own, since what a
+    pair's label becomes depends on the pairs that are seen; n is the number of pairs that the last
+    one sees. A token's stream is the last row of its Z: a label for each of the prompt's pairs,
+    and, with the opposite sign, the prediction.
 
     It reads the tokens themselves, which have n_embd = d numbers. In training the last prediction
     alone has a gradient, as in the papers, whose prompts have one query.
@@ -47,15 +47,18 @@ class LinearAttentionLoop(Loop):
         weight: 1 over the most pairs seen, or 0 where it is not seen; [B, S, d + 2 n]."""
         e = e.to(torch.promote_types(e.dtype, torch.float32))
         batch, tokens, _ = e.shape
+        # A prompt in training comes without its last y: 2n − 1 tokens.
         pairs = (tokens + 1) // 2
         positions = torch.arange(tokens, device=e.device)
         if layout is not None and layout.positions is not None:
+            # With queries the read-out begins after the prompt's 2n tokens.
             pairs = layout.read.start // 2
             positions = layout.positions
         seen = positions // 2
         labels = e.new_zeros(batch, pairs)
         known = e[:, 1 : 2 * pairs : 2, 0]  # of a prompt in training all but the last
         labels[:, : known.shape[1]] = known
+        # [S, n]: at position p a token has p // 2 whole pairs before it, its own not among them.
         mask = torch.arange(pairs, device=e.device) < seen[:, None]
         weights = mask.to(e.dtype) / seen.max().clamp(min=1)
         shape = (batch, tokens, pairs)
@@ -73,6 +76,7 @@ class LinearAttentionLoop(Loop):
         stream = state.stream[:, rows]
         weights = weights[:, rows]
         queries = inputs[:, rows]
+        # y + u·x of each pair, in each token's own Z: [B, S, n].
         values = weights * (stream[..., :-1] + (keys @ self.input_values)[:, None])
         transformed = keys @ self.attention
         # A token's row of P Z M (ZᵀQZ): labels at the pairs, and last the prediction.
@@ -87,6 +91,7 @@ class LinearAttentionLoop(Loop):
             return predictions
         earlier = predictions[..., :-1, :]
         last = predictions[..., -1:, :]
+        # The papers' prompts have one query each: losses at earlier ones must not train anything.
         return torch.cat([earlier.detach(), last], dim=-2)
 
     def _parts(self, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -28,9 +28,9 @@ class LoopState(NamedTuple):
 
 
 class StepContext(NamedTuple):
-    """The arguments that all steps of a pass share: `scale` multiplies each residual branch, the
-    output is computed at `tokens` alone, and `layout` is that of tokens that are no pairs (the one
-    that e was prepared with)."""
+    """The arguments that all steps of a pass share: `scale` multiplies each residual branch, and
+    the output is computed at `tokens` alone. `layout` is that of tokens that are no pairs, the one
+    that e was prepared with."""
 
     scale: float = 1.0
     tokens: slice = ALL_TOKENS
@@ -58,6 +58,7 @@ class Loop(nn.Module, ABC):
     def __init__(self, spec: BlockSpec) -> None:
         super().__init__()
         self.spec = spec
+        # RoPE has no table: its blocks compute angles from the positions themselves.
         positions = (
             None
             if spec.rotary
@@ -104,6 +105,7 @@ class Loop(nn.Module, ABC):
             return None
         if layout is None or layout.positions is None:
             return self.positions[: e.shape[1]]
+        # A query has the row of the x that would come next (queries.py), not of its place here.
         return self.positions[layout.positions]
 
     def _add_positions(self, e: Tensor, layout: Layout | None) -> Tensor:
@@ -140,6 +142,7 @@ def run_blocks(
             positions=positions,
             mask=mask,
             scale=scale,
+            # Tokens left out by a block could not be attended to by the next one.
             tokens=tokens if index == last else ALL_TOKENS,
         )
     return x
@@ -167,6 +170,7 @@ class SharedLoop(Loop):
         return self._add_positions(e, layout) if self.injection == "add" else e
 
     def start(self, e: Tensor) -> LoopState:
+        # The neutral element of each injection, so that the first step reads e itself.
         initial = {"add": torch.zeros_like, "multiply": torch.ones_like, "none": torch.clone}
         stream = initial[self.injection](e)
         return LoopState(stream, stream)
@@ -199,6 +203,7 @@ class LayerLoop(Loop):
 
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         e = self._add_positions(e, layout)
+        # FLT's norms have no parameters, so that the one of the read-out can serve here too.
         return self.norm(e) if self.spec.kind == "flt" else e
 
     def start(self, e: Tensor) -> LoopState:

@@ -69,6 +69,7 @@ def make_loop(spec: ModelSpec) -> Loop:
         return ConnectedLoop(block, spec.connectivity)
     if spec.lanes:
         return LanesLoop(block, spec.lanes, spec.loops, spec.prelude, spec.coda)
+    # Yang's loop; RecurrentLoop is the general one, with its own norms, prelude and coda.
     plain = spec.injection != "concat" and spec.norm == "in_loop"
     if plain and not (spec.prelude or spec.coda):
         return SharedLoop(block, spec.injection)

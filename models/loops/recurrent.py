@@ -50,9 +50,11 @@ class RecurrentLoop(Loop):
     def initialise(self) -> None:
         """Set the injecting projection to the identity on the prompt."""
         if self.injection == "concat":
+            # [D, 2D] = (I, 0), since e stands before s in the concatenation.
             self.inject.weight.copy_(torch.eye(*self.inject.weight.shape))
 
     def stacks(self) -> dict[str, BlockSpec]:
+        # Each stack has its own count: GPT-2's initial std of outputs is std / √(2 n_layer).
         layers_by_name = {"prelude": len(self.prelude), "coda": len(self.coda)}
         return super().stacks() | {
             name: replace(self.spec, n_layer=layers)
@@ -63,6 +65,7 @@ class RecurrentLoop(Loop):
     def prepare(self, e: Tensor, layout: Layout | None = None) -> Tensor:
         e = self._add_positions(e, layout)
         first = self.norm_in(e) if self.normed else e
+        # Without the scale: residual scaling is for branches that the loop repeats.
         return run_blocks(self.prelude, first, StepContext(layout=layout))
 
     def start(self, e: Tensor) -> LoopState:
@@ -81,6 +84,7 @@ class RecurrentLoop(Loop):
     def read(self, streams: Tensor, layout: Layout | None = None) -> Tensor:
         if len(self.coda):
             context = StepContext(tokens=read_at(layout), layout=layout)
+            # Blocks take [B, S, D]: to them the window's loops are prompts too, [window · B, S, D].
             flat = run_blocks(self.coda, self.norm_coda(streams).flatten(0, -3), context)
             streams = flat.unflatten(0, streams.shape[:-2])
         return self.norm(streams)
@@ -110,12 +114,14 @@ class LanesLoop(RecurrentLoop):
         self.lane_write = nn.Parameter(torch.empty(loops, lanes, dtype=torch.float32))
 
     def start(self, e: Tensor) -> LoopState:
+        # [K, B, S, D] as a view: all lanes are e itself until the first step writes new ones.
         lanes = e.expand(self.lane_read.shape[1], *e.shape)
         return LoopState(lanes.sum(0), e, lanes)
 
     def step(self, state: LoopState, e: Tensor, t: int, context: StepContext = PLAIN) -> LoopState:
         assert state.carry is not None
         lanes = state.carry
+        # α_t [K] sums lanes to one stream [B, S, D]; below, M_t [K, K] makes K new lanes of K.
         x = self._body(_mixed(self.lane_read[t], lanes), context)
         lanes = _mixed(self.lane_mix[t], lanes[:, :, context.tokens])
         lanes = lanes + self.lane_write[t][:, None, None, None] * self.norm_loop(x)
@@ -133,6 +139,7 @@ class LanesLoop(RecurrentLoop):
 def _mixed(weights: Tensor, lanes: Tensor) -> Tensor:
     """Weighted sums of lanes [K, B, S, n_embd] by weights [..., K], without autocast."""
     with torch.autocast(lanes.device.type, enabled=False):
+        # [..., K] @ [K, B · S · D]. Autocast would round the lanes that carry the state over loops.
         sums = weights.to(lanes.dtype) @ lanes.flatten(1)
         return sums.unflatten(-1, lanes.shape[1:])
 

@@ -17,12 +17,14 @@ from .loop import Loop, LoopState, StepContext
 
 
 def try_loop(model: Model, prompts: PromptBatch) -> None:
-    """Two loops, forward and backward. Raises Slip for weights that `initialise` does not set, for
-    a method that returns something else than its base class says, or values that are not finite."""
+    """Two loops, forward and backward. Raises Slip for weights that `initialise` does not set, and
+    for values that are not finite. So it does for a method that returns something else than its
+    base class says."""
     loop = model.loop
     cls = type(loop)
     _try_initialise(loop)
     loops = min(2, loop.most_loops or 2)
+    # Method by method first, so that a mistake is blamed on the method that makes it.
     layout = model.reader.layout(prompts, None)
     context = StepContext(model.residual_scale(), layout=layout)
     with torch.no_grad(), model.backend_context(prompts.xs.device):
@@ -39,6 +41,7 @@ def try_loop(model: Model, prompts: PromptBatch) -> None:
                 state = loop.step(state, e, t, context)
             _check(cls, "step", LoopState, state, before)
     with blamed(cls, "step"):
+        # Then as a training does: some mistakes show only with gradients and the window's tokens.
         model(prompts, loops, scale_loops=loops).square().mean().backward()
     model.zero_grad()
 

@@ -52,8 +52,8 @@ def dynamics(settings: DynamicsSettings) -> Result:
     """The dynamics of the states of a run's newest checkpoint, loop by loop, as plain values: what
     `summary` returns and, where all loops are the same, `contraction`; kept as by `kept_and_shown`.
 
-    Raises ConfigError for settings that do not suit this run, RunError for a run without an
-    undamaged checkpoint, with states that are not finite, or that another process is measuring.
+    Raises ConfigError for settings that do not suit this run. Raises RunError without an undamaged
+    checkpoint, for states that are not finite, and where another process is measuring.
     """
     settings.check()
     placement = place_exactly(settings.device)
@@ -64,6 +64,7 @@ def dynamics(settings: DynamicsSettings) -> Result:
     far = run.model.loop.most_loops or max(100, 5 * trained_loops(run.config))
     settings = replace(settings, loops=(loops := settings.loops or far))
 
+    # The request holds the weights as they are stored: it is made before they become float64 below.
     def compute() -> tuple[Result, None]:
         # In float64: far beyond b increments are smaller than float32's rounding.
         model = placement.prepare(run.model.requires_grad_(False).double())
@@ -80,6 +81,7 @@ def _measured(run: Run, model: Model, settings: DynamicsSettings, loops: int) ->
     prompts = evaluation_prompts(run.task, settings.prompts, points, seed)
     window = min(loops, _WINDOW * trained_loops(run.config))
     # The increments of each prompt, or the vectors of the power iteration, are stored.
+    # Bytes of a prompt: 8 for each float64, two tokens for each pair.
     stored = max(window, MOST) * 8 * 2 * points * run.config.model.n_embd
     size = max(1, min(_BATCH, _BATCH_BYTES // stored))
     movements = Movements(window)
@@ -125,6 +127,7 @@ def summary(movements: Movements, seed: int) -> Result:
     if "residual" in arrays:
         relative = arrays["relative_residual"]
         # Some prompts may converge and others not.
+        # Quantiles over prompts, by loop: a spread, and no interval of a mean.
         low, median, high = map(plain, np.quantile(relative, (0.05, 0.5, 0.95), axis=0))
         at_rest = _interval(relative[:, -1:] < _CONVERGED, seed)
         result["residual"] = {
@@ -139,7 +142,7 @@ def summary(movements: Movements, seed: int) -> Result:
 
 def contraction(norms: list[Estimate], radii: list[Estimate], seed: int) -> Result:
     """`spectral_norm` and `spectral_radius` of all batches, with the largest change of each at the
-    end of its iteration, and `below_one`, the share of prompts whose spectral radius is."""
+    end of its iteration. `below_one` is the share of prompts whose spectral radius is."""
     result: Result = {}
     for name, batches in (("spectral_norm", norms), ("spectral_radius", radii)):
         values = torch.cat([batch.values for batch in batches]).cpu().numpy()

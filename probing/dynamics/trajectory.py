@@ -112,6 +112,7 @@ class Movements:
         steps = torch.stack(increments, dim=1)
         batch["start"] = start.square().sum(-1).mean(1)
         batch["with_start"] = torch.einsum("btsd,bsd->bt", steps, start) / start.shape[1]
+        # ⟨ΔY_t, ΔY_u⟩, means over tokens s: [B, T, T].
         batch["products"] = torch.einsum("btsd,busd->btu", steps, steps) / start.shape[1]
         self._batches.append({name: values.cpu().numpy() for name, values in batch.items()})
         return previous
@@ -157,6 +158,7 @@ def one_loop(loop: Loop, e: Tensor, scale: float = 1.0) -> Map:
     def step(y: Tensor) -> Tensor:
         # Fused attention has no second derivative.
         with sdpa_kernel(SDPBackend.MATH):
+            # Step 1, as some loops begin otherwise at step 0.
             return loop.step(LoopState(y, y), e, 1, StepContext(scale)).stream
 
     return step
@@ -171,6 +173,7 @@ def products(function: Map, point: Tensor) -> tuple[Map, Map]:
     point = point.detach().requires_grad_()
     with torch.enable_grad():
         output = function(point)
+        # u ↦ Jᵀ u is linear: its derivative by u does not depend on where it is taken.
         dummy = torch.zeros_like(output, requires_grad=True)
         (vjp_of_dummy,) = torch.autograd.grad(output, point, dummy, create_graph=True)
 
@@ -200,8 +203,8 @@ def spectral_radius(function: Map, point: Tensor, generator: Generator) -> Estim
     """The largest absolute eigenvalue of the Jacobian of `function` for each prompt of `point`
     [B, …], which may be one of a complex pair. As `spectral_norm`, but that it stops at 1e-4.
 
-    If it is below 1 at a fixed point, repeating the function converges to it from nearby, and the
-    distance shrinks by this factor per iteration in the long run.
+    If it is below 1 at a fixed point, repeating the function converges to it from nearby. In the
+    long run the distance shrinks by this factor per iteration.
     """
     jvp, _ = products(function, point)
     return _largest_eigenvalue(jvp, point, generator, 1e-4)
@@ -233,6 +236,7 @@ def _largest_eigenvalue(
         if count % _EVERY == 0 or count == MOST:
             previous = values
             small = projected[:, :count, :count].cpu()  # GPUs are slower
+            # Ritz values: the eigenvalues of the map within the span of all vectors so far.
             values = torch.linalg.eigvals(small).abs().amax(1).to(projected.device)
             change = (values - previous).abs() / values.clamp_min(torch.finfo(values.dtype).tiny)
     return Estimate(values, change, count)

@@ -37,6 +37,7 @@ def findings(
     for turn in zip_longest(holding, compared, failing):
         turns += [finding for finding in turn if finding is not None]
     turns = turns[: _MOST - 1]
+    # Chosen in turns, but shown kind by kind.
     chosen = [finding for finding in chain(holding, compared, failing) if finding in turns]
     more = "more " if chosen else ""
     # What is left is counted in the last sentence.
@@ -65,6 +66,7 @@ def _claims(claims: Sequence[Claim], verdict: str) -> list[Finding]:
             continue
         number = f"{claim.quantity} is {claim.ours}, which should be {claim.side}"
         text = f"{claim.sentence.rstrip('.')}: {number}, {_seeds_text(claim.seeds)}."
+        # Its result has a clearer claim already.
         is_later = claim.of in [earlier.of for earlier in first]
         chosen = others if is_later else first
         chosen.append(Finding(text, verdict, claim.of, claim.claim))
@@ -79,6 +81,7 @@ def _clearness(claim: Claim) -> tuple[bool, float]:
     far = 0.0
     if low is not None and high is not None and low < high:
         distances = [abs(end - line) for line in ends_of(claim.line) for end in (low, high)]
+        # In its own lengths, so that claims on different quantities can be ordered.
         far = min(distances) / (high - low)
     return claim.seeds < 2, -far
 
@@ -154,9 +157,9 @@ def _test(grid: Result, test: Content, ratio: str) -> _Sentence:
     first = rows[test["first"]]
     second = rows[test["second"]]
     key = test["differ in"]
-    one = in_words(key, first[key])
-    other = in_words(key, second[key])
+    first_words = in_words(key, first[key])
+    second_words = in_words(key, second[key])
     where = [in_words(name, first[name]) for name in grid.varied if name != key]
     where.append(_seeds_text(first["seeds"], second["seeds"]))
-    text = f"The error at k = {first['k']} of {one} is {ratio} times that of {other}"
-    return _Sentence(text, where, [one, other, ", ".join(where)])
+    text = f"The error at k = {first['k']} of {first_words} is {ratio} times that of {second_words}"
+    return _Sentence(text, where, [first_words, second_words, ", ".join(where)])

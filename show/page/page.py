@@ -227,6 +227,7 @@ def _by_setting(runs: Sequence[Run]) -> tuple[list[str], list[Seeds]]:
     settings than have columns there is one column, of what is said of a group in words."""
     columns = differing([run.row for run in runs])
     if len(columns) > _COLUMNS:
+        # Words name only what sets a run apart, so that one column holds any number of settings.
         columns = {"differs in": labels_of_settings([run.row.settings for run in runs])}
     models = [run.model for run in runs]
     if len(set(models)) > 1 or not columns:
@@ -284,6 +285,7 @@ class Figures:
         """Delete the pictures of no panel any more."""
         for path in self.folder.glob("*.json"):
             if path.stem not in self._keys:
+                # Only after a page of everything: another one knows only its own pictures.
                 path.unlink()
 
     def _figure(self, panel: Panel, name: str) -> ShownPanel:

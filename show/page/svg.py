@@ -42,6 +42,7 @@ def svg(panel: Panel, prefix: str) -> str:
     """
     text = re.sub(HEADER, "", drawn_svg(panel))
     text = re.sub(_TAG, _rounded, text)
+    # Before the prefix is added: ids that nothing refers to would be doubled on a page of many.
     text = re.sub(OTHER_IDS, "", text)
     text = re.sub(FONTS, "", text)
     text = re.sub(KEPT_IDS, rf"\1{prefix}-", text)
@@ -79,6 +80,7 @@ def _add_hits(x: Floats, axes: Axes) -> None:
     with np.errstate(divide="ignore"):  # the logarithm of an x of 0
         centres = scale.transform(x)
     middles = scale.inverted().transform((centres[1:] + centres[:-1]) / 2)
+    # As many rectangles as there are x, the first and the last reaching to the ends.
     edges = np.clip([left, *middles, right], left, right)
     for index, (begin, end) in enumerate(pairwise(edges)):
         axes.axvspan(begin, end, alpha=0, zorder=9, gid=f"hit-{index}")

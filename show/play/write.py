@@ -77,22 +77,22 @@ def play(run: Run | str | PathLike[str], also: Sequence[Run | str | PathLike[str
     Traceback (most recent call last):
     looplab.conf.mistakes.ConfigError: runs/… is of task=linear: a page plays runs of …
     """
-    runs = [_run_of(each) for each in (run, *also)]
+    runs = [_run_of(source) for source in (run, *also)]
     if runs[0].config.model.family == "standard":
         raise ConfigError("run", "must loop; a standard model goes into also=[…]")
-    tasks = [_task_facts(each) for each in runs]
-    for each, task in zip(runs, tasks, strict=True):
+    tasks = [_task_facts(member) for member in runs]
+    for member, task in zip(runs, tasks, strict=True):
         if task != tasks[0]:
-            raise ConfigError("also", f"must be of the same task as {runs[0].path}: {each.path}")
-    colours = [style["color"] for style in styles_of([_kind(each) for each in runs])]
+            raise ConfigError("also", f"must be of the same task as {runs[0].path}: {member.path}")
+    colours = [style["color"] for style in styles_of([_kind(member) for member in runs])]
     models = [
-        _run_facts(each, colour, tasks[0]["points"])
-        for each, colour in zip(runs, colours, strict=True)
+        _run_facts(member, colour, tasks[0]["points"])
+        for member, colour in zip(runs, colours, strict=True)
     ]
     labels = [model["label"] for model in models]
-    for each, model in zip(runs, models, strict=True):
+    for member, model in zip(runs, models, strict=True):
         if labels.count(model["label"]) > 1:
-            model["label"] = f"{model['label']} ({each.path.name})"
+            model["label"] = f"{model['label']} ({member.path.name})"
     facts = {"task": tasks[0], "models": models}
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined
@@ -157,5 +157,6 @@ def _run_facts(run: Run, colour: str, points: int) -> dict[str, object]:
     # Of curves three models share a page, and errors of 1e-3 are not seen.
     facts = model_facts(run.model, points, exact=not isinstance(run.task, Curves))
     loops = run.model.loop.most_loops or run.config.loops.b
+    # A standard model ends with its layers; a loop goes on beyond its training.
     most = run.model.loop.most_loops or _BEYOND * loops
     return {**facts, "label": labels[_kind(run)], "colour": colour, "b": loops, "most": most}

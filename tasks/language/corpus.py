@@ -113,6 +113,7 @@ def load_corpus(source: Source) -> Corpus:
     held_out: object = source.held_out
     if source.held_out_text:
         held_out = _stamps(text_files(source.held_out_text, "task.held_out_text"))
+    # Not the tokeniser: files in the folder of a text are named by their tokeniser's identity.
     of_text = [_RULES, source.column, _stamps(text_files(source.text)), held_out]
     key = sha256(json.dumps(of_text).encode()).hexdigest()[:16]
     tokenizer = Path(source.tokens)
@@ -136,6 +137,7 @@ def _tokenizer(folder: Path, source: Source, parts: Callable[[], Parts]) -> Toke
     path = folder / f"bpe-{source.vocabulary}.json"
     if source.tokens == "bpe" and path.is_file():
         with suppress(ConfigError):  # a damaged one is trained anew
+            # `tuple` stands for no documents: a tokeniser that is read is not trained.
             return make_tokenizer(str(path), source.vocabulary, tuple)
 
     def documents() -> Iterator[str]:

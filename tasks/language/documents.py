@@ -55,8 +55,8 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     lines `<|endoftext|>`; of JSON lines and Parquet, the values of `column`. Empty ones are left
     out.
 
-    Raises ConfigError, which names the `setting` and the file, for one that is empty, damaged,
-    binary or not UTF-8, and for a column that it does not have.
+    Raises ConfigError for a file that is empty, damaged, binary or not UTF-8, or has no such
+    column. The error names the `setting` and the file.
     """
     held = ""
     begun = False
@@ -64,6 +64,7 @@ def read_pieces(path: str, column: str = "text", setting: str = "task.text") -> 
     for file in text_files(path, setting):
         for text, ends in _pieces(file, column, setting):
             held += text
+            # White space before a document's first letter waits: alone it is no document.
             begun = begun or bool(held.strip())
             if begun:
                 yield Piece(held, ends)
@@ -80,8 +81,8 @@ def text_files(path: str, setting: str = "task.text") -> list[Path]:
     JSON lines and Parquet; or those that fit a pattern. They are in the order of their paths, and
     each is there once, however many links lead to it; linked folders are read, too.
 
-    Raises ConfigError, which names the `setting`, where there is none, where they are of several
-    kinds, and for a folder that cannot be read, or a link to nothing."""
+    Raises ConfigError, which names the `setting`, where there is none or they are of several kinds.
+    So it does for a folder that cannot be read, or a link to nothing."""
     root = Path(path)
     absent = "is no file and no folder"
     with _reading(setting, path):
@@ -167,6 +168,7 @@ def _folders(root: Path) -> Iterator[Path]:
     waiting = [root]
     linked: list[Path] = []
     while waiting or linked:
+        # Real folders before links, so that a file has the path that its own folder gives it.
         folder = (waiting or linked).pop(0)
         if folder.resolve() in seen:
             continue
@@ -198,9 +200,11 @@ def _blocks(path: Path, setting: str) -> Iterator[str]:
     try:
         opened = gzip.open if path.name.lower().endswith(".gz") else open
         with _reading(setting, path), opened(path, "rb") as file:
+            # Whole lines, so that no character of several bytes is cut in two.
             while content := b"".join(file.readlines(_BLOCK)):
                 if b"\0" in content:
                     raise ConfigError(setting, f"is no text but binary: {path}")
+                # A byte order mark is one at the beginning of the file alone.
                 yield content.decode("utf-8" if position else "utf-8-sig")
                 position += len(content)
     except UnicodeDecodeError as error:

@@ -100,6 +100,7 @@ def best_fit(tokens: Tokens, start: int, size: int) -> Iterator[NDArray[np.integ
             yield row
             row = np.empty(size, tokens.dtype)
             filled = 0
+        # One in for each one out: the buffer keeps 1,000 until the text ends.
         if document := next(documents, None):
             insort(buffer, document)
 

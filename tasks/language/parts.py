@@ -43,9 +43,9 @@ class Chunk(NamedTuple):
 
 class Parts:
     """The documents of a text, `characters` long. Held out are those of the least sha256, until
-    they have at least this fraction of the characters, so that a document stays where it is when
-    others come or go. Of one that would make it more than twice the fraction, as a single document
-    does, the end is held out, from a line break on where there is one nearby. Or another text is.
+    they have at least this fraction of the characters. So a document stays where it is when others
+    come or go. One that would make it more than twice the fraction, as a single document does, is
+    cut. Its end is held out, from a line break on where there is one nearby. Or another text is.
 
     Kept are a digest and the length of each document. Raises ConfigError as `read_pieces`."""
 
@@ -56,6 +56,7 @@ class Parts:
         digest = sha256()
         length = 0
         for _, (text, ends) in self._read("reading"):
+            # JSON may hold half of a surrogate pair, which has no UTF-8 of its own.
             digest.update(text.encode("utf-8", "surrogatepass"))
             length += len(text)
             if ends:
@@ -140,11 +141,13 @@ def _places(
     order = np.argsort(digests, kind="stable")
     ends = np.cumsum(lengths[order])
     total = int(ends[-1])
+    # All documents that begin below the fraction: the last of them reaches it.
     count = int((ends - lengths[order] < fraction * total).sum())
     places = lengths.copy()
     places[order[:count]] = -1
     last = order[count - 1]
     if len(order) == 1 or ends[count - 1] > 2 * fraction * total:
+        # The characters that training's share lacks after the documents which are not held out.
         trained_on = int(total * (1 - fraction)) - (total - ends[count - 1])
         places[last] = min(trained_on, lengths[last] - 1)
     elif count == len(order):

@@ -134,11 +134,13 @@ def tokenised(
     with ExitStack() as stack:
         files = {part: stack.enter_context(open(paths[part], "ab")) for part in PARTS}
         sizes = {part: record.parts[part].tokens * dtype.itemsize for part in PARTS}
+        # A file opened to append stands at its end: one shorter than recorded is damaged.
         if any(files[part].tell() < sizes[part] for part in PARTS):
             record = _nothing()
             sizes = dict.fromkeys(PARTS, 0)
         if not record.is_whole:
             for part, size in sizes.items():
+                # What was written after the last record may be half a batch.
                 files[part].truncate(size)
             _tokenise(parts(), tokenizer, dtype, files, record, path)
     # A file may be longer: what follows the recorded tokens is not of the text.
@@ -164,9 +166,11 @@ def _tokenise(
     pieces = chunks(parts.pieces("tokenising"), tokenizer.longest)
     for number, batch in enumerate(_batches(pieces), 1):
         for part, text, begins in batch:
+            # A zero byte between two documents (none for False): where they part is in the digest.
             digests[part].update(b"\0" * (begins and part in begun))
             digests[part].update(text.encode("utf-8", "replace"))
             begun.add(part)
+        # Tokenised before an interruption: read again for the digest, which is of all the text.
         if number <= record.batches:
             continue
         encoded = tokenizer.encode_all([chunk.text for chunk in batch])

@@ -78,6 +78,7 @@ class Language(Task):
 
     def parameters(self, random: RandomSource, dims: int) -> Tensor:
         """The place of each prompt in the text, from 0 to 1, float64 [B]: 48 random bits."""
+        # Of 24 bits alone a text beyond 16 million tokens would have places that are never drawn.
         draws = random.uniform(2).double()
         return draws[:, 0] + draws[:, 1] * 2.0**-24
 
@@ -94,6 +95,7 @@ class Language(Task):
             chosen = rows[(places * len(rows)).long().to(rows.device)].long().to(places.device)
             return Prompts(chosen[:, :-1], chosen[:, 1:])
         stream = self.stream(self.part, places.device, points)
+        # Every place from which `points` tokens follow, [B]; `places` are below 1.
         first = (places * (len(stream) - points + 1)).long()
         index = first[:, None] + torch.arange(points, device=places.device)
         ys = stream[index.to(stream.device)].long().to(places.device)
@@ -102,6 +104,7 @@ class Language(Task):
 
     def summary(self, errors: Tensor, ys: Tensor) -> dict[str, float]:
         sizes = torch.from_numpy(self.corpus.lengths)[ys]  # bytes; 0: not of the text
+        # Nats to bits; what stands between documents has no bytes, and its errors do not count.
         bits = float((errors.double() * (sizes > 0)).sum()) / math.log(2)
         return {"bits_per_byte": bits / max(float(sizes.sum()), 1.0)}
 

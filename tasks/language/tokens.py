@@ -64,6 +64,7 @@ class Tokenizer(ABC):
     def longest(self) -> int:
         """The most characters of a document that are encoded at once: few where a text that is cut
         between two words or lines has the same tokens, as with the bytes of GPT-2's."""
+        # Tried on one text: SentencePiece, for one, may set a space before each text.
         apart = np.concatenate(self.encode_all(["a", " b\n", "c"]))
         return SHORT if np.array_equal(self.encode("a b\nc"), apart) else 2**24
 
@@ -193,6 +194,7 @@ class BytePairs(Tokenizer):
             else:
                 length = self._length_within(token)
             lengths[token] = max(length, 1)
+        # What it spells beyond the text's bytes is the space that the tokeniser sets before it.
         text = self._tokenizer.decode([self._letter])
         added = int(lengths[self.encode(text)].sum()) - len(text.encode())
         lengths[self.start] = -max(added, 0)
@@ -228,8 +230,8 @@ class BytePairs(Tokenizer):
 
 
 def lengths_in_text(lengths: NDArray[np.int64], size: int, spelled: int) -> Lengths:
-    """The number of bytes of a text that each of its tokens stands for, [vocabulary], where it has
-    `size` bytes and its tokens, of the given lengths, spell so many: what the tokeniser normalises
+    """The number of bytes of a text that each of its tokens stands for, [vocabulary]. The text has
+    `size` bytes, and its tokens, of the given lengths, spell so many: what the tokeniser normalises
     is shared out among all."""
     return lengths if size == spelled else lengths * (size / max(spelled, 1))
 

@@ -1,9 +1,10 @@
 """The verdicts of every claim at the small scale, and what they were judged from: the sharp test of
 a change to experiments, which must give the same numbers from the same errors, without training.
 
-claims.json has under `verdicts` what is judged from these errors; under `measured` the code, the
-processor and the words that each experiment comes from; under `later` the estimates of runs whose
-errors are not kept; and under `not_measured` why neither decides a claim. `claims_today.today` is
+claims.json has under `verdicts` what is judged from these errors; under `measured` the day, the
+code, the processor and the words that each experiment comes from; under `later` the estimates of
+runs whose errors are not kept; under `not_measured` why neither decides a claim; and under `medium`
+the verdicts at that scale. `claims_today.today` is
 the verdict on each claim from all of these, which the docs show. A claim that is younger than its
 experiment's evidence is judged from it, too: `add` puts its verdict beside the others.
 
@@ -14,6 +15,7 @@ first 320 prompts.
 python run.py experiment=fig02 seeds=4 first_seed=4    # a clean commit, the small scale
 python -m tests.golden.claims freeze experiment=fig02 seeds=4 first_seed=4 # with a line in the log
 python -m tests.golden.claims add                      # only with a line in the log
+python -m tests.golden.claims later experiment=fig02 scale=medium  # what run.py with it has left
 python -m tests.golden.claims                          # judges anew; claims whose numbers differ
 """
 
@@ -25,6 +27,7 @@ import lzma
 import math
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +152,7 @@ def freeze(words: list[str]) -> None:
         made_with.append(versions())  # of an experiment that trains nothing
         content["measured"][experiment.name] = {
             "words": [word for word in words if not word.startswith("experiment=")],
+            "date": date.today().isoformat(),
             "git_commit": made_with[0]["git_commit"],
             "torch": made_with[0]["torch"],
             "processor": torch.backends.cpu.get_cpu_capability(),
@@ -174,6 +178,29 @@ def add() -> None:
     content = read_verdicts()
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     content["verdicts"] = {name: content["verdicts"].get(name, found[name]) for name in found}
+    VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def add_estimates(words: list[str]) -> None:
+    """Put into claims.json what `run.py experiment=…` with these words has left in its result: of
+    the small scale, with runs whose errors are not kept, in place of what there is `later`; of
+    another scale under its name."""
+    from looplab.conf.words import settings_from_words
+    from looplab.experiments.settings import ExperimentSettings
+
+    content = read_verdicts()
+    settings = settings_from_words(ExperimentSettings, [*words, "action=figure"])
+    kept = content["later" if settings.scale == "small" else settings.scale]
+    for experiment in settings.experiments:
+        result = read_json(settings.result_folder(experiment) / "result.json") or {}
+        measured = [row for row in result["verdicts"] if row["mean"] is not None]
+        made = {"experiment": experiment.name, "date": date.today().isoformat()}
+        if settings.first_seed:
+            made["first_seed"] = str(settings.first_seed)
+        for row in measured:
+            numbers = {key: row[key] for key in (*NUMBERS, "seeds", "steps", "verdict")}
+            kept[row["claim"]] = made | numbers
+        print(f"{experiment.name}: {len(measured)} claims at the {settings.scale} scale")
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -379,7 +406,9 @@ def main(words: list[str]) -> int:
     """Carry out the command; the exit code: 1 where numbers differ."""
     if words[:1] == ["freeze"]:
         freeze(words[1:])
-    if words == ["add"]:
+    elif words[:1] == ["later"]:
+        add_estimates(words[1:])
+    elif words == ["add"]:
         add()
     lines = differences()
     print("\n".join(lines) or "every number and verdict is the frozen one")

@@ -26,7 +26,7 @@ from looplab.show.verdicts import (
     statements,
 )
 from tests.golden import results_page
-from tests.golden.claims_today import on_fresh_seeds, today
+from tests.golden.claims_today import NUMBERS, on_fresh_seeds, read_verdicts, today
 
 HOME = results_page.HOME
 PAPERS = {
@@ -49,6 +49,15 @@ _BY_PAPER = (
 )
 _CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
 _WITHOUT = "| statement | what the paper says | what a claim lacks |"
+_MEDIUM_MODELS = (
+    "Of models that ship with the project, of one seed each, so that an interval is over prompts "
+    "alone: `python run.py experiment=fig02,fig06,fig10,fig15,fig16,iterates scale=medium`."
+)
+_MEDIUM = (
+    "| statement | claim | line | small (90 %) | verdict | medium (90 %) | seeds | steps "
+    "| verdict |"
+)
+_RUNS = "| experiment | seeds | measured | commit | processor |"
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
 
@@ -163,6 +172,35 @@ def _without() -> str:
     return _table(_WITHOUT, lines)
 
 
+def _medium(found: dict[str, Verdict]) -> str:
+    """A row for each claim that is measured at the medium scale, too."""
+    lines = []
+    for name, kept in read_verdicts()["medium"].items():
+        row = found[name]
+        cells = [row.statement or "–", f"`{name}`", _line(row)]
+        cells += [estimate_text(row.mean, row.low, row.high), row.verdict]
+        medium = estimate_text(*(kept[key] for key in NUMBERS))
+        cells += [medium, str(kept["seeds"]), f"{kept['steps']:,}", kept["verdict"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return _table(_MEDIUM, lines)
+
+
+def _runs() -> str:
+    """A row for each experiment whose errors are kept: its seeds and the commit of its runs."""
+    lines = []
+    for experiment, made in sorted(read_verdicts()["measured"].items()):
+        words = dict(word.split("=", 1) for word in made["words"])
+        at_scale = load(experiment).at("small")
+        of_settings = [given["seeds"] for given in at_scale.settings if "seeds" in given]
+        own = at_scale.seeds if at_scale.runs or not of_settings else of_settings[0]
+        first = int(words.get("first_seed", 0))
+        number = int(words.get("seeds", own if isinstance(own, int) else len(own)))
+        seeds = f"{first} to {first + number - 1}" if number > 1 else str(first)
+        cells = [f"`{experiment}`", seeds, made["date"], made["git_commit"][:8] or "–"]
+        lines.append(f"| {' | '.join([*cells, made['processor']])} |")
+    return _table(_RUNS, lines)
+
+
 def _changed(found: dict[str, Verdict]) -> str:
     lines = []
     for old, before in read_values("old_claims").items():
@@ -199,7 +237,7 @@ def _of_row(line: str, found: dict[str, Verdict]) -> str:
     """A row of a paper's page, its last cell the statements of the claims of its experiments by
     their verdict, and the counts of claims of no statement."""
     named = re.findall(r"experiment=(\w+)", line)
-    claims = [name for each in named for name in load(each).claims]
+    claims = [name for each in named for name in load(each).claims if name in found]
     if not line.startswith("| ") or not claims:
         return line
     own = [found[name] for name in dict.fromkeys(claims)]
@@ -221,22 +259,29 @@ def pages() -> dict[Path, str]:
     every = list(found.values())
     parts = [f"\n{whole}.", f"{_lines_set(every)}.", _by_paper(every)]
     parts += ["## Statements that models of this size contradict"]
-    parts += [_contradicted(every), *_sections(every)]
+    parts += [_contradicted(every), "## The same claims at the medium scale"]
+    parts += [_MEDIUM_MODELS, _medium(found), *_sections(every)]
     parts += ["## Statements without a claim", _without()]
+    parts += ["## The runs of each experiment", _runs()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",
         results_page.PAGE: whole,
         HOME / "README.md": _short(of_papers),
     }
+    by_page: dict[Path, dict[str, Verdict]] = {}  # without the claims of other pages' papers
     for paper, (_, page) in PAPERS.items():
+        path = HOME / "docs" / "papers" / f"{page}.md"
         own = [row for row in of_papers if _section(row) == paper]
-        made[HOME / "docs" / "papers" / f"{page}.md"] = _count(own)
+        made[path] = _count(own)
+        others = PAPERS.keys() - {paper}
+        by_page[path] = {name: row for name, row in found.items() if _section(row) not in others}
     texts = {}
     for path, text in made.items():
         texts[path] = _between(path.read_text(encoding="utf-8"), text)
-        if path.parent.name == "papers":
-            texts[path] = "\n".join(_of_row(line, found) for line in texts[path].split("\n"))
+        if path in by_page:
+            lines = texts[path].split("\n")
+            texts[path] = "\n".join(_of_row(line, by_page[path]) for line in lines)
     texts[results_page.PAGE] = results_page.filled(texts[results_page.PAGE], found)
     return texts
 

@@ -48,5 +48,6 @@ def on_fresh_seeds() -> set[str]:
     """The claims that are judged on seeds whose results were not known when their lines were
     set."""
     content = read_verdicts()
-    asked = {name for made in content["measured"].values() for name in made.get("asked", [])}
-    return asked - set(content["later"])
+    fresh = {name for made in content["measured"].values() for name in made.get("asked", [])}
+    fresh -= set(content["later"])
+    return fresh | {name for name, row in content["later"].items() if "first_seed" in row}

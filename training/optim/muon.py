@@ -45,16 +45,16 @@ class Matrix(NamedTuple):
 
 
 class Muon:
-    """Nesterov's momentum for matrices, orthogonalised, each part of a fused matrix by itself, in
-    steps that a graph can capture and that change nothing where a gradient is bad.
+    """Nesterov's momentum for matrices, orthogonalised, each part of a fused matrix by itself. A
+    graph can capture a step, which changes nothing where a gradient is bad.
 
     By default an update has five Newton-Schulz steps and is scaled by sqrt(max(1, rows / columns)):
     torch's Muon, which takes its rate as a number of the host, for which it would wait for the
-    device. With `keeps_norm` (MuonH) it has the five steps of Polar Express, and a matrix of norm R
+    device. With `keeps_norm` (MuonH) it has the five steps of Polar Express: a matrix of norm R
     moves by lr · R along it, and is scaled back to R.
 
-    A group has its "params", the rows of the "parts" of each, "weight_decay" (decoupled, and of no
-    effect with `keeps_norm`) and "lr", a tensor on the device.
+    A group has its "params", the rows of the "parts" of each, "weight_decay" and "lr", a tensor on
+    the device. The decay is decoupled, and of no effect with `keeps_norm`.
     """
 
     def __init__(self, groups: list[dict[str, Any]], keeps_norm: bool = False) -> None:
@@ -84,6 +84,7 @@ class Muon:
         not change, for any gradients. Does not wait for the device."""
         for matrix in self.matrices:
             if matrix.weight.grad is not None:
+                # `_moved` writes the buffer; on a bad step this copy goes back, with no branch.
                 buffer = matrix.buffer.clone()
                 moved = self._moved(matrix, matrix.weight.grad)
                 matrix.weight.copy_(torch.where(bad, matrix.weight, moved))
@@ -93,6 +94,7 @@ class Muon:
         """The weight after a step; the matrix's buffer makes it, too."""
         weight = matrix.weight
         rows = list(matrix.rows)
+        # m ← μ m + (1 − μ) g, then Nesterov's (1 − μ) g + μ m, both as torch.optim.Muon has them.
         matrix.buffer.lerp_(gradient, 1 - self.momentum)
         updates = gradient.lerp(matrix.buffer, self.momentum).split(rows)
         if self.keeps_norm:
@@ -102,6 +104,7 @@ class Muon:
         for update in updates:
             factor = math.sqrt(max(1.0, update.shape[0] / update.shape[1]))
             scaled.append(orthogonalised(update, _POLYNOMIALS, 1.0) * factor)
+        # w − lr (decay · w + update), as a lerp: the rate is a device tensor that a graph can read.
         full_step = (1 - matrix.weight_decay) * weight - torch.cat(scaled)
         return weight.lerp(full_step, matrix.rate)
 
@@ -113,6 +116,7 @@ def orthogonalised(
     the singular values, divided by `margin` norms at first, for each (a, b, c). In bfloat16 on a
     GPU, in float32 on a CPU, where that is the faster, and the same on all processors."""
     x = matrix.bfloat16() if matrix.is_cuda else matrix
+    # The Gram matrix of the shorter side is the smaller one.
     wide = x.T if len(x) > x.shape[1] else x
     # The polynomials converge for singular values up to 1, which the Frobenius norm bounds.
     wide = wide / (margin * wide.norm() + _LEAST)
@@ -125,6 +129,7 @@ def orthogonalised(
 
 def _on_sphere(weight: Tensor, update: Tensor, rate: Tensor) -> Tensor:
     """The weight after a step of `rate` of its norm, with the norm that it had."""
+    # w ← R · (w − lr R u) / ‖w − lr R u‖, with R = ‖w‖ and a direction u of norm 1.
     norm = weight.norm()
     direction = orthogonalised(update, _POLAR_EXPRESS, _MARGIN)
     moved = weight - direction * (rate * norm / direction.norm().clamp(min=_LEAST_NORM))

@@ -48,6 +48,7 @@ class Optimizer:
         """Set, in place, the host's values for step `step`: each group's rate, and Muon's
         momentum."""
         for group in self.param_groups:
+            # In place: a captured graph reads this very tensor.
             group["lr"].fill_(learning_rate(self.training, step, group["peak"]))
         if self.muon:
             self.muon.set_momentum(step)
@@ -87,6 +88,7 @@ class Optimizer:
             for key in _ADAM:
                 if (tensor := tensors.get(f"adam.{key}.{name}")) is not None:
                     # A copy: Adam writes into it, and the caller may load it again.
+                    # Adam's state is a defaultdict, which makes the parameter's own dict here.
                     self.adam.state[parameter][key] = tensor.to(parameter.device, copy=True)
         for matrix in self.muon.matrices if self.muon else ():
             matrix.buffer.copy_(tensors[f"muon.momentum_buffer.{self.names[matrix.weight]}"])
@@ -138,6 +140,7 @@ def make_optimizer(model: Model, config: Config) -> Optimizer:
     kind = Adam if training.optimizer == "adam" else AdamW
     betas = (training.beta1, training.beta2)
     on_gpu = device.type == "cuda"
+    # Fused, since `skip_where` needs it: the other forms refuse `found_inf`.
     adam = kind(groups[False], betas=betas, fused=True, capturable=on_gpu)
     if on_gpu:  # its steps before a capture are no mistake
         warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
@@ -151,6 +154,7 @@ def learning_rate(training: TrainingConfig, step: int, rate: float) -> float:
     It reaches its end at the step after the last.
     """
     if step < training.warmup:
+        # The first step has a rate above 0, the last of the warm-up the peak.
         rate *= (step + 1) / training.warmup
     decay_steps = training.steps * training.decay
     if training.steps - step < decay_steps:
@@ -186,6 +190,7 @@ class WeightAverage:
     def update(self, number: Tensor, bad: Tensor) -> None:
         """Update the averages with the weights after step `number` [], counted from 1, unless `bad`
         []. Does not wait for the device."""
+        # Until the decay caps it, the weights in the average are n / 10 steps old in the mean.
         rate = 1 - (number / (number + 9)).clamp(max=self.decay)
         rate = torch.where(bad, 0.0, rate).float()
         weights = [weight.detach().float() for weight in self.weights]

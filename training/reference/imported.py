@@ -44,6 +44,7 @@ _STEPS = ("train_step", "global_step", "step", "global_steps", "iter_num")
 _NUMPY: list[Any] = [np.dtype, np.ndarray]
 _NUMPY += [type(np.dtype(code)) for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"]]
 for _made in (np.float64(0), np.zeros(0)):
+    # The functions by which numpy unpickles a number and an array; their module has had two names.
     _function: Any = _made.__reduce__()[0]
     for _core in ("core", "_core"):  # before and since numpy 2
         _NUMPY.append((_function, f"numpy.{_core}.multiarray.{_function.__name__}"))
@@ -94,8 +95,9 @@ def import_checkpoint(
 
     Settings come from `user_settings` (by key, as on the command line; `task` and `model` by name),
     from the config.yaml, meta_<step>.json or config.json beside the file and from the tensors.
-    Raises ConfigError for settings that are missing, contradict the tensors or cannot run, RunError
-    for a file that cannot be imported or a folder with other content. No code in the file is run.
+    Raises ConfigError for settings that are missing, contradict the tensors or cannot run. Raises
+    RunError for a file that cannot be imported, or a folder with other content. No code in the file
+    is run.
     """
     source = _read_file(Path(path))
     is_text = source.reference.code in _TEXTS
@@ -107,6 +109,7 @@ def import_checkpoint(
     config = _merge_settings(source, file_settings, user_settings, folder)
     task = build_task(config)
     shape = source.reference
+    # Garg's linear classification reads out one number, the log odds.
     if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
     if (task.classes, task.is_text) != (shape.classes, is_text):
@@ -162,6 +165,7 @@ def _merge_settings(
             raise RunError(
                 f"{config_file} says {key}={file_settings[key]!r}, but {source.path} has {fact!r}"
             )
+    # Later ones win: words over config.yaml; what tensors say contradicts neither by now.
     values = _applicable(file_settings, user_settings) | dict(user_settings) | facts
     family = values.get("model", "looped")
     for key in user_settings:
@@ -208,6 +212,7 @@ def _write(run: Run, record: Mapping[str, Any]) -> None:
         if run.task.is_text:  # a model of tables needs no table
             keep_data(temporary.path, run.task)
         temporary.write_status("finished", run.step)
+        # One step for the whole folder: a killed import leaves no half of one under the run's name.
         os.rename(temporary.path, run.path)
     finally:
         shutil.rmtree(temporary.path, ignore_errors=True)
@@ -300,6 +305,7 @@ def _read_file(path: Path) -> ReferenceFile:
             reason = f"holds {match[1]}, not tensors alone: it could run code and is refused"
             raise RunError(f"{path} {reason}") from None
         raise RunError(f"{path} is no checkpoint that can be read, or a part of one") from None
+    # A file may hold optimisers and averages beside the model, under any names.
     _, tensors = max(_states(data), key=_likelihood, default=("", {}))
     if not tensors:
         raise RunError(f"{path} holds no state of a model: tensors by name")

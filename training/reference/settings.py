@@ -106,10 +106,12 @@ def _translated(options: Mapping[str, Any], code: str) -> dict[str, Any]:
         settings |= _loop_settings(options, family)
     if family == "looped":
         settings |= _growth(options, "loops")
+    # Before what follows: that code's classifier reads none of those options.
     if options.get("model.pred_type") == "classification":
         return settings | _tables(options)
     end = "training.curriculum.dims.end"
     n_dims = options.get("model.n_dims")
+    # Here dims grow to the task's own; a curriculum that ends elsewhere would need a setting more.
     if n_dims is not None and options.get(end, n_dims) != n_dims:
         raise _Refused(end)
     for name in ("dims", "points"):

@@ -57,6 +57,7 @@ def looped_lm_settings(checkpoint: Path) -> dict[str, Any]:
             options[name] for name in ("input_injection", "n_kv_head", "num_lanes", "bptt_k")
         )
         settings["model.injection"] = _INJECTIONS[injection]
+        # No number there means all loops.
         settings["loops.grad_loops"] = min(reach or settings["loops.b"], settings["loops.b"])
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise RunError(f"{path} cannot be read, or is not the code's: {one_line(error)}") from None
@@ -95,6 +96,7 @@ def looped_lm_weights(
     values = size * (config.model.n_kv or config.model.n_head)  # rows
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
+            # Swaps the halves of queries and keys, [heads, 2, size / 2, D]: −θ becomes θ.
             turned = tensor[:-values].unflatten(0, (-1, 2, size // 2)).flip(1).flatten(0, 2)
             renamed[name] = torch.cat((turned, tensor[-values:]))
         elif name in ("read_in.weight", "read_out.weight"):
@@ -147,11 +149,11 @@ def huginn_weights(
 
     Rotated pairs of numbers are neighbours there, halves of a head here. The projection reads state
     and prompt in the other order. The norm before the coda and that before the head, one there, are
-    two here: the embedding, which is multiplied by √n_embd there, is stored so here, and the last
-    norm's gain divided by it, since the head is the same matrix. Our start token comes after all of
-    theirs, with the row of <|begin_text|>, whose own is that of their last token, which pretraining
-    has hardly seen. Raises ConfigError for a tokeniser of another size or without <|begin_text|>,
-    RuntimeError for weights of other shapes.
+    two here. The embedding, which is multiplied by √n_embd there, is stored so here. The head is
+    the same matrix: the last norm's gain is divided by √n_embd. Our start token comes after all of
+    theirs, with the row of <|begin_text|>. That one has the row of their last token, which
+    pretraining has hardly seen. Raises ConfigError for a tokeniser of another size or without
+    <|begin_text|>, RuntimeError for weights of other shapes.
     """
     n_embd = config.model.n_embd
     start = config.task.settings["vocabulary"] - 1
@@ -162,11 +164,13 @@ def huginn_weights(
     renamed = dict(weights)
     for name, tensor in weights.items():
         if name.endswith("qkv.weight"):
+            # [heads, size / 2, 2, D] → [heads, 2, size / 2, D]: neighbours go to the two halves.
             qk = tensor[: 2 * n_embd].unflatten(0, (-1, pairs, 2)).transpose(1, 2).flatten(0, 2)
             renamed[name] = torch.cat((qk, tensor[2 * n_embd :]))
         elif name.endswith("qk_bias"):
             renamed[name] = tensor.reshape(-1, pairs, 2).transpose(1, 2).flatten(1)
         elif name == "loop.inject.weight":
+            # Columns for (s, e) become columns for (e, s).
             renamed[name] = tensor.roll(n_embd, 1)
         elif name == "loop.norm.weight":
             renamed |= {"loop.norm_coda.weight": tensor, name: tensor / math.sqrt(n_embd)}

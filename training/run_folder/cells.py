@@ -49,6 +49,7 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
     modules: set[str] = set()
     while pending:
         value = pending.pop()
+        # By identity: == of arrays is an array, and True == 1 would leave out one of two constants.
         if any(value is other for other in seen):
             continue
         seen.append(value)
@@ -58,6 +59,7 @@ def reached(thing: Any) -> tuple[list[str], list[str]]:
             sources.add(code_digest(_source(value).encode()))
             pending += _named_in(value)
         elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+            # Of code in files the name alone: these modules' files are recorded elsewhere.
             sources.add(f"{value.__module__}.{value.__qualname__}")
             modules.add(str(value.__module__))  # None for what code of numpy makes
         elif (constant := _constant(value)) is not None:
@@ -109,6 +111,7 @@ def _lines(function: FunctionType) -> list[str]:
 
 def _definition(lines: list[str], is_meant: Callable[[ast.AST], bool]) -> str:
     """The last definition in a cell that is meant; the whole cell where there is none."""
+    # Of a class only the name is known, of a lambda its line: the syntax tree says where each ends.
     text = "".join(lines)
     try:
         nodes: list[Any] = [node for node in ast.walk(ast.parse(text)) if is_meant(node)]
@@ -151,6 +154,7 @@ def _global_names(code: CodeType) -> list[str]:
     """The global names that a function reads and does not assign, with those of functions in it."""
     instructions = list(dis.get_instructions(code))
     assigned = {item.argval for item in instructions if item.opname == "STORE_GLOBAL"}
+    # From the bytecode: it knows which names are global, and leaves out strings and comments.
     names = [item.argval for item in instructions if item.opname == "LOAD_GLOBAL"]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -75,6 +75,7 @@ def save_checkpoint(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> N
     write_bytes(path, content)
     digest = hashlib.sha256(content).hexdigest()
     facts = {"format": _FORMAT, "step": step, "sha256": digest}
+    # Last: the JSON is what makes the checkpoint valid, so that a kill before it loses nothing.
     write_json(path.with_suffix(".json"), facts | {"checksum": checksum_of(facts)})
     # A later checkpoint was damaged, or training would have gone on from it.
     steps = [other for other in saved_steps(folder) if other <= step][-_MOST_CHECKPOINTS:]
@@ -141,6 +142,7 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
                 return load_checkpoint(_tensors_path(folder, step)), problems
             except CheckpointError as error:
                 problems.append(str(error))
+        # Only where nothing has been saved meanwhile are all of them really unreadable.
         if saved_steps(folder) == steps:
             return None, problems
 

@@ -32,6 +32,7 @@ def task_in(path: Path, config: Config) -> Task:
     elsewhere = {}
     for name, given in task.data.paths().items():
         then = kept_paths.get(name)
+        # Absolute, or seen from the same folder as then: the path means what it meant.
         if then is None or Path(given).is_absolute() or str(Path(given).absolute()) == then:
             continue
         # Seen from another working folder, a relative path names another file, or none.
@@ -71,6 +72,7 @@ def changed_data(path: Path, config: Config, task: Task) -> list[str]:
         now = task.data.identity()
     except (ConfigError, RunError):  # a file is no longer there
         now = {}
+    # Names of either, so that a part which is gone, or new, counts too.
     changed = [name for name in kept | now if kept.get(name) != now.get(name)]
     # What its folder keeps is read from there: the file of its settings may be another one.
     return changed or build_task(config).data.changed(path)

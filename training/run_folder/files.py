@@ -39,6 +39,7 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    # The new name is safe from a power loss only once its folder is on the disk.
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -86,6 +87,7 @@ def write_record(path: Path, kind: str, content: Mapping[str, Any]) -> None:
     """Write a JSON object with its `kind` and a checksum over all of it. `content` has no key of
     these names."""
     assert not {"kind", "checksum"} & content.keys(), "a record's own keys"
+    # As it will be read back, with lists for tuples and text for keys: the checksum is of that.
     record = {"kind": kind} | json.loads(json.dumps(content))
     write_json(path, record | {"checksum": checksum_of(record)})
 

@@ -25,6 +25,7 @@ class Metrics:
         """Its records in order, and the problems of skipped lines, a few words each; a last line
         without its end is dropped."""
         try:
+            # After the last line's end comes an empty piece, or a record in the making.
             lines = self.path.read_bytes().split(b"\n")[:-1]
         except OSError:
             return [], []
@@ -62,10 +63,12 @@ def smoothed(losses: ArrayLike, decay: float) -> NDArray[np.float64]:
     """The running mean of losses [records, ...], with weights that decay by `decay` per record."""
     curve = np.asarray(losses, dtype=np.float64)
     means = np.empty_like(curve)
+    # The shape of one record, also where there is none.
     total = np.zeros_like(curve[:1].sum(0))
     weight = 0.0
     for index, loss in enumerate(curve):
         total = decay * total + loss
         weight = decay * weight + 1
+        # Over the sum of the weights so far, so that the first means are not drawn towards 0.
         means[index] = total / weight
     return means

@@ -96,8 +96,8 @@ class Run:
         Returns
         -------
         pandas.DataFrame
-            Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high` (the ends of the
-            90 % interval over prompts), and the same of every solver, or change over a loop.
+            Columns `k` or `loop`, then `model_mean`, `model_low` and `model_high`, the ends of the
+            90 % interval over prompts. The same of every solver, or change over a loop, follows.
 
         Raises
         ------
@@ -119,6 +119,7 @@ class Run:
         x = "k" if by == "by_examples" else "loop"
         columns = {x: curves[x]}
         for name, band in curves.items():
+            # The two differ only where `evaluation.loops` is not b.
             is_same = name == "model_at_b" and band == curves["model"]
             if isinstance(band, Mapping) and "mean" in band and not is_same:
                 columns |= {f"{name}_{end}": values for end, values in band.items()}
@@ -180,6 +181,7 @@ class RunFolder:
         path = self.path / "config.yaml"
         if not (self.path / "environment.json").exists():
             self._write_environment(environment(config, backend))
+        # After environment.json: a folder with a config.yaml is a run (status.py), and has both.
         if not path.exists():
             mapping = config_to_mapping(config)
             write_bytes(path, yaml.safe_dump(mapping, sort_keys=False).encode())
@@ -237,6 +239,7 @@ class RunFolder:
             return
         continuations = before.get("continued", [])
         records = [before, *continuations]
+        # Code that was recorded once is not recorded again, however often the run is resumed.
         if all(record.get("sources") != now["sources"] for record in records):
             continuations.append(now | {"from_step": step})
             self._write_environment(before | {"continued": continuations})
@@ -285,6 +288,7 @@ def run_folder(config: Config) -> RunFolder:
     its name."""
     values = _training_values(config)
     defaults = _training_values(Config()) | _task_defaults(config.task.name)
+    # What is at its default is not hashed: a setting added later leaves old names as they are.
     changes = {key: value for key, value in values.items() if defaults.get(key) != value}
     sources = {part: outside_source(cls) for part, cls in _classes(config).items()}
     changes |= {f"{part}.source": source for part, source in sources.items() if source is not None}
@@ -314,6 +318,7 @@ def _named_before(config: Config, path: Path) -> Path | None:
 
 def _alike(path: Path) -> list[Path]:
     """The folders beside `path` whose names differ from its name in the hash alone."""
+    # The hash has eight digits.
     pattern = f"{escape(path.name.rpartition('-')[0])}-????????"
     return sorted(folder for folder in path.parent.glob(pattern) if folder != path)
 
@@ -341,8 +346,8 @@ def edited_since_loaded(config: Config) -> list[str]:
 
 
 def edited_since(config: Config, path: Path) -> str:
-    """A line on a run of the same settings as the one in the folder `path`, if the user has edited
-    the file of its task or way to loop since; else empty."""
+    """A line on a run of the same settings as the one in the folder `path`. It is empty unless the
+    user has edited the file of its task or way to loop since."""
     modules = [cls.__module__ for cls in _classes(config).values() if is_users(cls)]
     for other in _alike(path) if modules else ():
         if _has_settings(other, config):

@@ -37,8 +37,8 @@ _MEASURING = ("register_baseline", "register_shift", "register_target")
 def sources_of(
     *rooms: str, things: Iterable[Any] = (), for_training: bool = False
 ) -> dict[str, str]:
-    """Path and digest of the Python files in these folders of the project, or of single files, and
-    of the code of these classes, functions and modules, where they are a user's.
+    """Path and digest of the Python files in these folders of the project, or of single files. The
+    same of the code of these classes, functions and modules, where they are a user's.
 
     `for_training`: of a user's files what bears on training alone, without the baselines, shifts
     and targets that they register.
@@ -86,12 +86,14 @@ def changed_code(
         before: dict[str, str] = session.get("sources", {})
         if not before:
             continue
+        # Of each session its own backend: a run may have begun on a CPU and gone on on a GPU.
         rooms = (*TRAINED, KERNELS) if session.get("backend") == "triton" else TRAINED
         kinds = {name: kind_of(digest) for name, digest in before.items()}
         now = {}
         for name, path in _files(rooms).items():
             now[name] = _digest_of(path, kinds.get(name, TOKENS))
         for name, content in user_code.items():
+            # A user's file that the run did not know then, as for evaluations, changes nothing.
             if name in before:
                 now[name] = digest_of_kind(kinds[name], training_part(content))
         if CELLS in before:
@@ -157,6 +159,7 @@ def _files(rooms: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _digest_of(path: Path, kind: str = TOKENS) -> str:
+    # The time is a part of the cache's key, so that an edited file is read again.
     return _digest(path, path.stat().st_mtime_ns, kind)
 
 

@@ -39,6 +39,7 @@ def status_of(folder: Path) -> dict[str, Any]:
         return {"state": "unknown" if record.problem else "new", "step": 0}
     if status.get("state") not in STATES or not isinstance(status.get("step"), int):
         return {"state": "unknown", "step": 0}
+    # A process that was killed could not change its state, but its lock ended with it.
     if status["state"] == "running" and not is_locked(folder / ".lock"):
         return status | {"state": "stopped"}
     return status
@@ -49,6 +50,7 @@ def last_record(folder: Path) -> Mapping[str, Any]:
     try:
         with open(folder / "metrics.jsonl", "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            # After the last line's end comes an empty piece, or a line in the making.
             record = json.loads(file.read().split(b"\n")[-2])
     except (OSError, ValueError, IndexError):
         return {}
