@@ -15,10 +15,10 @@ from looplab.training.run_folder.run import RunFolder
 from tests.conftest import tiny_config
 
 
-def problem(loops: LoopsConfig, **model: Any) -> str:
+def problem(loops: LoopsConfig, precision: Any = "auto", **model: Any) -> str:
     """What is refused, or nothing."""
     try:
-        check_config(Config(model=ModelConfig(**model), loops=loops))
+        check_config(Config(model=ModelConfig(**model), loops=loops, precision=precision))
     except ConfigError as error:
         return str(error)
     return ""
@@ -71,44 +71,38 @@ def test_a_loop_that_reads_once_needs_gradients_to_its_start(once: Any) -> None:
     assert problem(LoopsConfig(8, 3), injection="none", connectivity="FLT") == ""
 
 
-def test_what_concerns_loops_without_gradients_needs_some() -> None:
+EVERY = "gradients reach back through every loop of this model"
+
+
+@pytest.mark.parametrize(
+    ("loops", "model", "refused"),
+    [
+        (LoopsConfig(8, 3), {}, False),
+        (LoopsConfig(8, 3, 7), {}, False),
+        (LoopsConfig(8, 4, "half", "uniform"), {}, False),
+        (LoopsConfig(8, 8), {}, True),
+        (LoopsConfig(8, 3, "all"), {}, True),
+        (LoopsConfig(1, 1, "half"), {}, True),
+        (LoopsConfig(8, 3), {"family": "tied", "injection": "none"}, True),
+        (LoopsConfig(8, 3), {"family": "standard", "injection": "none"}, True),
+    ],
+)
+def test_what_concerns_loops_without_gradients_needs_some(
+    loops: LoopsConfig, model: dict[str, Any], refused: bool
+) -> None:
     """A precision of theirs, and their early end."""
-
-    def problems(loops: LoopsConfig, **model: Any) -> tuple[str, str]:
-        shape = ModelConfig(**model)
-        try:
-            check_config(Config(model=shape, loops=loops, precision="mixed"))
-            mixed = ""
-        except ConfigError as error:
-            mixed = str(error)
-        return mixed, problem(replace(loops, stop_at=1e-3), **model)
-
-    for loops in (LoopsConfig(8, 3), LoopsConfig(8, 3, 7), LoopsConfig(8, 4, "half", "uniform")):
-        assert problems(loops) == ("", "")
-    every = "gradients reach back through every loop of this model"
-    refused = (f"precision cannot be mixed: {every}", f"loops.stop_at has no meaning here: {every}")
-    for loops in (LoopsConfig(8, 8), LoopsConfig(8, 3, "all"), LoopsConfig(1, 1, "half")):
-        assert problems(loops) == refused
-    for family in ("tied", "standard"):
-        assert problems(LoopsConfig(8, 3), family=family, injection="none") == refused
+    mixed = problem(loops, "mixed", **model)
+    assert mixed == (f"precision cannot be mixed: {EVERY}" if refused else "")
+    early = problem(replace(loops, stop_at=1e-3), **model)
+    assert early == (f"loops.stop_at has no meaning here: {EVERY}" if refused else "")
 
 
 def test_a_comparison_may_hold_a_standard_run_and_goes_where_it_is_told(tmp_path: Path) -> None:
     config = tiny_config(tmp_path)
-    standard = replace(
-        config,
-        model=ModelConfig(
-            "standard", n_layer=2, n_embd=16, n_head=2, n_positions=7, injection="none"
-        ),
-    )
-    for name, each in (("a", standard), ("b", config)):
-        RunFolder(tmp_path / name).create(each)
-    words = [
-        f"runs=[{tmp_path}/a,{tmp_path}/b]",
-        "evaluation.loops=9",
-        "folder=elsewhere",
-        "device=cpu",
-    ]
-    (command,) = commands(["action=compare", *words])
+    standard = replace(config.model, family="standard", n_layer=2, injection="none")
+    for name, model in (("a", standard), ("b", config.model)):
+        RunFolder(tmp_path / name).create(replace(config, model=model))
+    words = f"runs=[{tmp_path}/a,{tmp_path}/b] evaluation.loops=9 folder=elsewhere device=cpu"
+    (command,) = commands(["action=compare", *words.split()])
     assert (command.config.folder, command.config.device) == ("elsewhere", "cpu")
     assert command.config.evaluation.loops == 9

@@ -10,9 +10,12 @@ from tests.conftest import HOME, printed
 from tests.training.tiny import WORDS
 
 MISTAKES = {
-    "plugins=missing.py": "names missing.py, which does not exist",
-    "plugins=words.txt": "names words.txt, which is no Python file",
-    "plugins=[own.py,there/own.py]": "names two files own.py: rename one",
+    "plugins=missing.py": "plugins names missing.py, which does not exist",
+    "plugins=words.txt": "plugins names words.txt, which is no Python file",
+    "plugins=[own.py,there/own.py]": "plugins names two files own.py: rename one",
+    "task.hight=2": "task.hight is not a setting; did you mean 'task.height'?",
+    "task.levels=high": "task.levels must be a whole number, got 'high'",
+    "evaluation.shifts=[scaled_x_8]": "evaluation.shifts cannot be 'scaled_x_8'; did you mean",
 }
 FILES = {
     "words.txt": "",
@@ -42,21 +45,8 @@ def python(code: str, folder: Path) -> str:
     return printed("-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{code}", cwd=folder)
 
 
-def test_a_mistake_is_one_line(folder: Path) -> None:
-    code = (
-        "from looplab.conf.compose import commands\n"
-        "from looplab.conf.mistakes import ConfigError\n"
-        f"for word in {list(MISTAKES)}:\n"
-        "    try: commands([word])\n"
-        "    except ConfigError as error: print(error)\n"
-    )
-    lines = python(code, folder).splitlines()
-    for line, expected in zip(lines, MISTAKES.values(), strict=True):
-        assert line.startswith(f"plugins {expected}")
-
-
 def test_settings_and_names_of_a_file(folder: Path) -> None:
-    """Checked like the project's own, and kept with the absolute path."""
+    """Checked like the project's own, and kept with the absolute path; a mistake is one line."""
     words = ["plugins=own.py", "task=own", "task.height=2", "evaluation.shifts=[scaled_x_7]"]
     words += ["task.levels=3,4"]
     code = (
@@ -64,15 +54,15 @@ def test_settings_and_names_of_a_file(folder: Path) -> None:
         "from looplab.conf.mistakes import ConfigError\n"
         f"config = commands({words})[0].config\n"
         "print(config.plugins[0], config.task.settings, config.evaluation.shifts)\n"
-        "for word in ('task.hight=2', 'task.levels=high', 'evaluation.shifts=[scaled_x_8]'):\n"
-        f"    try: commands([*{words[:2]}, word])\n"
+        f"for word in {list(MISTAKES)}:\n"
+        f"    own = [] if word.startswith('plugins') else {words[:2]}\n"
+        "    try: commands([*own, word])\n"
         "    except ConfigError as error: print(error)\n"
     )
-    kept, *mistakes = python(code, folder).splitlines()
-    assert kept == (f"{folder / 'own.py'} {{'height': 2.0, 'levels': (3, 4)}} ('scaled_x_7',)")
-    assert mistakes[0] == "task.hight is not a setting; did you mean 'task.height'?"
-    assert mistakes[1] == "task.levels must be a whole number, got 'high'"
-    assert mistakes[2].startswith("evaluation.shifts cannot be 'scaled_x_8'; did you mean")
+    kept, *said = python(code, folder).splitlines()
+    assert kept == f"{folder / 'own.py'} {{'height': 2.0, 'levels': (3, 4)}} ('scaled_x_7',)"
+    for line, expected in zip(said, MISTAKES.values(), strict=True):
+        assert line.startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """Words become checked settings, of a small command and of a task, or one line that names the
-key."""
+key; what settings are called in words."""
 
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
@@ -10,6 +10,7 @@ import yaml
 from looplab.conf.build import config_from_mapping, config_to_mapping
 from looplab.conf.checks.config import check_config
 from looplab.conf.compose import commands
+from looplab.conf.in_words import in_words, labels_of_settings
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, TaskConfig
 from looplab.conf.setting import setting
@@ -72,21 +73,11 @@ def test_a_text_is_taken_as_typed(path: str) -> None:
         assert Config.of("task=language", f"task.text={text}").task.settings["text"] == path
     assert settings_from_words(Settings, ["run=a", f"targets=[{quoted},b]"]).targets == (path, "b")
     words = ["task=language", f"task.text={quoted},b", f"folder={text}, c"]
-    texts, folders = zip(
-        *((m.task.settings["text"], m.folder) for m in members(words)), strict=True
-    )
-    assert (texts, set(folders)) == ((path, "b"), {f"{text}, c"})
-
-
-def members(words: list[str]) -> list[Config]:
-    """The members of a grid."""
-    return [each.config for each in commands(words, multirun=True)]
-
-
-def test_a_comma_separates_in_a_list_and_in_a_grid() -> None:
-    assert settings_from_words(Settings, ["run=a", "targets=x, y z"]).targets == ("x", "y z")
-    grid = members(["task=language", "task.text=a (1),b", "seed=1"])
-    assert [each.task.settings["text"] for each in grid] == ["a (1)", "b"]
+    grid = [each.config for each in commands(words, multirun=True)]
+    assert [each.task.settings["text"] for each in grid] == [path, "b"]
+    assert {each.folder for each in grid} == {f"{text}, c"}
+    words = ["run=a", f"targets={quoted}, y z"]
+    assert settings_from_words(Settings, words).targets == (path, "y z")
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +127,35 @@ def test_values_become_what_the_command_line_makes_of_them() -> None:
 def test_a_task_of_somebody_else_keeps_what_it_is_given() -> None:
     settings = {"degree": 3, "signs": [1, -1]}
     assert config_from_mapping(mapping("polynomial", **settings)).task.settings == settings
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("model.injection", "none", "without injection"),
+        ("loops.b", "20", "b = 20"),
+        ("model.n_layer", 1, "1 layer"),
+        ("training.steps", 500_000, "500,000 steps"),
+        ("training.learning_rate", "1e-3", "rate 0.001"),
+        ("training.recompute", True, "with recompute"),
+        ("curriculum.dims.start", 5, "dims start = 5"),
+    ],
+)
+def test_a_setting_is_said_the_same_typed_or_configured(key: str, value: Any, words: str) -> None:
+    assert in_words(key, value) == words
+
+
+def test_labels_have_a_setting_that_the_first_run_lacks() -> None:
+    """As a user's task has one beside runs of other tasks."""
+    linear: dict[str, Any] = {"model.family": "looped", "task.name": "linear"}
+    waves: dict[str, Any] = {"model.family": "looped", "task.name": "waves"}
+    settings = [
+        linear,
+        waves | {"task.settings.frequency": 1},
+        waves | {"task.settings.frequency": 2},
+    ]
+    assert labels_of_settings(settings) == [
+        "linear",
+        "waves, frequency = 1",
+        "waves, frequency = 2",
+    ]

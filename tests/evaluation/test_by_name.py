@@ -16,27 +16,23 @@ from looplab.training import Run
 from looplab.training.run_folder.files import write_record
 
 
-def test_a_wrong_setting(tiny_run: Run) -> None:
-    said = r"evaluation\.promts is not a setting; did you mean 'prompts'\?"
-    with pytest.raises(ConfigError, match=said):
-        evaluate(tiny_run, promts=8)
-
-
 def test_a_path_its_errors_and_what_is_shown(
     tiny_run: Run, undrawn: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for of in (tiny_run.errors, lambda: plot(tiny_run)):
         with pytest.raises(RunError, match=r"not evaluated at step 40: evaluate\(run\) first"):
             of()
+    with pytest.raises(ConfigError, match=r"evaluation\.promts is not .* did you mean 'prompts'\?"):
+        evaluate(tiny_run, promts=8)
     result = evaluate(str(tiny_run.path), prompts=8, loops=6)
     assert (result["prompts"], result["loops"]) == (8, 6)
     frame = tiny_run.errors()
     assert list(frame.k) == list(range(7))
     assert list(frame.lasso_high) == result["by_examples"]["lasso"]["high"]
     assert {"model_mean", "model_at_b_low"} <= {*frame.columns}
-    assert list(tiny_run.errors("loop").model_mean) == result["by_loop"]["model"]["mean"]
-    for name in ("by_examples", "by_loop"):  # as the result calls them
-        assert list(tiny_run.errors(name).model_mean) == result[name]["model"]["mean"]
+    for by in ("loop", "by_loop"):  # as the result calls it, too
+        assert list(tiny_run.errors(by).model_mean) == result["by_loop"]["model"]["mean"]
+    assert tiny_run.errors("by_examples").equals(frame)
     with pytest.raises(ConfigError, match="by cannot be 'lop'; did you mean 'loop'"):
         tiny_run.errors("lop")
     assert "40 of 40" in repr(tiny_run)
@@ -61,9 +57,8 @@ def test_a_path_its_errors_and_what_is_shown(
 def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> None:
     result = evaluate(tiny_run, prompts=8)
     axes = plot(result, labels={"looped, 4 loops": "ours", "predicting zero": "nothing"})
-    named = axes.get_legend_handles_labels()[1]
-    assert named[0] == "ours"
-    assert named[-1] == "nothing"
+    first, *_, last = axes.get_legend_handles_labels()[1]
+    assert (first, last) == ("ours", "nothing")
     wrong: dict[str, dict[str, Any]] = {
         "run must be a run, a folder or a result, got 3": {"run": 3},
         "run must be a result of evaluate, compare or train_grid, got a dict": {"run": {"k": 1}},

@@ -37,10 +37,7 @@ def test_evaluations_of_runs_are_compared_and_nothing_is_computed_again(
     assert result["labels"] == alone[0]["labels"]
     shown = json.loads((Path(result["path"]) / "comparison.json").read_text())
     assert shown["runs"] == result["runs"]
-
-
-def test_intervals_of_the_difference_are_paired(two_runs: tuple[Run, Run], tmp_path: Path) -> None:
-    result = compare(two_runs, SETTINGS, tmp_path)
+    # Intervals of the difference are paired.
     first, second = result["runs"].values()
     assert np.abs(numbers(first["minus_first"]["by_examples"]["high"])).max() == 0
     each = (run["by_examples"]["model"] for run in (first, second))
@@ -65,11 +62,13 @@ def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
     assert [*result["curves"]] == ["added injection", "multiplied injection"]
     compared = Comparison.read(result)
     labels = run_labels(compared)
+    means = []
     for label, of in result["curves"].items():
         each = [
             numbers(result["runs"][name]["by_examples"]["model"]["mean"]) for name in of["runs"]
         ]
-        np.testing.assert_allclose(numbers(of["by_examples"]["mean"]), np.mean(each, axis=0))
+        means.append(numbers(of["by_examples"]["mean"]))
+        np.testing.assert_allclose(means[-1], np.mean(each, axis=0))
         assert [labels[name] for name in of["runs"]] == [
             f"{label}, {config.loops.b} loops, seed {seed}" for seed in (0, 1)
         ]  # fmt: skip
@@ -77,32 +76,24 @@ def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
     assert [curve.label for curve in drawn] == [*result["curves"]]
     assert len({style["color"] for style in curve_styles(drawn)}) == 2
     less = numbers(result["curves"]["multiplied injection"]["minus_first"]["mean"])
-    means = [numbers(of["by_examples"]["mean"]) for of in result["curves"].values()]
+
     np.testing.assert_allclose(less, means[1] - means[0], atol=1e-12)
 
 
-def test_runs_that_differ_in_nothing_have_their_folders_names(
-    tiny_run: Run, tmp_path: Path
-) -> None:
+def test_only_runs_of_one_task_are_compared(tiny_run: Run, tmp_path: Path) -> None:
+    """Those that differ in nothing have their folders' names."""
+    task = tiny_run.config.task
+    changes = {
+        "task.sparsity is 2 in .* and 1 in": replace(task, settings={"sparsity": 1}),
+        "task.points is 7 in .* and 6 in": replace(task, points=6),
+    }
+    for message, changed in changes.items():
+        other = train(replace(tiny_run.config, task=changed))
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(ConfigError, match=message):
+            compare((tiny_run, other), SETTINGS, tmp_path)
+        assert sorted(tmp_path.rglob("*")) == before
     again = replace(tiny_run, path=tmp_path / "again")
     shutil.copytree(tiny_run.path, again.path)
     result = compare([tiny_run, again], SETTINGS, tmp_path)
     assert [*result["curves"]] == [tiny_run.path.name, "again"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"settings": {"sparsity": 1}}, "task.sparsity is 2 in .* and 1 in"),
-        ({"points": 6}, "task.points is 7 in .* and 6 in"),
-    ],
-)
-def test_runs_of_different_tasks_are_refused(
-    tiny_run: Run, tmp_path: Path, change: dict[str, object], message: str
-) -> None:
-    config = tiny_config(tmp_path)
-    other = train(replace(config, task=replace(config.task, **change)))  # type: ignore[arg-type]
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ConfigError, match=message):
-        compare((tiny_run, other), SETTINGS, tmp_path)
-    assert sorted(tmp_path.rglob("*")) == before

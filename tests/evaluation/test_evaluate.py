@@ -41,6 +41,12 @@ def test_errors_are_those_of_the_model_on_the_evaluation_prompts(tiny_run: Run) 
     np.testing.assert_allclose(saved["by_loop"][:, 3], saved["model_at_b"][:, -1], rtol=1e-5)
     assert (result["b"], result["loops"], result["divisor"]) == (4, 6, 2)
     assert set(result["by_examples"]) == {"k", "model", "model_at_b", *BASELINES}
+    # The distance to the optimum is paired.
+    above = result["above_optimal"]
+    assert above["over"] == "bayes"
+    difference = bootstrap(saved["model"] - saved["bayes"], 50, SETTINGS.seed)
+    np.testing.assert_allclose(numbers(above["model"]["low"]), difference.low)
+    np.testing.assert_allclose(numbers(above["model"]["high"]), difference.high)
 
 
 def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
@@ -48,19 +54,16 @@ def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
     prompts = evaluation_prompts(tiny_run.task, 64, 7, SETTINGS.seed)
     states, predictions = zip(*tiny_run.model.unroll(prompts, 12), strict=True)
     last = [state.stream[:, -2] for state in states]  # the last x; its y comes after it
+    by_loop = result["by_loop"]
     for loop in range(2, 13):
         moved = (last[loop] - last[loop - 1]).norm(dim=1) / last[loop].norm(dim=1)
         spoken = (predictions[loop] - predictions[loop - 1])[:, -1].abs() / 2**0.5
-        by_loop = result["by_loop"]
-        for curve, values in (
-            (by_loop["state_change"], moved),
-            (by_loop["prediction_change"], spoken),
-        ):
-            found = numbers(curve["mean"])[loop - 1]
+        for name, values in (("state_change", moved), ("prediction_change", spoken)):
+            found = numbers(by_loop[name]["mean"])[loop - 1]
             np.testing.assert_allclose(found, values.double().mean(), rtol=1e-4)
-    assert result["by_loop"]["state_change"]["mean"][0] is None
-    means = numbers(result["by_loop"]["model"]["mean"])
-    near = result["by_loop"]["near_least"]
+    assert by_loop["state_change"]["mean"][0] is None
+    means = numbers(by_loop["model"]["mean"])
+    near = by_loop["near_least"]
     assert near["loop"] == 1 + next(t for t, e in enumerate(means) if e <= 1.05 * min(means))
     assert 1 <= near["low"] <= near["high"] <= 12
 
@@ -90,16 +93,6 @@ def test_halting_reads_each_prediction_where_it_settled(
         errors, used = numbers(exits.error["mean"]), numbers(exits.loops["mean"])
         np.testing.assert_allclose(errors, [e.mean(dtype=np.float64) for e, _ in pairs])
         np.testing.assert_allclose(used, [u.mean() for _, u in pairs])
-
-
-def test_the_distance_to_the_optimum_is_paired(tiny_run: Run) -> None:
-    result = evaluate(tiny_run, SETTINGS)
-    saved = np.load(tiny_run.path / "evaluation.npz")
-    above = result["above_optimal"]
-    assert above["over"] == "bayes"
-    difference = bootstrap(saved["model"] - saved["bayes"], 50, SETTINGS.seed)
-    np.testing.assert_allclose(numbers(above["model"]["low"]), difference.low)
-    np.testing.assert_allclose(numbers(above["model"]["high"]), difference.high)
 
 
 @pytest.mark.parametrize("name", ["repeated_query", "random_orthants"])

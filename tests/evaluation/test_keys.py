@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,39 +66,31 @@ def changed_by(path: Path, old: str, new: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new"),
+    ("file", "old", "new", "changed"),
     [
-        ("show/style.py", "#0072B2", "#0072B3"),
-        (
-            "show/tables.py",
-            "def document(",
-            "def text_of(rows):\n    return rows\n\n\ndef document(",
-        ),
-        ("show/page/page.py", "_WITH_FIGURES = 20", "_WITH_FIGURES = 30"),
-        ("evaluation/errors.py", "@dataclass", "# A comment.\n@dataclass"),
-        ("evaluation/bootstrap.py", "A mean over prompts", "The mean over prompts"),
-        ("experiments/grid.py", "import re", "import os\nimport re"),
-        ("conf/mistakes.py", "did you mean", "was it"),
+        # what only shows or says numbers
+        ("show/style.py", "#0072B2", "#0072B3", ()),
+        ("show/tables.py", "def document(", "def text_of(rows): ...\n\n\ndef document(", ()),
+        ("show/page/page.py", "_WITH_FIGURES = 20", "_WITH_FIGURES = 30", ()),
+        ("evaluation/errors.py", "@dataclass", "# A comment.\n@dataclass", ()),
+        ("evaluation/bootstrap.py", "A mean over prompts", "The mean over prompts", ()),
+        ("experiments/grid.py", "import re", "import os\nimport re", ()),
+        ("conf/mistakes.py", "did you mean", "was it", ()),
+        # the formula of a baseline
+        ("evaluation/baselines/lasso.py", "alpha", "beta", ("Lasso",)),
+        ("evaluation/baselines/simple.py", "examples", "pairs", ("averaging", "evaluation")),
+        # a measure
+        ("models/model.py", "def forward(", "def forwards(", MEASURED),
+        ("experiments/length.py", "_LONGEST", "_FARTHEST", ("question",)),
     ],
 )
-def test_what_only_shows_or_says_numbers_measures_none_again(
-    file: str, old: str, new: str, checkout: Path
+def test_an_edit_measures_again_what_uses_it(
+    file: str, old: str, new: str, changed: Iterable[str], checkout: Path
 ) -> None:
-    assert changed_by(checkout / file, old, new) == set()
-
-
-def test_a_changed_formula_of_a_baseline_measures_again_what_uses_it(checkout: Path) -> None:
-    baselines = checkout / "evaluation" / "baselines"
-    assert changed_by(baselines / "lasso.py", "alpha", "beta") == {"Lasso"}
-    changed = changed_by(baselines / "simple.py", "examples", "pairs")
-    assert changed == {"averaging", "evaluation"}
+    assert changed_by(checkout / file, old, new) == {*changed}
 
 
 def test_a_changed_measure_measures_again_what_imports_it(checkout: Path) -> None:
-    everything = changed_by(checkout / "models" / "model.py", "def forward(", "def forwards(")
-    assert everything == set(MEASURED)
-    question = changed_by(checkout / "experiments" / "length.py", "_LONGEST", "_FARTHEST")
-    assert question == {"question"}
     errors = changed_by(checkout / "evaluation" / "errors.py", "halted_at", "stopped_at")
     assert {"model", "evaluation"} <= errors
 

@@ -1,4 +1,5 @@
-"""What holds of every measurement's panels, and runs of models that predict as is chosen."""
+"""What holds of every measurement and of its panels, runs of models that predict as is chosen, and
+runs of language models without weights, whose held-out bits per byte and logs are chosen."""
 
 import json
 import math
@@ -8,10 +9,24 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Literal, cast
 
+import numpy as np
+import pytest
 from torch import Tensor
 
-from looplab.conf.schema import Config, FigureSettings, LoopsConfig, ModelConfig, TaskConfig
-from looplab.experiments.measuring import _plain
+from looplab.conf.schema import (
+    Config,
+    CurriculumConfig,
+    FigureSettings,
+    GrowthConfig,
+    LoopsConfig,
+    ModelConfig,
+    TaskConfig,
+    TrainingConfig,
+)
+from looplab.evaluation.bootstrap import Floats
+from looplab.experiments import fully_looped as common
+from looplab.experiments.measuring import Measurement, _plain
+from looplab.experiments.scaling_law import runs as rows
 from looplab.show.drawing import draw, styled
 from looplab.show.panel import Panel
 from looplab.tasks import Prompts
@@ -49,6 +64,20 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
     return names
 
 
+def check_found_again(measure: Callable[[bool], Measurement]) -> Measurement:
+    """What is measured, which is found again when only what is stored is asked for; panels that can
+    be drawn."""
+    nothing = measure(True)
+    assert (nothing.results, list(nothing.panels)) == ({}, [])
+    assert nothing.missing
+    found = measure(False)
+    assert not found.missing
+    check_panels(found.panels)
+    again = measure(True)
+    assert (again.results, again.panels) == (found.results, found.panels)
+    return found
+
+
 class Predicts:
     """In a model's place: predictions by the number of loops."""
 
@@ -77,3 +106,47 @@ def predicting(
     config = Config(task=task, model=model, loops=LoopsConfig(b=b, T=min(b, 2)), seed=seed)
     predicts = cast(Any, Predicts(predict))
     return Run(Path("runs/none"), config, build_task(config), predicts, config.training.steps)
+
+
+_TASK = TaskConfig("language", 1, 8, settings={"tokens": "bytes"})
+
+
+class Text:
+    """In a task's place."""
+
+    is_text = True
+    dims = 1
+    divisor = 1.0
+
+
+def run(name: str, seed: int = 0, model: Any = None, **changes: Any) -> Run:
+    """A run at runs/NAME with settings of its groups changed, all loops from the first step."""
+    loops = changes.get("loops", LoopsConfig(b=2, T=1, grad_loops="all"))
+    config = Config(
+        task=_TASK,
+        model=changes.get("model_config", ModelConfig("looped", 2, 16, 2, 8, block="flt")),
+        loops=loops,
+        curriculum=CurriculumConfig(loops=GrowthConfig(start=loops.b)),
+        training=changes.get("training", TrainingConfig(steps=100)),
+        seed=seed,
+    )
+    return Run(Path("runs") / name, config, cast(Any, Text()), model, config.training.steps)
+
+
+def give(
+    monkeypatch: pytest.MonkeyPatch, module: Any, bits: dict[str, Floats], logs: Any = None
+) -> None:
+    """Let a measure's module find these bits per byte [blocks, loops] and these records by the name
+    of a run."""
+
+    def measured(run: Run, settings: object) -> tuple[None, dict[str, Floats]]:
+        return None, {"held_out": bits[run.path.name]}
+
+    def logged(run: Run) -> list[dict[str, float]]:
+        steps = np.arange(1, run.step + 1)
+        return (logs or {}).get(run.path.name) or [{"step": int(s), "loss": 1.0} for s in steps]
+
+    for name, replacement in (("measured", measured), ("logged", logged)):
+        for place in (module, common, rows):
+            if hasattr(place, name):
+                monkeypatch.setattr(place, name, replacement)

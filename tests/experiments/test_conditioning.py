@@ -1,4 +1,5 @@
-"""Errors by loop and condition number: models that are solvers have known answers."""
+"""Errors by loop and condition number, and which iterate each loop is nearest to: models that are
+solvers have known answers."""
 
 from functools import partial
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from looplab.evaluation.baselines.iterates import (
     normal_equations,
     predictions,
 )
-from looplab.experiments import conditioning
+from looplab.experiments import conditioning, iterates
 from looplab.tasks import Prompts
 from looplab.training import Run
 from tests.experiments.checks import check_panels, panels_of, predicting
@@ -67,3 +68,35 @@ def test_the_error_grows_with_the_condition_number_and_loops_help_more() -> None
         assert errors == sorted(errors)
     ratio = (few[2] / many[2]) / (few[0] / many[0])
     assert result["gain_ratio"].mean == pytest.approx(ratio)
+
+
+_FEW = EvaluationConfig(prompts=24, resamples=40, batch_size=10)
+
+
+def two_steps(prompts: Prompts, loop: int) -> Tensor:
+    """Loop t gives Newton's iterate 2 t."""
+    xs, ys = prompts.xs.double().numpy(), prompts.ys.double().numpy()
+    (values,) = predictions(xs, newton(normal_equations(xs, ys)), [2 * loop])
+    return torch.tensor(values)
+
+
+def by_loop(result: dict[str, Any], kind: str, method: str) -> Any:
+    """The curve of a method in the picture of a kind."""
+    (panel,) = (panel for panel in panels_of(iterates, result) if panel.name.startswith(kind))
+    (curve,) = (curve for curve in panel.curves if curve.name == method)
+    return curve.mean
+
+
+def test_a_model_that_makes_two_newton_steps_a_loop_is_found_out() -> None:
+    run = predicting(two_steps, TaskConfig("linear", dims=4, points=9), b=4)
+    result = iterates.measure([run], _FEW)
+    assert by_loop(result, "nearest", "newton")[:4] == [2, 4, 6, 8]
+    assert by_loop(result, "cosine", "newton")[:4] == pytest.approx([1, 1, 1, 1])
+    (group,) = result["groups"]
+    found, descent = group["methods"]["newton"], group["methods"]["gradient_descent"]
+    assert found["per_loop"].mean == pytest.approx(2)
+    assert found["acceleration"].mean == pytest.approx(1)
+    # Its iterates are none of gradient descent's, of which it takes ever more to come near.
+    assert descent["acceleration"].mean > 2
+    assert found["nearer"].low > 0
+    assert descent["nearer"].mean == 0

@@ -11,8 +11,7 @@ from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
 from looplab.experiments import fully_looped
 from looplab.experiments.fully_looped import collapse, measure, plateau_exit
 from looplab.training.inside_loops import GRADIENT_NORMS
-from tests.experiments.checks import panels_of
-from tests.experiments.texts import give, run
+from tests.experiments.checks import give, panels_of, run
 
 LONG = 1000
 FALLING = np.linspace(1.0, 0.2, LONG)

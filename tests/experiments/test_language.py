@@ -17,9 +17,8 @@ from looplab.experiments.evidence import Evidence
 from looplab.experiments.measuring import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
-from tests.experiments.checks import check_panels, panels_of
+from tests.experiments.checks import check_panels, give, panels_of, run
 from tests.experiments.claims.synthetic import language
-from tests.experiments.texts import give, run
 
 _SETTINGS = EvaluationConfig(resamples=40)
 _BLOCKS = 20

@@ -1,13 +1,15 @@
-"""Intervals of numbers that a measure finds, of few trainings and of one."""
+"""Intervals of numbers that a measure finds, of few trainings and of one; what is measured once."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.statistics import Estimate, NotMeasured
-from looplab.experiments.measuring import band, estimate
+from looplab.experiments.measuring import Request, band, estimate, measure_runs
+from tests.experiments.checks import check_found_again
 
 _SETTINGS = EvaluationConfig(resamples=200)
 
@@ -32,3 +34,13 @@ def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured(
             Estimate.read(lost.plain())
     with pytest.raises(NotMeasured, match="a note"):
         Estimate.read(found._replace(low=math.nan).plain())
+
+
+def test_a_figure_is_measured_once_and_found_again(tmp_path: Path) -> None:
+    entry = {"loops": [1, 3], "seeds": 2}
+    found = check_found_again(
+        lambda stored: measure_runs(
+            "residual_scaling_toy", Request([entry], (), str(tmp_path), 1, stored)
+        )
+    )
+    assert list(found.results) == ["residual_scaling_toy"]

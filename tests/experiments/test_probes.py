@@ -9,11 +9,11 @@ import pytest
 
 from looplab.conf.schema import TaskConfig
 from looplab.evaluation.measured import Measured
-from looplab.experiments.measuring import Request
+from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.probes import measure
 from looplab.training import train
 from tests.conftest import tiny_config
-from tests.experiments.checks import check_panels
+from tests.experiments.checks import check_found_again
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ENTRY: dict[str, Any] = {
@@ -33,24 +33,24 @@ def trained(folder: Path, family: str, seed: int) -> Measured:
 
 def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> None:
     runs = [trained(tmp_path, *of) for of in (("looped", 0), ("looped", 1), ("standard", 0))]
-    nothing = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
-    assert (nothing.results, list(nothing.panels)) == ({}, [])
+
+    def asked(stored: bool) -> Measurement:
+        return measure(Request([ENTRY], runs, str(tmp_path), stored_only=stored))
+
+    nothing = asked(True)
     assert len(nothing.missing) == 3
     command = f"not measured yet: python -m probing run={runs[1].path} steps=3 "
     assert nothing.missing[1].startswith(f"probes of looped, seed 1: {command}")
 
-    found = measure(Request([ENTRY], runs, str(tmp_path)))
-    assert found.missing == []
+    found = check_found_again(asked)
     probed = found.results["probing"]
     assert [(label, len(results)) for label, results in probed.items()] == [
         ("looped", 2), ("standard", 1)
     ]  # fmt: skip
     assert {result["family"] for result in probed["looped"]} == {"looped"}
-    assert check_panels(found.panels) == ["probing-gradient", "probing-least-squares"]
+    names = [panel.name for panel in found.panels]
+    assert names == ["probing-gradient", "probing-least-squares"]
     looped, *_ = found.panels[0].curves
     targets = [result["targets"]["gradient"] for result in probed["looped"]]
     means = np.mean([target["error"]["mean"] for target in targets], axis=0)
     assert looped.mean == pytest.approx(means.tolist())
-
-    again = measure(Request([ENTRY], runs, str(tmp_path), stored_only=True))
-    assert (again.results, again.panels) == (found.results, found.panels)

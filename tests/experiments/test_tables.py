@@ -7,8 +7,8 @@ import pytest
 
 from looplab.experiments.measuring import Request
 from looplab.experiments.tables import measure
-from tests.experiments.checks import check_panels
-from tests.openml_eval.leave_out import write_tables
+from tests.experiments.checks import check_found_again
+from tests.openml_eval.conftest import write_tables
 
 ENTRY: dict[str, Any] = {
     "scale": "small", "tables": [720, 8, "third"], "held_out": ["third", 720], "contexts": 3,
@@ -21,16 +21,8 @@ ENTRY: dict[str, Any] = {
 @pytest.mark.usefixtures("undrawn")
 def test_accuracies_by_table(tmp_path: Path) -> None:
     entry = ENTRY | {"data_dir": str(write_tables(tmp_path / "data"))}
-    runs = tmp_path / "runs"
-    nothing = measure(Request([entry], (), str(runs), 1, stored_only=True))
-    assert (nothing.results, nothing.missing) == ({}, ["held-out tables: not measured yet"])
-    assert not runs.exists()
-
-    found = measure(Request([entry], (), str(runs), 1))
-    assert found.missing == []
-    result = found.results["openml"]
-    assert [table["name"] for table in result["tables"]] == ["third", "abalone"]
-    assert check_panels(found.panels) == ["openml-accuracy"]
-
-    again = measure(Request([entry], (), str(runs), 1, stored_only=True))
-    assert (again.results, again.panels) == (found.results, found.panels)
+    runs = str(tmp_path / "runs")
+    found = check_found_again(lambda stored: measure(Request([entry], (), runs, 1, stored)))
+    tables = [table["name"] for table in found.results["openml"]["tables"]]
+    assert tables == ["third", "abalone"]
+    assert [panel.name for panel in found.panels] == ["openml-accuracy"]

@@ -193,7 +193,10 @@ def add_estimates(words: list[str]) -> None:
     kept = content["later" if settings.scale == "small" else settings.scale]
     for experiment in settings.experiments:
         result = read_json(settings.result_folder(experiment) / "result.json") or {}
+        # A claim whose text is another experiment's is judged there.
+        own = {name for name, text in experiment.claims.items() if not isinstance(text, str)}
         measured = [row for row in result["verdicts"] if row["mean"] is not None]
+        measured = [row for row in measured if row["claim"] in own]
         made = {"experiment": experiment.name, "date": date.today().isoformat()}
         if settings.first_seed:
             made["first_seed"] = str(settings.first_seed)
@@ -252,7 +255,8 @@ def _added(experiment: str, frozen: Collection[str]) -> Iterator[str]:
 
     content = read_verdicts()
     for name in load(experiment).claims:
-        if name not in (*frozen, *content["later"], *content["not_measured"]):
+        of_other_runs = name in content["later"] or name in content["not_measured"]
+        if name not in frozen and (name in content["verdicts"] or not of_other_runs):
             yield name
 
 

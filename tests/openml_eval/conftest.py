@@ -1,23 +1,88 @@
-"""Without a network, with a server in its place, and run folders that tests of estimators share."""
+"""Small tables, run folders as far as estimators read them, no network, and words of a command.
 
+Of the runs' tasks only the words on prompts matter: labels, padding, divisor.
+"""
+
+import hashlib
 import socket
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
-from looplab.openml_eval import fetch
-from tests.openml_eval.runs import write_restless
-from tests.openml_eval.small_cache import description
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
+from looplab.models import Model
+from looplab.openml_eval.tables import Source, Table, write_table
+from looplab.training.assemble import build_model, build_task
+from looplab.training.run_folder.checkpoint import save_checkpoint
+from looplab.training.run_folder.run import RunFolder
 
-ERROR = (
-    '<oml:error xmlns:oml="http://openml.org/openml"><oml:code>111</oml:code>'
-    "<oml:message>Unknown dataset</oml:message></oml:error>"
-)
+Floats = NDArray[np.float64]
+
+
+def table(rows: int, features: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Rows X [rows, features] of different means and spreads, and a noisy linear function."""
+    random = np.random.default_rng(seed)
+    standard = random.normal(size=(rows, features))
+    y = standard @ random.normal(size=features) + 0.1 * random.normal(size=rows)
+    spreads = 10.0 ** np.linspace(-2, 3, features)
+    return standard * spreads + 3 * spreads, 7 + 20 * y
+
+
+def halves(rows: int, features: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
+    """The same with labels: 1 where the function is above its median."""
+    X, y = table(rows, features, seed)
+    return X, (y > np.median(y)).astype(np.int64)
+
+
+DIMS, POINTS, B = 6, 11, 4  # of `write_restless`
+
+
+def make_model(config: Config) -> Model:
+    """A fresh model of a configuration."""
+    return build_model(config, build_task(config))
+
+
+def write_run(folder: Path, config: Config, model: Model, step: int = 0) -> Path:
+    """A run folder with this model as its newest checkpoint."""
+    RunFolder(folder).create(config)
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    save_checkpoint(folder / "checkpoints", step, tensors)
+    return folder
+
+
+def write_restless(folder: Path, classes: int, step: int = 0) -> Path:
+    """A model whose weights are noise, of its step."""
+    config = Config(
+        task=TaskConfig("halfspaces" if classes else "linear", dims=DIMS, points=POINTS),
+        model=ModelConfig("looped", 1, 16, 2, POINTS + 2, "add"),
+        loops=LoopsConfig(B, 2),
+    )
+    return write_run(folder, config, restless(make_model(config), step), step)
+
+
+@torch.no_grad()
+def restless(model: Model, seed: int) -> Model:
+    """The model with noise added to its weights: no two of its answers are alike, and they move
+    from loop to loop."""
+    source = torch.Generator().manual_seed(seed)
+    for weights in model.parameters():
+        weights.add_(0.3 * torch.randn(weights.shape, generator=source))
+    return model
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2.
+    Nobody writes in them."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, classes in (("classifier", 2), ("regressor", 0)):
+        for step in (1, 2):
+            write_restless(folder / name, classes, step)
+    return folder
 
 
 @pytest.fixture
@@ -38,65 +103,38 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return attempts
 
 
-@dataclass
-class Server:
-    """OpenML as we see it: `texts` are its ARFF files by id, `asked` the paths that were asked
-    for."""
-
-    url: str = ""
-    texts: dict[int, str] = field(default_factory=dict)
-    sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
-    asked: list[str] = field(default_factory=list)
-    page: str = ""  # in place of every answer: of another server, or while OpenML is down
-    code: int = 200  # of that page
-
-    def answer(self, path: str) -> tuple[int, str]:
-        self.asked.append(path)
-        if self.page:
-            return self.code, self.page
-        openml_id = int(path.rpartition("/")[2].removesuffix(".arff"))
-        if openml_id not in self.texts:
-            return 412, ERROR
-        text = self.texts[openml_id]
-        if path.endswith(".arff"):
-            return 200, self.sent.get(openml_id, text)
-        return 200, description(openml_id, text, url=f"{self.url}/{openml_id}.arff")
+def contents(folder: Path) -> dict[str, tuple[str, int]]:
+    """Every file in a folder: its sha256 and when it was last written."""
+    return {
+        str(path.relative_to(folder)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server of this machine in openml.org's place."""
-    state = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            code, text = state.answer(self.path.partition("?")[0])
-            self.send_response(code)
-            self.send_header("Content-Type", "text/plain; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{http.server_port}"
-    monkeypatch.setattr(fetch, "SERVER", f"{state.url}/api/v1/xml")
-    monkeypatch.setenv("no_proxy", "*")
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield state
-    http.shutdown()
-    http.server_close()
-    thread.join()
+ROWS = {"abalone": (720, 90), "second": (8, 110), "third": (None, 70)}
 
 
-@pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`classifier` and `regressor`, looped models of noise with checkpoints of steps 1 and 2
-    (runs.py). Nobody writes in them."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, classes in (("classifier", 2), ("regressor", 0)):
-        for step in (1, 2):
-            write_restless(folder / name, classes, step)
+def write_tables(folder: Path) -> Path:
+    """Tables whose every value is one row's alone: x0 is the row's number plus the table's own
+    thousand."""
+    folder.mkdir(exist_ok=True)
+    for index, (name, (openml_id, rows)) in enumerate(ROWS.items()):
+        xs, ys = halves(rows, 2, seed=index)
+        xs[:, 0] = 1000 * (index + 1) + np.arange(rows)
+        origin = Source(openml_id=openml_id, url=name, notes=(f"a note on {name}",))
+        write_table(folder, Table(name, ("x0", "x1"), xs, ys, ("no", "yes"), origin))
     return folder
+
+
+def words(data: Path, runs: Path, *more: str) -> list[str]:
+    """Of `python -m openml_eval`."""
+    return [
+        *(f"data_dir={data}", "tables=[720,8,third]", f"folder={runs}", "contexts=3"),
+        *("task.dims=3", "task.points=9", "model.n_embd=16", "model.n_head=2"),
+        *("training.steps=6", "training.batch_size=4", "training.warmup=2"),
+        *("evaluation.resamples=50", *more),
+    ]

@@ -2,10 +2,16 @@
 files; what is there stays, an interrupted command goes on, and nothing that is not whole is used.
 """
 
+import hashlib
 import os
 import pickle
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +22,121 @@ from looplab.openml_eval.__main__ import main
 from looplab.openml_eval.fetch import fetch, openml_table
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables import Table, read_table
-from tests.openml_eval.conftest import ERROR, Server
-from tests.openml_eval.small_cache import HEADER, arff, contents, rows, write_data_set
+from tests.openml_eval.conftest import contents
+
+HEADER = """\
+@RELATION small
+@ATTRIBUTE width NUMERIC
+@ATTRIBUTE colour {red,green,blue}
+@ATTRIBUTE height REAL
+@ATTRIBUTE label {yes,no}
+@DATA
+"""
+FOLDER = Path("org", "openml", "www", "datasets")
+
+
+def rows(count: int) -> list[str]:
+    """Lines of the ARFF file above: every third one is 'yes'."""
+    return [
+        f"{i / 7:.3f},{'red' if i % 2 else 'blue'},{(-1) ** i * i},{'no' if i % 3 else 'yes'}"
+        for i in range(count)
+    ]
+
+
+def arff(lines: list[str], header: str = HEADER) -> str:
+    return header + "\n".join(lines) + "\n"
+
+
+def description(openml_id: int, text: str, target: str | None = "label", **fields: str) -> str:
+    """description.xml of a data set whose ARFF file is `text`."""
+    target_field = {} if target is None else {"default_target_attribute": target}
+    known = {
+        "id": str(openml_id),
+        "name": f"small{openml_id}",
+        "version": "3",
+        "description": "Made by a test. It means nothing.",
+        "format": "ARFF",
+        "upload_date": "2014-04-06T23:21:11",
+        "licence": "Public",
+        "url": f"https://www.openml.org/data/v1/download/{openml_id}/small.arff",
+        **target_field,
+        "md5_checksum": hashlib.md5(text.encode()).hexdigest(),
+        **fields,
+    }
+    inner = "\n".join(f"  <oml:{key}>{value}</oml:{key}>" for key, value in known.items())
+    start = '<oml:data_set_description xmlns:oml="http://openml.org/openml">'
+    return f"{start}\n{inner}\n</oml:data_set_description>\n"
+
+
+def write_data_set(
+    cache: Path, openml_id: int, text: str, target: str | None = "label", **fields: str
+) -> Path:
+    """Its folder in a cache."""
+    folder = cache / FOLDER / str(openml_id)
+    folder.mkdir(parents=True)
+    (folder / "dataset.arff").write_text(text, encoding="utf-8")
+    words = description(openml_id, text, target, **fields)
+    (folder / "description.xml").write_text(words, encoding="utf-8")
+    return folder
+
+
+ERROR = (
+    '<oml:error xmlns:oml="http://openml.org/openml"><oml:code>111</oml:code>'
+    "<oml:message>Unknown dataset</oml:message></oml:error>"
+)
+
+
+@dataclass
+class Server:
+    """OpenML as we see it: `texts` are its ARFF files by id, `asked` the paths that were asked
+    for."""
+
+    url: str = ""
+    texts: dict[int, str] = field(default_factory=dict)
+    sent: dict[int, str] = field(default_factory=dict)  # in place of `texts`: altered on the way
+    asked: list[str] = field(default_factory=list)
+    page: str = ""  # in place of every answer: of another server, or while OpenML is down
+    code: int = 200  # of that page
+
+    def answer(self, path: str) -> tuple[int, str]:
+        self.asked.append(path)
+        if self.page:
+            return self.code, self.page
+        openml_id = int(path.rpartition("/")[2].removesuffix(".arff"))
+        if openml_id not in self.texts:
+            return 412, ERROR
+        text = self.texts[openml_id]
+        if path.endswith(".arff"):
+            return 200, self.sent.get(openml_id, text)
+        return 200, description(openml_id, text, url=f"{self.url}/{openml_id}.arff")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of this machine in openml.org's place."""
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, text = state.answer(self.path.partition("?")[0])
+            self.send_response(code)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{http.server_port}"
+    monkeypatch.setattr(module, "SERVER", f"{state.url}/api/v1/xml")
+    monkeypatch.setenv("no_proxy", "*")
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield state
+    http.shutdown()
+    http.server_close()
+    thread.join()
 
 
 def stored(folder: Path) -> list[str]:

@@ -26,8 +26,7 @@ from looplab.tasks import Prompts, make_task
 from looplab.tasks.tables import reference_split
 from looplab.training import Run
 from looplab.training.assemble import trained_loops
-from tests.openml_eval.data import Floats, halves
-from tests.openml_eval.runs import make_model
+from tests.openml_eval.conftest import Floats, halves, make_model
 
 DIMS, SIZE = 5, 10
 

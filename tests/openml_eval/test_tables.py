@@ -70,7 +70,7 @@ def test_what_numbers_the_rows_or_has_the_class_again_is_left_out_and_named() ->
 
 
 def test_a_column_is_of_the_type_that_its_values_have() -> None:
-    values = [float(number) for number in frame()["age"]]
+    values = frame()["age"].tolist()
     given = frame().assign(
         objects=pandas.Series(values, dtype=object),
         decimals=[Decimal(value) for value in values],

@@ -12,7 +12,7 @@ from looplab.openml_eval.fetch import fetch
 from looplab.openml_eval.settings import FetchSettings
 from looplab.openml_eval.tables import read_table
 from tests.conftest import HOME
-from tests.openml_eval.small_cache import contents
+from tests.openml_eval.conftest import contents
 
 PLACES = (HOME / "shared" / "data", HOME.parent / "shared" / "data")
 

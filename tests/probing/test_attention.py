@@ -16,9 +16,8 @@ _SPEC = ModelSpec(dims=3, n_embd=16, n_head=2, n_positions=6, injection="add")
 
 def _prompts() -> Prompts:
     generator = torch.Generator().manual_seed(0)
-    return Prompts(
-        torch.randn(4, 6, 3, generator=generator), torch.randn(4, 6, generator=generator)
-    )
+    xs = torch.randn(4, 6, 3, generator=generator)
+    return Prompts(xs, torch.randn(4, 6, generator=generator))
 
 
 def _qkv(model: Model) -> nn.Linear:

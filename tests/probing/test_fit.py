@@ -1,4 +1,6 @@
-"""What probes are trained on and tested on, without a trained run; and the sums of their errors."""
+"""What probes are trained on and tested on, without a trained run: prompts, also those of the
+control, whose functions all have the weights w = 1, and whitened states; the sums of their errors.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +14,15 @@ from torch import Tensor
 
 from looplab.evaluation.bootstrap import bootstrap
 from looplab.probing import fit as fit_file
-from looplab.probing.fit import Fit
+from looplab.probing.fit import Fit, control_prompts, whitening
 from looplab.probing.probe import summary
 from looplab.probing.settings import ProbingSettings
-from looplab.tasks import Prompts
+from looplab.tasks import Prompts, make_task
 from looplab.training import Run
 from looplab.training.assemble import build_model, build_task, step_generator
 from looplab.training.run_folder.checkpoint import newest_checkpoint
 from tests.conftest import tiny_config
+from tests.tasks.conftest import assert_mean, assert_variance_per_prompt, generator
 
 SETTINGS = ProbingSettings(
     run="given", steps=2, batch_size=5, prompts=9, resamples=20, seeds=2, device="cpu"
@@ -82,19 +85,18 @@ def test_which_tokens_and_lengths_the_protocols_have(tmp_path: Path) -> None:
         assert code.tokens_seen(name).shape == (last, 14)
 
 
-@pytest.mark.parametrize(("working", "passes"), [(300, 3)])
 def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working: int, passes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A MiB is for 3 prompts, or for less than one."""
+    """A MiB is for 3 prompts."""
     # As they are: few prompts, whitened, make much of rounding.
     settings = replace(SETTINGS, targets=("gradient", "residual"), protocol="reference")
-    monkeypatch.setattr(fit_file, "_WORKING", working)
+    monkeypatch.setattr(fit_file, "_WORKING", 300)
     at_once, parts = (
         fit(tmp_path / name, replace(settings, memory=memory))
         for name, memory in (("a", 2**50), ("b", 1))
     )
-    for each, times in ((at_once, 1), (parts, passes)):
+    for each, times in ((at_once, 1), (parts, 3)):
         assert len(list(each.states(each.draw("test")[0]))) == times * LAYERS
     found = parts.errors()
     for name, values in at_once.errors().items():
@@ -104,7 +106,7 @@ def test_what_is_learned_and_measured_in_parts_is_what_is_at_once(
     for name, sums in at_once.learning.items():
         torch.testing.assert_close(parts.learning[name], sums, rtol=1e-3, atol=1e-5)
     saved, _ = newest_checkpoint(parts.folder)
-    assert saved is not None
+    assert saved
     assert saved.step == 2
 
 
@@ -156,7 +158,8 @@ def test_a_summary_by_hand() -> None:
 @pytest.mark.parametrize("protocol", ["paper", "reference"])
 def test_errors_are_means_over_outputs_and_the_divisor(tmp_path: Path, protocol: Any) -> None:
     of = fit(tmp_path, replace(SETTINGS, protocol=protocol))
-    for kind, value in (("probes", 0.0), ("control", 2.0)):
+    answers = {"probes": 0.0, "control": 2.0}
+    for kind, value in answers.items():
         with torch.no_grad():
             of.probes[kind]["gradient"].weight_out.zero_()
             of.probes[kind]["gradient"].bias_out.fill_(value)
@@ -164,8 +167,52 @@ def test_errors_are_means_over_outputs_and_the_divisor(tmp_path: Path, protocol:
     wanted = of.values("gradient", *of.draw("test")).double().numpy()  # [P, lengths, d]
     units = of.sizes["gradient"][:, 0].numpy()
     divisor = 3 if protocol == "reference" else 1
-    for kind, value in (("probes", 0.0), ("control", 2.0)):
+    for kind, value in answers.items():
         expected = ((wanted - value * units) ** 2).mean(-1).T / divisor
         np.testing.assert_allclose(arrays[f"gradient/{kind}"][1, 1], expected, rtol=1e-4)
     variance = wanted.var(0, ddof=1).mean(-1) / divisor
     np.testing.assert_allclose(arrays["gradient/variance"], variance, rtol=1e-5)
+
+
+def test_the_controls_inputs_are_those_of_the_task_and_its_outputs_their_sums() -> None:
+    """The outputs of the two have the same variance and nothing else in common."""
+    task = make_task("linear", 5)
+    control, ones = control_prompts(task, generator(), batch=4000, points=8)
+    prompts, weights = task.draw(generator(), batch=4000, points=8)
+    assert torch.equal(ones, torch.ones(4000, 5))
+    torch.testing.assert_close(control.ys, control.xs.sum(2), rtol=1e-5, atol=1e-5)
+    assert torch.equal(control.xs, prompts.xs)
+    assert len(weights.unique()) > 19_000
+    assert_variance_per_prompt(control.ys, task.divisor)
+    assert_mean((control.ys * prompts.ys).mean(1), 0.0)
+
+
+PROMPTS, TOKENS, WIDTH = 400, 6, 5
+
+
+def whitened(states: Tensor) -> Tensor:
+    """States [layers, B, S, D], whitened."""
+    layers = range(len(states))
+    whiten = whitening(
+        lambda: ((layer, slice(None), states[layer]) for layer in layers), len(states)
+    )
+    return torch.stack([whiten(layer, states[layer]) for layer in layers])
+
+
+def test_whitened_states_have_no_mean_and_vary_alike_in_all_directions() -> None:
+    """They are centred elsewhere at each position, with very unequal directions."""
+    mixing, _ = torch.linalg.qr(torch.randn(2, 1, WIDTH, WIDTH, generator=generator(0)))
+    sizes = torch.tensor([1.0, 2.0, 0.2, 3.0, 1.0])
+    means = torch.randn(2, 1, TOKENS, WIDTH, generator=generator(1))
+    states = torch.randn(2, PROMPTS, TOKENS, WIDTH, generator=generator(2)) * sizes @ mixing
+    for easy in whitened(states + 5 * means):
+        torch.testing.assert_close(easy.mean(0), torch.zeros(TOKENS, WIDTH), atol=1e-3, rtol=0)
+        covariance = easy.flatten(0, 1).T.cov(correction=0)
+        torch.testing.assert_close(covariance, torch.eye(WIDTH), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_states_that_are_the_same_in_all_prompts_stay_at_rest(value: float) -> None:
+    states = torch.full((1, PROMPTS, TOKENS, WIDTH), value)
+    states += value * 1e-7 * torch.randn(states.shape, generator=generator())
+    assert whitened(states).abs().max() < 0.1

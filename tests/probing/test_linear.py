@@ -41,27 +41,24 @@ def by_numpy(read: Tensor, target: Tensor, penalty: float) -> NDArray[np.float64
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
-def test_the_last_token_by_numpy(penalty: float) -> None:
+@pytest.mark.parametrize("weights", [LAST, MEAN], ids=["last", "mean"])
+def test_the_last_token_and_the_mean_of_what_is_seen_by_numpy(
+    weights: Tensor, penalty: float
+) -> None:
     states, targets = batch()
-    found = solved(states, targets, LAST, penalty)
+    found = solved(states, targets, weights, penalty)
     others, _ = batch(seed=1, prompts=7)
     for layer in range(LAYERS):
         predictions = found.predict(layer, others[layer])
         for length in range(LENGTHS):
-            token = 2 * length + 1
-            rows = by_numpy(states[layer][:, token], targets[:, length], penalty)
-            expected = others[layer][:, token].double().numpy() @ rows[:-1] + rows[-1]
+            read, asked = (part[layer][:, : 2 * length + 2].double() for part in (states, others))
+            if weights is MEAN:
+                read, asked = read.mean(1), asked.mean(1)
+            else:
+                read, asked = read[:, -1], asked[:, -1]
+            rows = by_numpy(read, targets[:, length], penalty)
+            expected = asked.numpy() @ rows[:-1] + rows[-1]
             np.testing.assert_allclose(predictions[length].numpy(), expected, rtol=0, atol=1e-9)
-
-
-def test_the_mean_of_what_is_seen_by_numpy() -> None:
-    states, targets = batch()
-    found = solved(states, targets, MEAN, 0.0)
-    for length in range(LENGTHS):
-        read = states[1][:, : 2 * length + 2].double().mean(1)
-        rows = by_numpy(read, targets[:, length], 0.0)
-        np.testing.assert_allclose(found.maps[1][0, length].numpy(), rows[:-1], atol=1e-9)
-        np.testing.assert_allclose(found.intercepts[1][0, length, 0].numpy(), rows[-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.3])

@@ -10,17 +10,22 @@ import numpy as np
 import pytest
 import torch
 
+from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.load import load_run
 from looplab.probing import fit as fit_module
+from looplab.probing.__main__ import main
 from looplab.probing.fit import Fit
 from looplab.probing.probe import probe, table
 from looplab.probing.settings import ProbingSettings
-from looplab.training import Run
-from tests.conftest import batches_of
-from tests.probing.conftest import SETTINGS
+from looplab.training import Run, train
+from tests.conftest import batches_of, tiny_config
 
 pytestmark = pytest.mark.usefixtures("undrawn")
+
+SETTINGS = ProbingSettings(
+    run="given", steps=6, batch_size=16, prompts=40, resamples=20, seeds=2, device="cpu"
+)
 
 
 def test_what_is_kept_is_what_was_measured(linear_run: Run) -> None:
@@ -90,8 +95,9 @@ def test_layer_0_is_the_read_in_and_the_rest_come_before_the_norm(
 
 
 def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run: Run) -> None:
-    settings = replace(SETTINGS, steps=1, seeds=1, targets=("residual",), control=False)
-    settings = replace(settings, learning_rate=5e-3)
+    settings = replace(
+        SETTINGS, steps=1, seeds=1, targets=("residual",), control=False, learning_rate=5e-3
+    )
     probe(linear_run, settings)
     assert not list((linear_run.path / "probing").glob("probes-*"))
     figures = linear_run.path / "probing" / "figures"
@@ -113,3 +119,24 @@ def test_other_weights_are_probed_again_and_lost_figures_drawn_again(linear_run:
     with torch.no_grad():
         linear_run.model.read_in.weight.mul_(2)
     assert probed(settings)
+
+
+def test_what_cannot_be_probed_is_refused(tmp_path: Path, linear_run: Run) -> None:
+    """With nothing kept."""
+    with pytest.raises(ConfigError, match="targets cannot hold support"):
+        probe(linear_run, replace(SETTINGS, targets=("support",)))
+    config = tiny_config(tmp_path)
+    model = replace(config.model, family="standard", n_layer=2, injection="none")
+    standard = replace(config, model=model, training=replace(config.training, steps=1))
+    with pytest.raises(ConfigError, match="loops is 3, but this model has weights for 2 and no"):
+        probe(train(standard), replace(SETTINGS, loops=3))
+    assert not (linear_run.path / "probing.json").exists()
+
+
+def test_one_command(linear_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"run={linear_run.path}", "steps=2", "batch_size=8", "prompts=20", "resamples=5"]
+    assert main(words) == 0
+    assert "w_OLS: mean over lengths 1 to 7" in capsys.readouterr().out
+    assert main([*words, "targets=[wieghts]"]) == 2
+    assert "did you mean 'weights'" in capsys.readouterr().err
+    assert load_run(linear_run.path).step == 40

@@ -1,16 +1,19 @@
-"""Targets against NumPy, prompt by prompt."""
+"""Targets against NumPy, prompt by prompt; which runs published probe errors stand beside."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TaskConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.probing.probe import published
 from looplab.probing.targets import default_targets, find_target
 from looplab.tasks import make_task
-from tests.tasks.statistics import generator
+from tests.tasks.conftest import generator
 
 TASKS = {
     "linear": make_task("linear", 4),
@@ -91,3 +94,23 @@ def test_ridge_weights_of_curves_predict_as_the_exact_predictor() -> None:
     predictions = (weights[:, :-1] * prompts.xs[:, 1:]).sum(2)
     exact = task.posterior_mean(prompts, dims=4)[:, 1:].double()
     torch.testing.assert_close(predictions, exact, rtol=1e-4, atol=1e-4)
+
+
+LOOPED = Config(task=TaskConfig("linear"), loops=LoopsConfig(20, 15))
+STANDARD = replace(LOOPED, model=ModelConfig("standard", n_layer=20, injection="none"))
+TARGETS = ["gradient", "least_squares"]
+
+
+def by_target(config: Config, layers: int = 21) -> dict[str, dict[str, Any]]:
+    return {entry["target"]: entry for entry in published(config, layers)}
+
+
+def test_a_run_under_the_papers_settings_gets_its_models_curves() -> None:
+    assert list(by_target(LOOPED)) == list(by_target(STANDARD)) == TARGETS
+    entry = by_target(LOOPED)["gradient"]
+    assert entry["label"] == "looped, b = 20, T = 15"
+    assert by_target(STANDARD)["gradient"]["label"] == "standard, 20 layers"
+    assert (entry["steps"], entry["prompts"], entry["training_steps"]) == (100_000, 1280, 500_000)
+    assert "2311.12424" in entry["source"]
+    # What a standard model does not use has no part in the comparison.
+    assert list(by_target(replace(STANDARD, loops=LoopsConfig(7, 3)))) == TARGETS

@@ -1,4 +1,4 @@
-"""Pictures: their formats and files, and the curve of a training."""
+"""Pictures: their formats and files, the curve of a training, and the numbers of a panel."""
 
 import json
 import random
@@ -19,13 +19,14 @@ from matplotlib.text import Text
 from looplab.conf.schema import EvaluationConfig, FigureSettings
 from looplab.curricula import Curriculum, SampledLoops, Schedule
 from looplab.evaluation.bootstrap import numbers
+from looplab.evaluation.statistics import over_seeds
 from looplab.show import style
 from looplab.show.builders import without_far
-from looplab.show.drawing import curve_styles, save_panels
+from looplab.show.drawing import curve_styles, draw_panel, save_panels
 from looplab.show.evaluate import evaluate
 from looplab.show.figures import training_panels
 from looplab.show.page.svg import svg
-from looplab.show.panel import Curve, Panel
+from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.show.style import styles_of
 from looplab.training import Run
 from tests.conftest import HOME, batches_of, printed, times_of
@@ -96,18 +97,14 @@ def test_what_ends_the_import_of_matplotlib_is_left_out(tmp_path: Path) -> None:
 
 
 def test_panels_of_one_picture_stand_in_one_file(tmp_path: Path, saved: dict[str, Figure]) -> None:
-    panels = [replace(panel("a"), name=name, picture="both") for name in ("one", "two")]
-    save_panels(tmp_path, panels)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.csv", "both.png"]
-    assert len(saved["both"].axes) == 2
-    head = (tmp_path / "both.csv").read_text(encoding="utf-8").splitlines()[0]
-    assert head.startswith("one: k,one: a_mean")
-
-
-def test_a_column_has_no_letters_below_7_points(saved: dict[str, Figure], tmp_path: Path) -> None:
+    """Without letters below 7 points in a column."""
     names = [f"a curve with a long name, the {number}th" for number in range(9)]
     panels = [replace(panel(*names), name=name, picture="both") for name in ("one", "two")]
     save_panels(tmp_path, panels, FigureSettings(width="column"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.csv", "both.png"]
+    assert len(saved["both"].axes) == 2
+    head = (tmp_path / "both.csv").read_text(encoding="utf-8")
+    assert head.startswith(f'one: k,"one: {names[0]}_mean"')
     texts = saved["both"].findobj(Text)
     written = [text for text in texts if isinstance(text, Text) and text.get_text()]
     sizes = [float(text.get_fontsize()) for text in written]
@@ -132,9 +129,8 @@ def test_another_format_is_drawn_and_nothing_computed(tiny_run: Run) -> None:
 def test_the_training_curve_is_a_running_mean_within_what_was_logged() -> None:
     steps = np.arange(1, 1001)
     losses = np.exp(-steps / 300) + np.random.default_rng(0).normal(1, 0.1, len(steps))
-    records = [
-        {"step": int(step), "loss": float(loss)} for step, loss in zip(steps, losses, strict=True)
-    ]
+    pairs = zip(steps.tolist(), losses.tolist(), strict=True)
+    records = [{"step": step, "loss": loss} for step, loss in pairs]
     curriculum = Curriculum(
         dims=Schedule(1, 3, 1, (100,)), points=Schedule.constant(7),
         loops=Schedule(4, 8, 2, (300, 500)), T=2,
@@ -168,11 +164,15 @@ def test_loops_that_are_drawn_are_shown_with_their_ends() -> None:
 
 
 def test_what_is_compared_differs_in_colour_and_in_grey() -> None:
+    """More curves than colours differ in colour and dash."""
     styles = styles_of(["looped"] * 6)
     assert len({style["color"] for style in styles}) == 6
     assert len({style["linestyle"] for style in styles}) == 6
     families = styles_of(["looped", "standard"])
     assert styles_of(["looped", "standard", "standard", "standard"])[:2] == families
+    own = [f"mine_{number}" for number in range(30)]
+    for kinds in (own, ["shift"] * 30, ["looped", *own, *["shift"] * 30]):
+        assert len({tuple(each.items()) for each in styles_of(kinds)}) == len(kinds)
 
 
 def test_a_baseline_of_ones_own_has_a_colour_of_its_own_in_every_picture() -> None:
@@ -190,13 +190,6 @@ def test_a_baseline_of_ones_own_has_a_colour_of_its_own_in_every_picture() -> No
         assert pair == styles_of([other, name])[::-1]
     far = [style._differ(each, color) for each in style._OTHERS for color in taken]
     assert all(far)
-
-
-def test_more_curves_than_colours_differ_in_colour_and_dash() -> None:
-    own = [f"mine_{number}" for number in range(30)]
-    for kinds in (own, ["shift"] * 30, ["looped", *own, *["shift"] * 30]):
-        styles = {tuple(each.items()) for each in styles_of(kinds)}
-        assert len(styles) == len(kinds)
 
 
 def test_no_solver_has_a_models_colour() -> None:
@@ -217,23 +210,19 @@ def test_numbers_are_told_apart_however_near_they_are() -> None:
 
 
 def test_a_solver_far_above_zero_is_in_the_table_and_in_the_picture_where_it_is_named() -> None:
+    """So is one that hardly beats predicting zero, as nearest neighbours in many dimensions; one
+    that is worse at few examples alone is not."""
     poor = curve("averaging", mean=[9.0, 0.8], solver=True)
-    drawn = replace(panel("looped"), levels={"predicting zero": 1.0})
-    drawn = replace(drawn, curves=[*drawn.curves, curve("lasso", solver=True), poor])
-    left = without_far(drawn, named=False)
-    assert [each.name for each in left.curves] == ["looped", "lasso"]
-    assert "averaging_mean" in left.frame()
-    assert Panel.read(left.plain()) == left
-    assert without_far(drawn, named=True).curves == drawn.curves
-
-
-def test_a_solver_that_hardly_beats_predicting_zero_is_left_out() -> None:
-    """As nearest neighbours in many dimensions; not one that is worse at few examples alone."""
     hardly = curve("hardly", mean=[1.9, 0.6], low=[1.7, 0.5], solver=True)
     later = curve("later", mean=[1.9, 0.4], low=[1.7, 0.3], solver=True)
     drawn = replace(panel("looped"), levels={"predicting zero": 1.0})
-    drawn = replace(drawn, curves=[*drawn.curves, hardly, later])
-    assert [each.name for each in without_far(drawn, named=False).curves] == ["looped", "later"]
+    solvers = [curve("lasso", solver=True), poor, hardly, later]
+    drawn = replace(drawn, curves=[*drawn.curves, *solvers])
+    left = without_far(drawn, named=False)
+    assert [each.name for each in left.curves] == ["looped", "lasso", "later"]
+    assert "averaging_mean" in left.frame()
+    assert Panel.read(left.plain()) == left
+    assert without_far(drawn, named=True).curves == drawn.curves
 
 
 def test_a_linear_axis_is_from_zero_and_the_numbers_stay(
@@ -255,11 +244,12 @@ def test_panels_whose_curves_look_alike_have_a_legend_each(
     tmp_path: Path, saved: dict[str, Figure]
 ) -> None:
     def both(*labels: str) -> list[Panel]:
-        panels = []
-        for name, label in zip(("one", "two"), labels, strict=True):
-            curves = [curve(label, kind="loops", number=1.0)]
-            panels.append(replace(panel(), name=name, picture="both", curves=curves))
-        return panels
+        curves = {
+            name: curve(label, kind="loops", number=1.0)
+            for name, label in zip(("one", "two"), labels, strict=True)
+        }
+        plain = replace(panel(), picture="both")
+        return [replace(plain, name=name, curves=[each]) for name, each in curves.items()]
 
     save_panels(tmp_path, both("T = 1", "b = 1"), FigureSettings(width="column"))
     legends = [axes.get_legend() for axes in saved["both"].axes]
@@ -281,3 +271,38 @@ def test_lines_are_named_in_the_legend_and_x_ends_where_the_data_end() -> None:
     assert not axes.texts
     assert axes.get_xlim() == pytest.approx((1, 2), abs=0.05)
     assert "_child" not in svg(drawn, "figure")  # what matplotlib calls a line without a name
+
+
+def test_a_frame_has_every_curve_and_its_own_x() -> None:
+    panel = Panel(
+        "errors", "Errors", "loop", "error", [1, 2, 3],
+        [
+            Curve(label="a, b", kind="looped", name="a", mean=[0.5, 0.25], low=[0.4, 0.2],
+                  high=[0.6, 0.3]),
+            Curve(label="own", kind="looped", name="own", mean=[1.0, 2.0, 3.0], x=[4, 5, 6]),
+        ],
+    )  # fmt: skip
+    frame = panel.frame()
+    assert list(frame) == ["loop", "a_mean", "a_low", "a_high", "own_x", "own_mean"]
+    assert frame["a_mean"].tolist()[:2] == [0.5, 0.25]
+    assert np.isnan(frame["a_mean"].tolist()[2])
+    assert frame["own_x"].tolist() == [4, 5, 6]
+
+
+def test_a_mean_is_over_the_seeds_that_have_one() -> None:
+    values = [[1.0, None, None, 4.0], [3.0, 5.0, None, float("inf")], [2.0, 7.0, None, None]]
+    drawn = Curve.of("a, b", "none", mean_of_seeds(values))
+    assert drawn.name == "a-b"
+    assert drawn.mean == [2.0, 6.0, None, 4.0]
+    assert list(drawn.low)[2:] == [None, None]  # of none and of one seed
+    # As claims are judged: Student's interval of two seeds.
+    assert (drawn.low[1], drawn.high[1]) == pytest.approx(over_seeds([5.0, 7.0])[1:3])
+
+
+def test_points_have_error_bars_from_low_to_high() -> None:
+    axes = Figure().subplots()
+    own = curve("a", points=True, mean=[0.3, 0.5], low=[0.2, 0.1], high=[0.9, 0.7])
+    draw_panel(Panel("picture", "the title", "k", "error", [1, 2], [own]), axes)
+    (bars,) = axes.collections
+    ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
+    assert ends == [pytest.approx([0.2, 0.9]), pytest.approx([0.1, 0.7])]

@@ -10,7 +10,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.tasks import Prompts, Task, make_task
 from looplab.tasks.random_source import NumberedPrompts
-from tests.tasks.statistics import assert_frequencies, assert_normal, assert_uniform, generator
+from tests.tasks.conftest import assert_frequencies, assert_normal, assert_uniform, generator
 from tests.tasks.test_sampling import visible
 
 DIMS, POINTS = 4, 5
@@ -66,8 +66,8 @@ def test_prompts_are_drawn_uniformly_from_a_world_of_any_size(name: str) -> None
     assert len(sample(name, 10**12, 400, seed=0).xs.flatten(1).unique(dim=0)) == 400
 
 
-def finite(functions: int, name: str = "linear", dims: int = 4) -> Task:
-    return make_task(name, dims, distinct_functions=functions)
+def finite(functions: int, dims: int = 4) -> Task:
+    return make_task("linear", dims, distinct_functions=functions)
 
 
 def test_there_are_n_functions_each_as_likely_and_no_prompt_comes_twice() -> None:

@@ -1,11 +1,15 @@
 """What holds for samples of every task: shapes, numbers that come from the generator alone, the
-functions behind them, and dimensions that are not visible."""
+functions behind them, and dimensions that are not visible; tasks by name."""
+
+from dataclasses import fields
 
 import pytest
 import torch
+import yaml
 
-from looplab.tasks import Prompts, Task, make_task
-from tests.tasks.statistics import generator
+from looplab.tasks import Prompts, Task, make_task, task_class
+from looplab.tasks.task import _REGISTRY
+from tests.tasks.conftest import FOLDER, NAMES, assert_same, generator
 
 
 def visible(task: Task, dims: int) -> slice:
@@ -22,8 +26,7 @@ def test_prompts_keep_pairs_together() -> None:
     prompts = Prompts(torch.randn(4, 3, 2, generator=generator()), torch.arange(12.0).view(4, 3))
     part, moved = prompts[1:3], prompts.to("meta")
     assert (len(prompts), len(part)) == (4, 2)
-    assert torch.equal(part.xs, prompts.xs[1:3])
-    assert torch.equal(part.ys, prompts.ys[1:3])
+    assert_same(part, Prompts(prompts.xs[1:3], prompts.ys[1:3]))
     assert moved.xs.is_meta
     assert moved.ys.is_meta
     for shape in ((4,), (3, 4), (1, 3), (4, 3, 1)):
@@ -42,8 +45,7 @@ def test_prompts_are_a_function_of_the_generator_alone(name: str, distinct_promp
         state = torch.get_rng_state()
         again, other = (task.sample(generator(seed), batch=4, points=6) for seed in (3, 4))
         assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first.xs, again.xs)
-    assert torch.equal(first.ys, again.ys)
+    assert_same(first, again)
     for another in (further, other):
         assert not torch.any((first.xs == another.xs).all(2))
         assert not torch.equal(first.ys, another.ys)
@@ -59,17 +61,6 @@ def test_prompts_of_a_batch_differ(name: str) -> None:
     different = len(prompts.ys.unique(dim=0))
     assert different > 2**6 / 2 if task.classes else different == 100
     assert task.sample(generator(), batch=0, points=6).xs.shape == (0, 6, 5)
-
-
-@pytest.mark.parametrize("distinct_prompts", [0, 100])
-def test_outputs_are_those_of_the_parameters_at_what_is_visible(
-    name: str, distinct_prompts: int
-) -> None:
-    """What a model sees determines y: x is cut before y is made of it."""
-    task = make_task(name, 5, distinct_prompts)
-    prompts, parameters = task.draw(generator(3), 6, 4, dims=3)
-    outputs = task.outputs(prompts.xs, parameters)
-    assert torch.equal(prompts.ys, outputs) == (name not in ("noisy_linear", "curves"))
 
 
 # Σ|x| and Σ|y| of one seed's prompts, endless and of a finite set, kept from version 0.1.0: a run
@@ -98,17 +89,38 @@ def test_a_seed_means_the_same_prompts_as_ever() -> None:
 DIMS, VISIBLE = 8, 3
 
 
-def test_hidden_inputs_are_zero_and_visible_ones_are_not(name: str) -> None:
+@pytest.mark.parametrize("distinct_prompts", [0, 10])
+def test_hidden_inputs_are_zero_and_y_is_of_the_visible_ones(
+    name: str, distinct_prompts: int
+) -> None:
     """Every one is visible by default."""
-    for distinct_prompts in (0, 10):
-        task = make_task(name, DIMS, distinct_prompts)
-        xs = task.sample(generator(), batch=50, points=7, dims=VISIBLE).xs
-        assert xs.shape == (50, 7, DIMS)
-        assert torch.all(xs[:, :, hidden(task, VISIBLE)] == 0)
-        assert torch.all(xs[:, :, visible(task, VISIBLE)] != 0)
-    task = make_task(name, DIMS)
+    task = make_task(name, DIMS, distinct_prompts)
+    prompts, parameters = task.draw(generator(), 50, 7, VISIBLE)
+    assert prompts.xs.shape == (50, 7, DIMS)
+    assert torch.all(prompts.xs[:, :, hidden(task, VISIBLE)] == 0)
+    assert torch.all(prompts.xs[:, :, visible(task, VISIBLE)] != 0)
+    # What a model sees determines y: x is cut before y is made of it.
+    outputs = task.outputs(prompts.xs, parameters)
+    assert torch.equal(prompts.ys, outputs) == (name not in ("noisy_linear", "curves"))
     by_default = task.sample(generator(), batch=6, points=5)
-    all_dims = task.sample(generator(), batch=6, points=5, dims=DIMS)
     assert torch.all(by_default.xs != 0)
-    assert torch.equal(by_default.xs, all_dims.xs)
-    assert torch.equal(by_default.ys, all_dims.ys)
+    assert_same(by_default, task.sample(generator(), batch=6, points=5, dims=DIMS))
+
+
+def test_a_task_is_registered_under_the_name_of_its_file() -> None:
+    own = {name for name, cls in _REGISTRY.items() if cls.__module__.startswith("looplab.tasks.")}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == own
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_the_file_names_every_setting_and_its_default(task: str) -> None:
+    written = yaml.safe_load((FOLDER / f"{task}.yaml").read_text())
+    own = {f.name: f.default for f in fields(task_class(task))}
+    del own["dims"], own["distinct_prompts"], own["distinct_functions"]
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
+    assert written == {"name": task} | plain
+
+
+def test_an_unknown_task_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"unknown task 'sparse_liner'.*'sparse_linear'"):
+        make_task("sparse_liner", dims=5)

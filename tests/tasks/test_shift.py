@@ -9,7 +9,13 @@ from torch import Tensor
 
 from looplab.tasks import SHIFTS, Prompts, Shifted, Task, make_task
 from looplab.tasks.random_source import FreshNumbers
-from tests.tasks.statistics import assert_frequencies, assert_mean, assert_normal, generator
+from tests.tasks.conftest import (
+    assert_frequencies,
+    assert_mean,
+    assert_normal,
+    assert_same,
+    generator,
+)
 
 
 def sample(shift: str, task: Task, batch: int = 6, points: int = 9, seed: int = 0) -> Shifted:
@@ -66,8 +72,7 @@ def test_what_holds_for_every_shift(task: Task, shift: str) -> None:
     for first, second in ((one.prompts, again.prompts), (one.queries, again.queries)):
         assert (first.xs.shape, first.ys.shape) == ((6, points, 4), (6, points))
         assert first.xs.dtype == first.ys.dtype == torch.float32
-        assert torch.equal(first.xs, second.xs)
-        assert torch.equal(first.ys, second.ys)
+        assert_same(first, second)
     assert not torch.any(one.prompts.xs == other.prompts.xs)
     assert (one.queries is one.prompts) == (shift not in OWN_QUERIES)
     if shift != "noise":
@@ -90,9 +95,6 @@ def test_the_error_of_predicting_zero(shift: str) -> None:
         assert_mean(per_prompt, expected)
 
 
-SCALES = (0.333, 0.5, 2.0, 3.0)
-
-
 def linear_map(xs: Tensor, normal: Tensor) -> Tensor:
     """The one matrix T with xs = normal · T for all prompts at once."""
     left, right = normal.double().flatten(0, 1), xs.double().flatten(0, 1)
@@ -107,14 +109,13 @@ def test_one_symmetric_map_of_known_eigenvalues_makes_the_inputs(shift: str, dim
     task = linear(dims)
     transform = linear_map(sample(shift, task, batch=20).prompts.xs, plain(task, batch=20).xs)
     torch.testing.assert_close(transform, transform.mT, atol=1e-5, rtol=0)
-    if shift == "skewed_covariance":
-        expected = torch.tensor([1 / j for j in range(1, dims + 1)])
-    else:
-        kept = max(1, dims // 2)
-        expected = torch.tensor([1.0] * kept + [0.0] * (dims - kept))
-    expected = expected.double() * (dims / expected.square().sum()).sqrt()
+    places = torch.arange(1, dims + 1).double()
+    expected = (
+        1 / places if shift == "skewed_covariance" else (places <= max(1, dims // 2)).double()
+    )
+    expected = expected * (dims / expected.square().sum()).sqrt()
     found = torch.linalg.eigvalsh(transform).flip(0)
-    torch.testing.assert_close(found, expected.double(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("shift", ["skewed_covariance", "half_subspace"])
@@ -148,14 +149,14 @@ def test_noise_is_standard_normal_and_scaled_back_exactly() -> None:
     assert torch.equal(one.prompts.ys, other.prompts.ys)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", [0.333, 0.5, 2.0, 3.0])
 def test_scaled_inputs_and_weights_scale_values_and_not_the_noise(scale: float) -> None:
     values, unscaled = plain(linear()).ys, plain(noisy()).ys
-    for way in ("x", "w"):
+    for way, factor in (("x", scale), ("w", 1.0)):
         shifted = sample(f"scaled_{way}_{scale:g}", noisy()).prompts
         expected = unscaled - values
         torch.testing.assert_close(shifted.ys - scale * values, expected, atol=1e-5, rtol=0)
-        torch.testing.assert_close(shifted.xs, (scale if way == "x" else 1.0) * plain(noisy()).xs)
+        torch.testing.assert_close(shifted.xs, factor * plain(noisy()).xs)
 
 
 def projected(xs: Tensor) -> Tensor:
@@ -229,10 +230,9 @@ def test_examples_lie_in_a_random_orthant_and_queries_anywhere_or_opposite() -> 
 def test_a_query_of_its_own_has_noise_of_its_own() -> None:
     shifted = sample("random_orthants", noisy(), batch=500)
     parameters = functions(noisy(), batch=500)
-    noises = [
+    noises = torch.stack([
         pairs.ys - noisy().outputs(pairs.xs, parameters)
         for pairs in (shifted.prompts, shifted.queries)
-    ]
-    for noise in noises:
-        assert_normal(noise, 2.0)
+    ])  # fmt: skip
+    assert_normal(noises, 2.0)
     assert_mean(noises[0] * noises[1], 0.0)

@@ -6,7 +6,7 @@ from sklearn.linear_model import Lasso
 
 from looplab.evaluation.baselines.lasso import lasso, lasso_weights
 from looplab.evaluation.bootstrap import Floats
-from tests.evaluation.baselines.prompts import asked, one_by_one
+from tests.evaluation.conftest import asked, one_by_one
 
 ALPHAS = [1e-4, 0.01, 1.0]
 

@@ -1,16 +1,18 @@
-"""Least squares, ridge and averaging against a slow formula each, and nearest neighbours against
-scikit-learn, prompt by prompt."""
+"""Least squares, ridge and averaging against a slow formula each, nearest neighbours against
+scikit-learn, prompt by prompt, and logistic regression against a minimisation of its loss."""
 
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.neighbors import KNeighborsRegressor
 
+from looplab.evaluation.baselines.logistic import logistic
 from looplab.evaluation.baselines.simple import averaging, nearest_neighbours
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks.least_squares import least_squares, ridge
-from tests.evaluation.baselines.prompts import Asked, Fit, asked, one_by_one
+from tests.evaluation.conftest import Asked, Fit, asked, one_by_one
 
 EPS = 2.0**-23
 SIZES = [(5, 3, 4), (4, 4, 4), (6, 12, 4), (3, 8, 1)]
@@ -76,3 +78,20 @@ def test_neighbours_of_every_prefix(size: tuple[int, int, int]) -> None:
             slow[b, k] = model.predict(queries[b, k, None])[0]
     predictions = nearest_neighbours(xs, ys, queries)
     np.testing.assert_allclose(predictions, slow, rtol=1e-12)
+
+
+def test_it_minimises_the_penalised_loss() -> None:
+    random = np.random.default_rng(0)
+    xs, queries = random.normal(size=(2, 1, 9, 2))
+    ys = np.array([[1.0, 1, -1, 1, -1, -1, 1, -1, 1]])
+    predictions = logistic(xs, ys, queries)
+    assert predictions[0, :3].tolist() == [0.0, 1.0, 1.0]  # of one class, that class
+    for k in (3, 8):
+        x, y = xs[0, :k], ys[0, :k]
+
+        def loss(weights: np.ndarray, x: np.ndarray = x, y: np.ndarray = y) -> float:
+            margins = y * (x @ weights[:2] + weights[2])
+            return float(np.logaddexp(0, -margins).sum() + (weights[:2] ** 2).sum() / 2)
+
+        best = minimize(loss, np.zeros(3), tol=1e-10).x
+        np.testing.assert_allclose(predictions[0, k], queries[0, k] @ best[:2] + best[2], atol=1e-3)

@@ -15,7 +15,7 @@ from looplab.evaluation.statistics import Estimate
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.evidence import Evidence
 
-from .synthetic import DIMS, Made, evidence, language, seeds
+from .synthetic import Made, evidence, language, seeds
 
 
 def beside(changed: Mapping[str, Any], *others: Mapping[str, Any]) -> Made:
@@ -25,44 +25,6 @@ def beside(changed: Mapping[str, Any], *others: Mapping[str, Any]) -> Made:
         return evidence(seeds(level=0.1 * ratio, **changed), *(seeds(**each) for each in others))
 
     return made
-
-
-def by_layers(name: str, columns: slice | int, shallow: bool = False) -> Made:
-    """A looped model and standard ones of 3 and 12 layers, of which the looped one, or else the
-    shallow one, has errors `ratio` times as large in these columns of an array."""
-
-    def made(ratio: float) -> Evidence:
-        changed = ("standard", 3) if shallow else ("looped", 1)
-        runs = []
-        for member in (*seeds(), *seeds(family="standard", n_layer=3), *seeds(family="standard")):
-            errors = member.arrays["model_at_b"].copy()
-            if (member.config.model.family, member.config.model.n_layer) == changed:
-                errors[:, columns] *= ratio
-            runs.append(replace(member, arrays={**member.arrays, name: errors}))
-        return Evidence(runs)
-
-    return made
-
-
-def one_rate(ratio: float) -> Evidence:
-    """Errors by rate of three depths, of which the deepest errs `ratio` times as much at the rate
-    that is best for the others as at the rate that is best for itself."""
-    runs = []
-    for layers in (1, 2, 4):
-        lowest = 0.1 if layers == 4 else 0.2 * ratio
-        for rate, level in {1e-3: lowest, 2e-3: 0.1 * ratio, 4e-3: 0.2 * ratio}.items():
-            runs += seeds(level=level, rate=rate, n_layer=layers, residual_scaling="factored")
-    return Evidence(runs)
-
-
-def highest_rates(ratio: float) -> Evidence:
-    """Two seeds of three depths that learn up to a rate, the deepest up to `ratio` times that."""
-    runs = []
-    for layers, rate in product((1, 2, 4), sorted({1e-3, 1e-3 * ratio, 1e-2})):
-        dead = rate > 1e-3 * (ratio if layers == 4 else 1)
-        level = 1.0 if dead else 0.1
-        runs += seeds(2, level=level, rate=rate, n_layer=layers, residual_scaling="factored")
-    return Evidence(runs)
 
 
 def halted(ratio: float) -> Evidence:
@@ -78,23 +40,6 @@ def trained(loops: int, **found: Any) -> dict[str, Any]:
     return {**about, "loops": loops, **found}
 
 
-def last_increment(value: float) -> Evidence:
-    """Two trained runs whose last increment has a cosine with the others that is higher by
-    `value`."""
-    runs = []
-    for loops, shift in ((4, 0.01), (8, -0.01)):
-        cosine = np.full((loops, loops), 0.4)
-        cosine[-1] = cosine[:, -1] = 0.4 + value + shift
-        runs.append(trained(loops, cosine=cosine.tolist()))
-    return evidence(trained_increments={"runs": runs})
-
-
-def one_size(ratio: float) -> Evidence:
-    """Two trained runs, of which the branches of the last loop are `ratio` times as large."""
-    runs = [trained(R, branch=[*[1.0] * (R - 1), ratio * f]) for R, f in ((4, 0.99), (8, 1.01))]
-    return evidence(trained_increments={"runs": runs})
-
-
 def branches(ratio: float) -> Evidence:
     """The branches of two seeds: the largest of four layers at the most loops is `ratio` times the
     smallest of one."""
@@ -104,17 +49,6 @@ def branches(ratio: float) -> Evidence:
     }
     result = {"branches": sizes, "width": 8}
     return evidence(residual_scaling_toy=result)
-
-
-def by_last_loop(variant: str) -> Made:
-    """Norms of the stream that are `ratio` times as large after the last loop of eight."""
-
-    def made(ratio: float) -> Evidence:
-        norms = {"first_residual": [9.0, 10.0], "last_residual": [9.0 * ratio, 10.1 * ratio]}
-        result = {"loops": [2, 8], "steps": 800, "variants": {variant: {"8": norms}}}
-        return evidence(seeds(connectivity=variant), fully_looped=result)
-
-    return made
 
 
 def redrawn(part: str) -> Made:
@@ -173,47 +107,6 @@ def counted(count: str, *names: str) -> Made:
 def moved(value: float) -> Evidence:
     """A new model whose stream moves so far."""
     return evidence(counts={"moved": {"FLT": value}})
-
-
-def updated(over: str) -> Made:
-    """Changes of two seeds at a rate of 1/√U; those of the most layers, or loops, are `ratio` times
-    as large."""
-
-    def made(ratio: float) -> Evidence:
-        factors = {"layers": [[1.0, 1.0], [ratio, ratio]], "loops": [[1.0, ratio]] * 2}[over]
-        same = {
-            str(U): {"by_seed": [[U**0.5 * f * n for f in row] for n in (1.0, 1.01)]}
-            for U, row in zip((1, 4), factors, strict=True)
-        }
-        for row in same["4"]["by_seed"][:1]:
-            row[-1] *= 1.01  # so that a ratio has a spread
-        return evidence(residual_scaling_toy={"same_signs": same, "width": 8})
-
-    return made
-
-
-def damped(ratio: float) -> Evidence:
-    """The norms of two seeds with few and with many loops, after ten steps."""
-    by_seed = [[[1.0], [ratio * factor]] for factor in (0.99, 1.01)]
-    norm = {"non_shared": {"linear": {"by_seed": by_seed}}}
-    init = {"layers": 1, "width": 64}
-    return evidence(stream_norms={"norm": norm, "init": init, "steps": 10})
-
-
-def converging(slow: Mapping[str, int], *others: Mapping[str, int]) -> Made:
-    """Runs whose errors fall to their last value at loop 4, those with the first settings at
-    `ratio` times that."""
-
-    def made(ratio: float) -> Evidence:
-        found = []
-        for settings in (slow, *others):
-            for member in seeds(**settings):
-                fall = round(4 * (ratio if settings is slow else 1))
-                member.arrays["by_loop"][:, : fall - 1] *= 10
-                found.append(member)
-        return Evidence(found)
-
-    return made
 
 
 def beside_least_squares(ratio: float) -> Evidence:
@@ -397,39 +290,13 @@ def depth(label: str, loop: int | None = None) -> Made:
     return of_experiment("language_depth", arrays)
 
 
-_DEEPLOOP = {"block_norm": "post", "residual_scaling": "deeploop"}
-_FLT = {"connectivity": "FLT"}
-_DRAWN = {**_FLT, "sampling": "uniform"}
 _SPARSE = {"task": "sparse_linear"}
-_HEADS = [{"n_head": count} for count in (8, 1, 4)]
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
-    "scaling_fig5_one_rate_serves_all": (one_rate, 1.02, 1.5),
-    "scaling_fig5_deepest_stops_first": (highest_rates, 0.5, 2.0),
-    "deeploop_like_pre_norm": (beside(_DEEPLOOP, {"residual_scaling": "linear"}), 1.0, 1.4),
-    "post_norm_needs_factors": (beside({"block_norm": "post"}, _DEEPLOOP), 1.4, 0.8),
     "act_beats_measured_halting": (halted, 0.8, 1.2),
-    "scaling_fig6_last_increment_agrees_less": (last_increment, -0.3, 0.3),
-    "scaling_fig2_deep_linear_is_damped": (damped, 0.8, 1.2),
-    "scaling_branches_keep_their_size": (one_size, 1.1, 3.0),
-    "scaling_theorem3_branch_sizes": (branches, 1.3, 3.0),
-    "scaling_proposition7_layers": (updated("layers"), 1.1, 1.6),
-    "scaling_proposition7_loops": (updated("loops"), 1.1, 1.6),
-    "fully_looped_grouped_keeps": (beside({**_FLT, "attention": "grouped"}, _FLT), 1.0, 1.4),
-    "fully_looped_drawn_loops_go_further": (beside(_DRAWN, _FLT), 0.7, 1.4),
-    "fig04_small_T_is_worse": (beside({"T": 2}, {"T": 4}), 1.5, 0.7),
-    "fig04_few_loops_fall_short": (beside({"b": 6}, {"b": 12}, {"b": 16}), 1.5, 0.7),
-    "fig04_enough_loops_are_alike": (beside({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 0.5),
-    "fig04_speed_saturates": (converging({"b": 16}, {"b": 6}, {"b": 12}), 1.0, 2.0),
-    "fig07_deeper_blocks_converge_sooner": (converging({"n_layer": 2}, {"n_layer": 1}), 0.5, 1.5),
-    "fig07_narrow_heads_are_worse": (beside(*_HEADS), 1.5, 0.7),
-    "fig04_few_loops_converge_sooner": (converging({"b": 16}, {"b": 6}), 2.0, 0.5),
     "fig06_noise_below_least_squares": (beside_least_squares, 0.7, 1.5),
     "fig09_stays_beyond_b": (growing, 1.0, 2.0),
     "fig12_sparse_small_T_is_worse": (beside({**_SPARSE, "T": 2}, {**_SPARSE, "T": 4}), 1.5, 0.7),
-    "fig15_noise_peak_looped": (by_layers("noise/model_at_b", DIMS), 0.7, 1.5),
-    "fig15_noise_peak_shallow": (by_layers("noise/model_at_b", DIMS, shallow=True), 0.7, 1.5),
-    "fig16_scaled_x_2_like_few_layers": (by_layers("scaled_x_2/model_at_b", slice(None)), 1.0, 1.5),
     "iso_depth_minima_recurrence_is_worth_something": (minima(), 0.5, -0.5),
     "iso_depth_minima_worth_of_410M": (minima(), 0.46, 1.0),
     "iso_depth_minima_cost_of_410M": (minima(), 1.0, 1.2),
@@ -475,8 +342,6 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_FLT_stops_gaining": (loops_of("FLT"), 1.05, 0.95),
     "language_FLT_gains_with_width": (wide, 0.95, 1.05),
     "language_FLT_sharing_is_cheap": (shared_cache, 1.0, 1.1),
-    "fully_looped_LT_norm_by_loop": (by_last_loop("LT"), 1.5, 1.0),
-    "fully_looped_FLT_norm_by_loop": (by_last_loop("FLT"), 1.0, 1.5),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),

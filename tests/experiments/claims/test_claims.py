@@ -22,8 +22,8 @@ from .scenarios import SCENARIOS
 from .synthetic import evidence, language, seeds
 
 
-def verdict_on(name: str, evidence: Evidence) -> Verdict:
-    return judge(find_claim(name), evidence, scale="small", command="python run.py experiment=x")
+def verdict_on(name: str, evidence: Evidence, scale: str = "small") -> Verdict:
+    return judge(find_claim(name), evidence, scale=scale, command="python run.py experiment=x")
 
 
 def test_without_evidence_nothing_is_measured() -> None:
@@ -37,15 +37,9 @@ def test_without_evidence_nothing_is_measured() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_evidence_decides_either_way_and_unfinished_runs_do_not(name: str) -> None:
     made, holds, fails = SCENARIOS[name]
-    claimed, whole = find_claim(name), made(holds)
-    ends = [verdict_on(name, each) for each in (whole, made(fails))]
-    assert [each.verdict for each in ends] == ["holds", "fails"]
-    means = [each.mean for each in ends]
-    assert means[0] is not None
-    assert means[1] is not None
-    if claimed.holds_if != "within":
-        assert isinstance(claimed.line, float)
-        assert (means[0] > claimed.line > means[1]) == (claimed.holds_if == "above")
+    whole = made(holds)
+    assert verdict_on(name, whole).verdict == "holds"
+    assert verdict_on(name, made(fails)).verdict == "fails"
     members = [replace(member, step=member.step - 1) for member in whole.members]
     if members:
         verdict = verdict_on(name, replace(whole, members=members))
@@ -136,15 +130,9 @@ def grid(stays_from: Mapping[str, int]) -> Evidence:
 
 @pytest.mark.parametrize(("linear", "verdict"), [(12, "holds"), (4, "fails"), (16, "holds")])
 def test_a_class_that_stays_with_fewer_loops_is_easier(linear: int, verdict: str) -> None:
-    found = grid({"sparse_linear": 8, "linear": linear})
-    claimed = find_claim("loops_sparse_linear_below_linear")
-    judged = judge(claimed, found, scale="paper", command="")
-    assert judged.verdict == verdict
-    assert judge(claimed, found, scale="small", command="").verdict == "paper scale"
-
-
-def paper_verdict(name: str, found: Evidence) -> Verdict:
-    return judge(find_claim(name), found, scale="paper", command="")
+    found, name = grid({"sparse_linear": 8, "linear": linear}), "loops_sparse_linear_below_linear"
+    assert verdict_on(name, found, "paper").verdict == verdict
+    assert verdict_on(name, found).verdict == "paper scale"
 
 
 def test_a_cell_of_the_paper_is_judged_by_its_own_loops_and_window() -> None:
@@ -154,9 +142,9 @@ def test_a_cell_of_the_paper_is_judged_by_its_own_loops_and_window() -> None:
         member.arrays["by_loop"][:, b:] *= factor
         runs.append(member)
     for name in ("twelve_loops_grow", "twenty_loops_stay", "twenty_loops_grow_at_smaller_T"):
-        assert paper_verdict(f"fig04_{name}", Evidence(runs)).verdict == "holds", name
+        assert verdict_on(f"fig04_{name}", Evidence(runs), "paper").verdict == "holds", name
     grown = Evidence([*runs, *seeds(1, task="sparse_linear", b=20, T=10)])
-    verdict = paper_verdict("loops_linear_grow_more_than_sparse_linear", grown)
+    verdict = verdict_on("loops_linear_grow_more_than_sparse_linear", grown, "paper")
     assert verdict.mean == pytest.approx(2.0, rel=0.05)
 
 
@@ -167,7 +155,7 @@ def test_loops_are_counted_until_a_standard_model_is_reached(loop: int, verdict:
     looped.arrays["by_loop"][:, loop - 1 :] *= 0.5
     standard = seeds(1, family="standard", n_layer=8)
     found = Evidence([looped, *standard])
-    judged = paper_verdict("fig07_twenty_loops_equal_eight_layers", found)
+    judged = verdict_on("fig07_twenty_loops_equal_eight_layers", found, "paper")
     assert judged.verdict == verdict
     assert judged.mean == pytest.approx(loop / 8)
 
@@ -220,12 +208,13 @@ def test_the_base_size_is_judged_by_its_own_loops() -> None:
     expected = {"LT_worsens": 1.1, "LT_collapses": 1.0, "LT_i_stops_gaining": 1.0}
     expected |= {"FLT_gains": 2.0 / 2.1, "FLT_below_LT_i": 2.0 / 2.1}
     for name, mean in expected.items():
-        verdict = paper_verdict(f"language_base_{name}", whole)
+        verdict = verdict_on(f"language_base_{name}", whole, "paper")
         assert verdict.verdict == "holds", name
         assert verdict.mean == pytest.approx(mean, rel=1e-2), name
         assert verdict_on(f"language_base_{name}", whole).verdict == "paper scale"
     without = evidence(found, fully_looped={"loops": [12], "steps": 800, "variants": {}})
-    assert paper_verdict("language_base_LT_collapses", without).note == "no LT of 9 loops"
+    verdict = verdict_on("language_base_LT_collapses", without, "paper")
+    assert verdict.note == "no LT of 9 loops"
 
 
 def test_no_kind_of_attention_may_collapse() -> None:

@@ -118,41 +118,54 @@ def test_so_many_seeds_would_settle_it() -> None:
         assert "would" not in verdict_of(unknown).note
 
 
+def judged(name: str, runs: list[Measured]) -> Verdict:
+    return judge(find_claim(name), Evidence(runs), scale="small", command="")
+
+
 def test_an_unfinished_seed_is_left_out_and_named() -> None:
-    claimed = find_claim("fig02_matches_standard")
     runs = [*seeds(2, family="standard"), *seeds(2), run(seed=2, level=9.0, step=400)]
-    verdict = judge(claimed, Evidence(runs), scale="small", command="")
+    verdict = judged("fig02_matches_standard", runs)
     assert verdict.verdict == "holds"
     assert verdict.seeds == 2
     unfinished = "left out: looped, seed 2 (training unfinished: 400 of 1,000 steps"
     assert unfinished in verdict.note
 
 
-def test_an_unfinished_curriculum_is_left_out() -> None:
-    def early(member: Measured) -> Measured:
-        grow = replace(member.config.curriculum, dims=GrowthConfig(1, 1, (400,)))
-        return replace(member, config=replace(member.config, curriculum=grow))
+def changed(group: str, **changes: Any) -> list[Measured]:
+    """Two looped and two standard runs with other settings of a group."""
+    members = []
+    for member in (*seeds(2), *seeds(2, family="standard")):
+        settings = replace(getattr(member.config, group), **changes)
+        members.append(replace(member, config=replace(member.config, **{group: settings})))
+    return members
 
-    runs = [early(member) for member in [*seeds(2), *seeds(2, family="standard")]]
-    verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
+
+_NOTHING = [*seeds(2, family="standard", level=0.97), *seeds(2, level=0.95)]
+_EARLY = changed("curriculum", dims=GrowthConfig(1, 1, (400,)))
+_WIDER = [*seeds(2), *changed("task", dims=8)[2:]]
+
+
+@pytest.mark.parametrize(
+    ("claim", "runs", "note"),
+    [
+        ("fig02_matches_standard", _NOTHING, "learned nothing: error"),
+        ("fig02_stays_beyond_b", _NOTHING, ""),
+        ("fig02_matches_standard", _EARLY, "curriculum unfinished: dims 3 of 4"),
+        ("fig02_matches_standard", _WIDER, "different prompts"),
+    ],
+)
+def test_runs_that_tell_nothing_are_not_compared(
+    claim: str, runs: list[Measured], note: str
+) -> None:
+    verdict = judged(claim, runs)
     assert verdict.verdict == "not measured"
-    assert "curriculum unfinished: dims 3 of 4" in verdict.note
+    assert note in verdict.note
 
 
-def test_models_that_learned_nothing_match_nobody() -> None:
-    claimed = find_claim("fig02_matches_standard")
-    runs = [*seeds(2, family="standard", level=0.97), *seeds(2, level=0.95)]
-    verdict = judge(claimed, Evidence(runs), scale="small", command="")
-    assert verdict.verdict == "not measured"
-    assert "learned nothing: error" in verdict.note
-    beyond = judge(find_claim("fig02_stays_beyond_b"), Evidence(runs), scale="small", command="")
-    assert beyond.verdict == "not measured"
-    memorised = [
-        *seeds(2, family="standard", level=1.5, distinct_prompts=30),
-        *seeds(2, level=1.2, distinct_prompts=30),
-    ]
-    few = judge(find_claim("fig05_few_prompts"), Evidence(memorised), scale="small", command="")
-    assert few.verdict == "holds"
+def test_models_that_know_their_prompts_by_heart_have_learned() -> None:
+    standard = seeds(2, family="standard", level=1.5, distinct_prompts=30)
+    looped = seeds(2, level=1.2, distinct_prompts=30)
+    assert judged("fig05_few_prompts", [*standard, *looped]).verdict == "holds"
 
 
 def test_results_of_untrained_runs_are_refused() -> None:
@@ -161,12 +174,3 @@ def test_results_of_untrained_runs_are_refused() -> None:
     assert judge(claim, Evidence(), scale="small", command="").note == "no trained run"
     at_start = replace(claim, published_steps=0)
     assert judge(at_start, Evidence(), scale="small", command="").verdict == "holds"
-
-
-def test_runs_on_other_prompts_are_not_compared() -> None:
-    other = run(family="standard")
-    wider = replace(other.config, task=replace(other.config.task, dims=8))
-    runs = [run(), replace(other, config=wider)]
-    verdict = judge(find_claim("fig02_matches_standard"), Evidence(runs), scale="small", command="")
-    assert verdict.verdict == "not measured"
-    assert "different prompts" in verdict.note

@@ -1,4 +1,5 @@
-"""The runs of experiments: one for all who want it, and mended where it is damaged."""
+"""The runs of experiments: one for all who want it, mended where it is damaged; how far they are,
+and the plan."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,9 @@ import pytest
 from looplab.experiments.command import main
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.many_runs import train_all
+from looplab.experiments.plan import plan
+from looplab.experiments.settings import ExperimentSettings
+from looplab.training import train
 from looplab.training.run_folder.checkpoint import saved_steps, snapshots_of
 from looplab.training.run_folder.run import run_folder
 
@@ -34,3 +38,16 @@ def test_a_run_that_cannot_be_read_is_trained_again(
     assert main([f"experiment={trained}", "jobs=1"]) == 0
     assert saved_steps(checkpoints)[-1] == member.config.training.steps
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_plan_lists_runs_and_trains_none(tiny: Path) -> None:
+    settings = ExperimentSettings((str(tiny),), action="plan", jobs=2)
+    text = plan(settings)
+    assert text.count("new") == 6
+    assert "6 of 6 runs are to be trained: about" in text
+    assert "with 2 at once" in text
+    assert not Path("runs").exists()
+    train(members_of(load(str(tiny)), "small")[0].config)
+    text = plan(settings)
+    assert "5 of 6 runs are to be trained" in text
+    assert text.count("finished") == 1

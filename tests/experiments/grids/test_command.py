@@ -1,6 +1,8 @@
-"""`python run.py -m …` end to end: members that fail, and their one table."""
+"""`python run.py -m …` end to end: members that fail, one that another process works on, which
+waits and has not failed, and their one table."""
 
 import csv
+import threading
 import time
 from pathlib import Path
 
@@ -9,7 +11,9 @@ from matplotlib.figure import Figure
 
 from looplab import main as run
 from looplab import runs_table
+from looplab.conf.compose import commands
 from looplab.experiments import grid
+from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.conftest import HOME
 from tests.test_cli import TINY
 
@@ -86,3 +90,29 @@ def test_a_failing_member_is_recorded_and_does_not_end_the_rest(
     again = capsys.readouterr().out
     assert "rate 0.001, seed 0: done" not in again
     assert "1 done, 1 failed" in again
+
+
+def test_a_member_that_is_held_is_done_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*TINY, "seed=0,1", f"folder={tmp_path}"]
+    first, second = (run_folder(each.config) for each in commands(words, multirun=True))
+    first.path.mkdir(parents=True)
+    holding = threading.Event()
+
+    def hold_until_the_other_is_done() -> None:
+        with first.lock():
+            holding.set()
+            while RunFolder(second.path).status()["state"] != "finished":
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=hold_until_the_other_is_done)
+    thread.start()
+    assert holding.wait(60)
+    assert run.main(["-m", *words, "jobs=1"]) == 0
+    thread.join()
+    said = capsys.readouterr()
+    assert said.out.count("in use by process ") == 1
+    assert ", waiting\n" in said.out
+    assert "2 done, 0 failed" in said.out
+    assert said.err == ""

@@ -1,15 +1,26 @@
 """What is called determined, from resampled rows and the counts of the table, and whether the truth
-lies within what is printed of it."""
+lies within what is printed of it; what one change does to phi: a known difference is found again,
+and one that cannot be told is not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
-from looplab.experiments.scaling_law.__main__ import MINIMA, read_csv
-from looplab.experiments.scaling_law.law import NAMES, Law, fit_law, fitted, unidentifiable
+from looplab.experiments.scaling_law.__main__ import MINIMA, main, read_csv
+from looplab.experiments.scaling_law.law import (
+    NAMES,
+    Difference,
+    Law,
+    difference,
+    fit_law,
+    fitted,
+    unidentifiable,
+)
 from tests.experiments.scaling_law.design import crossed, design, noisy, published_law, sample_table
 
 PUBLISHED = published_law()
@@ -98,3 +109,42 @@ def test_intervals_hold_the_truth_in_nine_of_ten_draws() -> None:
         held += found.low["phi"] <= PUBLISHED.phi <= found.high["phi"]
     # 45 expected, standard deviation 2.1.
     assert 41 <= held <= 49
+
+
+DESIGN = design()
+# The authors' probes: r of 2 and more, the four lower budgets.
+PROBES = DESIGN[(DESIGN.r > 1) & (DESIGN.budget < 1e19)]
+
+
+def found(phi: float, noise: float, every: int = 1) -> Difference:
+    changed = noisy(PROBES[::every], replace(PUBLISHED, phi=phi), noise, seed=1)
+    return difference(noisy(DESIGN, PUBLISHED, noise), changed, {}, ["r", "budget"], 20, seed=0)
+
+
+@pytest.mark.parametrize("phi", [0.38, 0.65])
+def test_a_known_difference_is_found_again(phi: float) -> None:
+    of = found(phi, 0.001)
+    assert of.low is not None
+    assert of.high is not None
+    assert of.low - 0.02 < phi - PUBLISHED.phi < of.high + 0.02
+    assert of.settled()
+    assert of.runs_needed() is None
+    assert of.shared == (DESIGN.r == 1).sum()  # the changed models have no r of 1
+
+
+def test_what_scatter_hides_is_not_settled() -> None:
+    of = found(PUBLISHED.phi + 0.02, 0.01, every=3)
+    assert not of.settled()
+    needed = of.runs_needed()
+    assert needed is None or needed > len(PROBES[::3])
+
+
+def test_the_command_compares_a_table_with_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.csv"
+    noisy(DESIGN, PUBLISHED, 0.003).to_csv(path, index=False)
+    words = [f"table={path}", f"changed={path}", "clusters=[r,budget]", "resamples=20"]
+    assert main([*words, f"folder={tmp_path}"]) == 0
+    line = "phi with the change less phi without it: 0 (0 to 0): not settled"
+    assert line in capsys.readouterr().out

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from looplab import training
 from looplab.conf.mistakes import RunError
@@ -14,8 +13,7 @@ from looplab.openml_eval.__main__ import main
 from looplab.openml_eval.estimators import LoopedClassifier
 from looplab.openml_eval.scoring import split_contexts
 from looplab.openml_eval.tables import read_table
-from looplab.tasks import make_task
-from tests.openml_eval.leave_out import ROWS, words, write_tables
+from tests.openml_eval.conftest import words, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +67,12 @@ def test_a_run_is_scored_as_it_is(
 
 
 def test_the_references_protocol_stands_beside_table_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = write_tables(tmp_path / "data")
     given = words(data, tmp_path, "held_out=720", "protocol=reference", "model=looped", "jobs=1")
     given = [word for word in given if not word.startswith("task.points")] + ["task.points=5"]
     assert main(given) == 0
-    result = result_of(tmp_path)
-    (entry,) = result["tables"]
+    (entry,) = result_of(tmp_path)["tables"]
     found = entry["models"]["looped"]
     (path,) = tmp_path.glob("tables-*/cache/tables-*.npz")
     with np.load(path) as file:
@@ -91,30 +87,32 @@ def test_the_references_protocol_stands_beside_table_2(
     assert "0.662" in said
 
 
-def test_no_held_out_row_is_in_a_training_prompt(tmp_path: Path) -> None:
-    """Under the corrected protocol rows cannot be found again by their values;
-    tests/tasks/tables/test_tables.py shows that prompts do not depend on that table."""
-    data = write_tables(tmp_path / "data")
-    # Under this protocol a row is the same in every prompt, so that it can be found again.
-    settings = {"tables": tuple(ROWS), "held_out": "third", "protocol": "reference"}
-    task = make_task("tables", 3, 0, {**settings, "data_dir": str(data)})
-    generator = torch.Generator().manual_seed(0)
-    seen: set[tuple[float, ...]] = set()
-    for _ in range(60):
-        xs = task.sample(generator, 7, 9).xs.flatten(0, 1)[:, 1:]
-        seen |= rounded(xs.numpy())
-    own = {name: scaled_rows(data, name) for name in ROWS}
-    assert not seen & own["third"]
-    others = set().union(*(own[name] for name in ROWS if name != "third"))
-    assert len(seen & others) > 0.8 * len(others)
-    assert seen <= others
-
-
-def scaled_rows(data: Path, name: str) -> set[tuple[float, ...]]:
-    with np.load(data / f"{name}.npz") as file:
-        xs = file["xs"]
-    return rounded((xs - xs.mean(0)) / xs.std(0))
-
-
-def rounded(rows: np.ndarray[tuple[int, ...], np.dtype[np.floating]]) -> set[tuple[float, ...]]:
-    return {tuple(row) for row in np.round(rows.astype(float), 3).tolist()}
+@pytest.mark.parametrize(
+    ("word", "code", "said"),
+    [
+        ("held_out=99", 2, "held_out cannot be 99: the tables that take part are 720, 8, third"),
+        ("loops.T=3", 2, "loops.T has no meaning with model=standard"),
+        ("task.dims=1", 1, "abalone has 2 features, more than the 1 that the model reads: task"),
+        ("run=REGRESSOR", 2, "is a regressor, and a classifier of two classes is needed"),
+        ("tables=[720,725]", 1, "action=fetch tables=725 data_dir="),
+        ("acton=fetch", 2, "acton is not a setting; did you mean 'action'?"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_written(
+    word: str,
+    code: int,
+    said: str,
+    data: Path,
+    tmp_path: Path,
+    runs: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    word = word.replace("REGRESSOR", str(runs / "regressor"))
+    key = word.partition("=")[0]
+    given = [each for each in words(data, tmp_path) if each.partition("=")[0] != key]
+    assert main([*given, word]) == code
+    line = capsys.readouterr().err
+    assert line.startswith("openml_eval: ")
+    assert said in line
+    assert line.count("\n") == 1
+    assert not [*tmp_path.iterdir()]

@@ -36,10 +36,9 @@ def test_one_command_measures_draws_keeps_and_shows(
         f"{name}.{kind}" for name in FIGURES for kind in ("png", "csv")
     }
     # b is 4: angles up to 3 b, the rest as far as asked.
-    assert result["norm"]["loop"] == list(range(21))
-    assert result["change"]["loop"] == list(range(1, 21))
-    assert result["residual"]["loop"] == list(range(1, 21))
-    assert result["cosines"]["loop"] == list(range(1, 13))
+    ranges = {"norm": (0, 20), "change": (1, 20), "residual": (1, 20), "cosines": (1, 12)}
+    for part, (first, last) in ranges.items():
+        assert result[part]["loop"] == list(range(first, last + 1))
     assert result["contraction"]["loop"] == 20
     assert len(result["contraction"]["spectral_norm"]["by_prompt"]) == 20
     # The same command shows what is kept, and mistakes all the same; another seed is measured anew.
@@ -91,7 +90,7 @@ def test_new_weights_and_lost_figures_are_measured_anew(tiny_run: Run) -> None:
     assert picture.exists()
     folder = RunFolder(tiny_run.path).checkpoints
     checkpoint, _ = newest_checkpoint(folder)
-    assert checkpoint is not None
+    assert checkpoint
     changed = {"model.read_in.weight": 2 * checkpoint.tensors["model.read_in.weight"]}
     save_checkpoint(folder, tiny_run.step, checkpoint.tensors | changed)
     assert dynamics(settings)["norm"] != before["norm"]

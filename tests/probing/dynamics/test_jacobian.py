@@ -29,6 +29,18 @@ def linear(*matrices: Tensor) -> tuple[Map, Tensor]:
     return lambda x: torch.einsum("bij,bj->bi", stacked, x), at
 
 
+def assert_exact(
+    function: Map, at: Tensor, matrices: Tensor, of_norm: float, of_radius: float
+) -> None:
+    """The function's spectral norms and radii at a place are those of these derivatives."""
+    norm = spectral_norm(function, at, seeded())
+    exact = torch.linalg.matrix_norm(matrices, 2)
+    torch.testing.assert_close(norm.values, exact, rtol=of_norm, atol=0)
+    radius = spectral_radius(function, at, seeded())
+    exact = torch.linalg.eigvals(matrices).abs().amax(1)
+    torch.testing.assert_close(radius.values, exact, rtol=of_radius, atol=0)
+
+
 @pytest.mark.parametrize("kind", ["dense", "of rank one", "badly scaled"])
 @pytest.mark.parametrize("size", [2, 5])
 def test_small_matrices_are_exact(kind: str, size: int) -> None:
@@ -39,12 +51,7 @@ def test_small_matrices_are_exact(kind: str, size: int) -> None:
         "of rank one": drawn[:, :, :1] * drawn[:, :1],
         "badly scaled": drawn.triu() * torch.logspace(-3, 3, size)[:, None].double(),
     }[kind]
-    function, at = linear(*matrices)
-    norm, radius = spectral_norm(function, at, seeded()), spectral_radius(function, at, seeded())
-    exact = torch.linalg.matrix_norm(matrices, 2)
-    torch.testing.assert_close(norm.values, exact, rtol=1e-9, atol=0)
-    exact = torch.linalg.eigvals(matrices).abs().amax(1)
-    torch.testing.assert_close(radius.values, exact, rtol=1e-9, atol=0)
+    assert_exact(*linear(*matrices), matrices, 1e-9, 1e-9)
 
 
 def stretching(most: float) -> Tensor:
@@ -100,9 +107,4 @@ def test_estimates_of_a_real_loop_are_those_of_its_whole_jacobian(injection: str
     whole = torch.func.jacrev(step)(at).flatten(4).flatten(1, 2)  # [B, S·D, B, S, D] in rows
     size = at[0].numel()
     jacobians = [whole[i].reshape(size, 2, size)[:, i] for i in range(2)]
-    norm = spectral_norm(step, at, seeded())
-    exact = torch.stack([torch.linalg.matrix_norm(each, 2) for each in jacobians])
-    torch.testing.assert_close(norm.values, exact, rtol=1e-6, atol=0)
-    radius = spectral_radius(step, at, seeded())
-    exact = torch.stack([torch.linalg.eigvals(each).abs().max() for each in jacobians])
-    torch.testing.assert_close(radius.values, exact, rtol=1e-4, atol=0)
+    assert_exact(step, at, torch.stack(jacobians), 1e-6, 1e-4)

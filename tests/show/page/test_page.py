@@ -1,6 +1,8 @@
-"""The page: claims with their verdicts, nothing loaded from elsewhere, damaged files named."""
+"""The page: claims with their verdicts, nothing loaded from elsewhere, damaged files named; what
+its pictures take from matplotlib's SVG, which no documentation promises."""
 
 import csv
+import re
 import shutil
 from pathlib import Path
 
@@ -9,10 +11,12 @@ from matplotlib.figure import Figure
 
 from looplab import main as run
 from looplab.show.page import page
+from looplab.show.page.svg import FONTS, HASH, HEADER, KEPT_IDS, OTHER_IDS, drawn_svg, svg
+from looplab.show.panel import Curve, Panel
 from looplab.show.settings import ReportSettings
 from tests.test_cli import TINY
 
-from .measured import NASTY, Page, experiment_path
+from .conftest import NASTY, Page, experiment_path
 
 LOADED = ("href", "src", "srcset", "action", "data", "poster", "formaction", "background")
 
@@ -27,10 +31,6 @@ def write(folder: Path) -> tuple[str, Page]:
 def own(measured: Path, tmp_path: Path) -> Path:
     """A copy of the measured folder that a test may change."""
     return shutil.copytree(measured, tmp_path / "runs")
-
-
-def run_folders(folder: Path) -> list[Path]:
-    return sorted(folder.glob("sparse_linear-*"))
 
 
 def test_it_says_each_claim_with_its_verdict_and_loads_nothing(measured: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_says_each_claim_with_its_verdict_and_loads_nothing(measured: Path) -
         if name in LOADED
     ]
     assert len(targets) > 20
-    assert not [target for target in targets if not target.startswith(("#", "data:"))]
+    assert all(target.startswith(("#", "data:")) for target in targets)
     ids = [attributes["id"] for _, attributes in shown.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
@@ -72,7 +72,7 @@ def test_first_it_says_what_was_found_then_what_fails(measured: Path) -> None:
 
 
 def test_damaged_files_are_named_in_a_line_and_the_rest_is_shown(own: Path) -> None:
-    first, _ = run_folders(own)
+    first = min(own.glob("sparse_linear-*"))
     (first / "evaluation.json").write_text('{"kind": "evalu', encoding="utf-8")
     (own / "broken").mkdir()
     (own / "broken" / "config.yaml").write_text("task: [", encoding="utf-8")
@@ -121,3 +121,36 @@ def test_a_grid_has_its_effects_and_a_row_for_the_seeds_of_a_setting(
     text = Page(Path("report") / f"{alone.name}.html").text
     assert "seed 0" in text
     assert "seed 1" not in text
+
+
+PANEL = Panel(
+    "picture",
+    "The title",
+    "k",
+    "error",
+    [1, 2],
+    [
+        Curve(label="line", kind="looped", mean=[0.3, 0.5], low=[0.2, 0.4], high=[0.4, 0.6]),
+        Curve(label="points", kind="lasso", mean=[0.3, 0.5], points=True),
+    ],
+)
+
+
+def test_matplotlibs_svg_has_the_names_that_the_page_replaces() -> None:
+    text = drawn_svg(PANEL)
+    assert [part[:5] for part in re.findall(HEADER, text)] == ["<meta", "<defs"]
+    assert re.search(OTHER_IDS, text)
+    assert re.search(FONTS, text)
+    assert len(re.findall(KEPT_IDS, text)) > len(PANEL.curves)
+    references = re.findall(r'(?:href="#|url\(#)([^")]*)', text)
+    assert references
+    assert all(re.fullmatch(HASH, name) for name in references)
+
+
+def test_the_ids_of_a_pages_svg_begin_with_its_own_name() -> None:
+    text = svg(PANEL, "own")
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert {"own-curve-0", "own-curve-1", "own-band-0", "own-hit-0", "own-hit-1"} <= {*ids}
+    references = re.findall(r'(?:href="#|url\(#)([^")]*)', text)
+    assert all(name.startswith("own-") for name in (*ids, *references))
+    assert len(ids) == len({*ids})

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +47,11 @@ def tables(tmp_path: Path) -> Run:
     return train(Config.of(*settings.split(), "loops.b=4", f"folder={tmp_path}"))
 
 
+def facts_of(text: str) -> dict[str, Any]:
+    (facts,) = re.findall(r'<script id="facts" [^>]*>(.*?)</script>', text)
+    return json.loads(facts)
+
+
 def test_one_file_holds_all_and_loads_nothing(
     curves: list[Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,9 +64,8 @@ def test_one_file_holds_all_and_loads_nothing(
     text = path.read_text(encoding="utf-8")
     assert text == play(first, others).html
     assert not re.findall(r"""\b(?:src|href|url|import|fetch)\b ?[=(]""", text)
-    (facts,) = re.findall(r'<script id="facts" [^>]*>(.*?)</script>', text)
-    assert [each["b"] for each in json.loads(facts)["models"]] == [4, 2, 4]
-    assert [each["most"] for each in json.loads(facts)["models"]] == [16, 2, 16]
+    loops = [(each["b"], each["most"]) for each in facts_of(text)["models"]]
+    assert loops == [(4, 16), (2, 2), (4, 16)]
     assert play(curves[0])._repr_html_().startswith("<iframe ")
 
 
@@ -78,10 +81,9 @@ def test_a_page_is_short(kind: str, curves: list[Run], tables: Run) -> None:
 
 
 def test_runs_of_one_kind_have_names_of_their_own(curves: list[Run]) -> None:
-    text = play(curves[0], [curves[0]]).html
-    (facts,) = re.findall(r'<script id="facts" [^>]*>(.*?)</script>', text)
     name = curves[0].path.name
-    assert all(each["label"].endswith(f"({name})") for each in json.loads(facts)["models"])
+    for model in facts_of(play(curves[0], [curves[0]]).html)["models"]:
+        assert model["label"].endswith(f"({name})")
 
 
 def test_what_cannot_be_played_is_one_line(curves: list[Run], tables: Run, tmp_path: Path) -> None:
@@ -100,177 +102,158 @@ def test_the_classifier_that_ships_is_a_word(tmp_path: Path) -> None:
     assert path.stat().st_size < MOST_PAGE
 
 
-def visit(page: Path, width: int, scheme: str) -> dict[str, Any]:
-    """A reader who adds, moves and removes points by mouse and by keys, and goes beyond b."""
-    plot, points = "#panels svg", "location.hash.split('points=')[1]"
-    shown = "document.querySelectorAll('#panels .curve').length === 3"
-    return {
-        "page": f"{page.as_uri()}#loop=2&seed=7&points=-0.5,1;0.5,-1",
-        "width": width,
-        "scheme": scheme,
-        "steps": [
-            ["until", shown],
-            ["say", "document.documentElement.scrollWidth"],
-            ["say", "getComputedStyle(document.body).backgroundColor"],
-            ["click", plot, 0.5, 0.25],
-            ["say", points],
-            ["drag", plot, 0.5, 0.25, 0.75, 0.5],
-            ["say", points],
-            ["click", plot, 0.75, 0.5],
-            ["say", points],
-            ["say", f"document.querySelector('{plot}').focus()"],
-            ["key", "Enter"],
-            ["key", "ArrowUp"],
-            ["say", points],
-            ["key", "Delete"],
-            ["say", points],
-            ["click", "#loop", 0.75],
-            ["until", "reading.textContent === 'loop 12, beyond the 4 of training'"],
-            ["say", "document.querySelector('#errors').hidden"],
-            ["click", "#clear"],
-            ["say", points],
-            ["click", "#another"],
-            ["click", "#far"],
-            ["until", "errors.querySelectorAll('.curve').length === 3"],
-            ["say", f"{points}.split(';').length"],
-            ["say", "[...document.querySelectorAll('main .ring')].some((e) => !e.style.display)"],
-            ["click", "#clear"],
-            ["tap", plot, 0.5, 0.5],
-            ["say", f"{points}.split(';').length"],
-            ["tap", plot, 0.5, 0.5],
-            ["say", points],
-            ["click", "#play"],
-            ["until", "reading.textContent === 'loop 16, beyond the 4 of training'"],
-        ],
-    }
+_POINTS = "location.hash.split('points=')[1]"
+_NOTE = "note.textContent"
+_PLOT = "#panels svg"
+_WIDTHS = {390: "light", 820: "dark", 1600: "light"}
+_READY = ["until", f"document.querySelector('{_PLOT}').dataset.took"]
 
 
-@needs_browser
-def test_a_reader_draws_points_at_three_widths(curves: list[Run], tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(play(curves[0], curves[1:]).html, encoding="utf-8")
-    widths = {390: "light", 820: "dark", 1600: "light"}
-    said = heard([visit(page, width, scheme) for width, scheme in widths.items()])
-    at_start = "-0.500,1.000;0.500,-1.000"
-    for width, scheme in widths.items():
-        assert next(said) == width  # nothing is cut off at the right
-        assert next(said) == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}[scheme]
-        added, moved, removed = next(said), next(said), next(said)
-        # The plot's width is that of the interval and .12 of it on each side, its height 6.6.
-        assert near(added, 0.0, 1.65)
-        assert near(moved, 0.56, 0.0)
-        assert removed == at_start
-        assert next(said) is None
-        assert near(next(said), 0.0, 0.132)
-        assert next(said) == at_start
-        assert next(said) is False
-        assert next(said) == ""
-        assert next(said) == 10  # drawn three times as far, and some of them marked
-        assert next(said) is True
-        assert next(said) == 1
-        assert next(said) == ""
+def write_page(folder: Path, *runs: Run) -> Path:
+    path = folder / "page.html"
+    path.write_text(play(runs[0], runs[1:]).html, encoding="utf-8")
+    return path
 
 
-def heard(visits: list[dict[str, Any]]) -> Iterator[Any]:
-    """What the steps `say` of visits gave in a browser that had nothing to complain of."""
+def visit(address: str, steps: list[Any], width: int = 820) -> dict[str, Any]:
+    return {"page": address, "width": width, "scheme": _WIDTHS[width], "steps": steps}
+
+
+def heard(*visits: dict[str, Any]) -> list[list[Any]]:
+    """What the steps `say` of each visit gave in a browser that had nothing to complain of."""
     done = subprocess.run(
         ["node", str(_DRIVER)],
         input=json.dumps(visits), capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["complaints"] == []
-    return iter(found["said"])
+    said = iter(found["said"])
+    return [[next(said) for step in each["steps"] if step[0] == "say"] for each in visits]
 
 
-_POINTS = "location.hash.split('points=')[1]"
-_NOTE = "note.textContent"
+@needs_browser
+def test_a_reader_draws_points_at_three_widths(curves: list[Run], tmp_path: Path) -> None:
+    """By mouse and by keys, adds, moves and removes them, and goes beyond b."""
+    steps = [
+        ["until", "document.querySelectorAll('#panels .curve').length === 3"],
+        ["say", "document.documentElement.scrollWidth"],
+        ["say", "getComputedStyle(document.body).backgroundColor"],
+        ["click", _PLOT, 0.5, 0.25],
+        ["say", _POINTS],
+        ["drag", _PLOT, 0.5, 0.25, 0.75, 0.5],
+        ["say", _POINTS],
+        ["click", _PLOT, 0.75, 0.5],
+        ["say", _POINTS],
+        ["say", f"document.querySelector('{_PLOT}').focus()"],
+        ["key", "Enter"],
+        ["key", "ArrowUp"],
+        ["say", _POINTS],
+        ["key", "Delete"],
+        ["say", _POINTS],
+        ["click", "#loop", 0.75],
+        ["until", "reading.textContent === 'loop 12, beyond the 4 of training'"],
+        ["say", "document.querySelector('#errors').hidden"],
+        ["click", "#clear"],
+        ["say", _POINTS],
+        ["click", "#another"],
+        ["click", "#far"],
+        ["until", "errors.querySelectorAll('.curve').length === 3"],
+        ["say", f"{_POINTS}.split(';').length"],
+        ["say", "[...document.querySelectorAll('main .ring')].some((e) => !e.style.display)"],
+        ["click", "#clear"],
+        ["tap", _PLOT, 0.5, 0.5],
+        ["say", f"{_POINTS}.split(';').length"],
+        ["tap", _PLOT, 0.5, 0.5],
+        ["say", _POINTS],
+        ["click", "#play"],
+        ["until", "reading.textContent === 'loop 16, beyond the 4 of training'"],
+    ]
+    at_start = "-0.500,1.000;0.500,-1.000"
+    page = write_page(tmp_path, *curves)
+    address = f"{page.as_uri()}#loop=2&seed=7&points=-0.5,1;0.5,-1"
+    said = heard(*(visit(address, steps, width) for width in _WIDTHS))
+    for (width, scheme), answers in zip(_WIDTHS.items(), said, strict=True):
+        shown_width, colour, added, moved, removed, _, by_key, deleted, *rest = answers
+        assert shown_width == width  # nothing is cut off at the right
+        assert colour == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}[scheme]
+        # The plot's width is that of the interval and .12 of it on each side, its height 6.6.
+        assert near(added, 0.0, 1.65)
+        assert near(moved, 0.56, 0.0)
+        assert removed == deleted == at_start
+        assert near(by_key, 0.0, 0.132)
+        # Ten points are drawn three times as far, and some of them marked.
+        assert rest == [False, "", 10, True, 1, ""]
 
 
 @needs_browser
 def test_a_plot_stays_below_a_point_that_is_dragged(curves: list[Run], tmp_path: Path) -> None:
     """Also where the point stretches the scale; the address follows when the drag ends."""
-    page = tmp_path / "page.html"
-    page.write_text(play(curves[0]).html, encoding="utf-8")
-    plot = "#panels svg"
     below = """(() => {
       const [point, svg] = ['.point', 'svg'].map(
         (name) => document.querySelector('#panels ' + name).getBoundingClientRect());
       return (point.y + point.height / 2 - svg.y) / svg.height;
     })()"""
     steps = [
-        ["until", f"document.querySelector('{plot}').dataset.took"],
-        ["press", plot, 0.5, 0.01],
-        ["move", plot, 0.5, 0.5],
-        ["move", plot, 0.5, 0.75],
+        _READY,
+        ["press", _PLOT, 0.5, 0.01],
+        ["move", _PLOT, 0.5, 0.5],
+        ["move", _PLOT, 0.5, 0.75],
         ["say", below],
         ["say", _POINTS],
-        ["release", plot, 0.5, 0.75],
+        ["release", _PLOT, 0.5, 0.75],
         ["say", below],
         ["say", _POINTS],
     ]
-    address = f"{page.as_uri()}#loop=2&points=0,10"
-    said = heard([{"page": address, "width": 820, "scheme": "light", "steps": steps}])
-    assert next(said) == pytest.approx(0.75, abs=0.02)
-    assert next(said) == "0.000,10.000"
-    assert next(said) == pytest.approx(1.0, abs=0.02)  # it is the highest still
-    assert near(next(said), 0.0, -5.0)
+    address = f"{write_page(tmp_path, curves[0]).as_uri()}#loop=2&points=0,10"
+    ((dragged, meanwhile, released, afterwards),) = heard(visit(address, steps))
+    assert dragged == pytest.approx(0.75, abs=0.02)
+    assert meanwhile == "0.000,10.000"
+    assert released == pytest.approx(1.0, abs=0.02)  # it is the highest still
+    assert near(afterwards, 0.0, -5.0)
 
 
 @needs_browser
 def test_a_page_says_what_would_surprise(curves: list[Run], tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(play(curves[0]).html, encoding="utf-8")
-    plot = "#panels svg"
-    ready = ["until", f"document.querySelector('{plot}').dataset.took"]
     hasten = """(() => {
       loop.value = 16;
       loop.dispatchEvent(new Event('input'));
       return document.querySelector('.said').textContent;
     })()"""
     many = ";".join(f"{0.1 * i:.3f},0.000" for i in range(10))
-    visits = {
-        "loop=2&points=0,1;x;0.5,1,2": [ready, ["say", _NOTE], ["say", _POINTS]],
-        "loop=999&points=": [ready, ["say", _NOTE]],
-        "nothing": [ready, ["say", _NOTE]],
+    visits: dict[str, list[Any]] = {
+        "loop=2&points=0,1;x;0.5,1,2": [["say", _NOTE], ["say", _POINTS]],
+        "loop=999&points=": [["say", _NOTE]],
+        "nothing": [["say", _NOTE]],
         f"loop=2&points={many}": [
-            ready,
             ["say", _NOTE],
-            ["click", plot, 0.5, 0.25],
+            ["click", _PLOT, 0.5, 0.25],
             ["say", _NOTE],
-            ["click", plot, 0.5, 0.5],  # which removes the point there
+            ["click", _PLOT, 0.5, 0.5],  # which removes the point there
             ["say", _NOTE],
         ],
-        "loop=2&points=0,1": [ready, ["say", hasten], ["until", f"!{hasten}.startsWith('comp')"]],
+        "loop=2&points=0,1": [["say", hasten], ["until", f"!{hasten}.startsWith('comp')"]],
     }
-    said = heard(
-        [
-            {"page": f"{page.as_uri()}#{given}", "width": 820, "scheme": "light", "steps": steps}
-            for given, steps in visits.items()
-        ]
-    )
+    page = write_page(tmp_path, curves[0]).as_uri()
     damaged = "The link is damaged: this is what could be read."
-    assert next(said) == damaged
-    assert next(said) == "0.000,1.000"
-    assert next(said) == damaged
-    assert next(said) == "The link cannot be read."
-    assert next(said) == ""
-    assert next(said) == "10 points are the most: remove one first."
-    assert next(said) == ""
-    assert next(said) == "computing …"
+    assert heard(*(visit(f"{page}#{end}", [_READY, *steps]) for end, steps in visits.items())) == [
+        [damaged, "0.000,1.000"],
+        [damaged],
+        ["The link cannot be read."],
+        ["", "10 points are the most: remove one first.", ""],
+        ["computing …"],
+    ]
 
 
 @needs_browser
 def test_switches_keep_the_points_of_the_reader(curves: list[Run], tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(play(curves[0]).html, encoding="utf-8")
-    steps: list[list[Any]] = [["until", "document.querySelector('#panels svg').dataset.took"]]
+    steps: list[list[Any]] = [_READY]
     for switch in ("#far", "#far", "#noisy", "#noisy"):
         steps += [["click", switch], ["say", _POINTS]]
     made = "-0.500,1.000;0.500,-1.000"
+    page = write_page(tmp_path, curves[0]).as_uri()
     for seed in (0, 7):
-        address = f"{page.as_uri()}#loop=2&seed={seed}&points={made}"
-        said = heard([{"page": address, "width": 820, "scheme": "light", "steps": steps}])
-        (far, back, noisy, quiet) = (numbers(each) for each in said)
+        (said,) = heard(visit(f"{page}#loop=2&seed={seed}&points={made}", steps))
+        far, back, noisy, quiet = (numbers(each) for each in said)
         assert [x for x, _ in far] == [-1.5, 1.5]
         assert ([y for _, y in far] == [1, -1]) == (seed == 0)
         assert back == quiet == numbers(made)
@@ -282,20 +265,13 @@ def test_switches_keep_the_points_of_the_reader(curves: list[Run], tmp_path: Pat
 def test_a_model_that_is_normalised_does_not_see_how_high_points_are(
     curves: list[Run], tmp_path: Path
 ) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(play(curves[0]).html, encoding="utf-8")
     steps = [
         ["until", "document.querySelector('#panels .curve')"],
         ["say", "document.querySelector('#panels .curve').getAttribute('d')"],
     ]
-    address = f"{page.as_uri()}#loop=2&points=-0.5,1;0.5,-1"
-    said = heard(
-        [
-            {"page": address + flags, "width": 820, "scheme": "light", "steps": steps}
-            for flags in ("", "&high", "&scaled", "&high&scaled")
-        ]
-    )
-    plain, high, scaled, both = said
+    address = f"{write_page(tmp_path, curves[0]).as_uri()}#loop=2&points=-0.5,1;0.5,-1"
+    ways = ("", "&high", "&scaled", "&high&scaled")
+    plain, high, scaled, both = heard(*(visit(address + way, steps) for way in ways))
     assert plain != high
     assert plain == scaled == both  # the root mean square of these is 1
 
@@ -303,21 +279,18 @@ def test_a_model_that_is_normalised_does_not_see_how_high_points_are(
 @needs_browser
 def test_a_reader_tells_two_classes_apart(tables: Run, tmp_path: Path) -> None:
     """Points of the chosen class, by mouse and keys; what is said where one class is missing."""
-    page = tmp_path / "page.html"
-    page.write_text(play(tables).html, encoding="utf-8")
-    plot = "#panels svg"
     shown = "document.querySelector('#panels image')"
     steps = [
         ["until", shown],
         ["say", "document.documentElement.scrollWidth"],
         ["say", "document.querySelectorAll('#panels .bayes').length"],
-        ["click", plot, 0.75, 0.25],
+        ["click", _PLOT, 0.75, 0.25],
         ["click", "[name=class][value='1']"],
-        ["click", plot, 0.25, 0.25],
+        ["click", _PLOT, 0.25, 0.25],
         ["say", _POINTS],
-        ["drag", plot, 0.25, 0.25, 0.5, 0.25],
+        ["drag", _PLOT, 0.25, 0.25, 0.5, 0.25],
         ["say", _POINTS],
-        ["say", f"document.querySelector('{plot}').focus()"],
+        ["say", f"document.querySelector('{_PLOT}').focus()"],
         ["key", " "],
         ["key", "ArrowUp"],
         ["say", _POINTS],
@@ -331,28 +304,18 @@ def test_a_reader_tells_two_classes_apart(tables: Run, tmp_path: Path) -> None:
         ["until", shown],
         ["say", f"{_POINTS}.split(';').length"],
     ]
-    widths = {390: "light", 820: "dark", 1600: "light"}
-    address = f"{page.as_uri()}#loop=2&points=-1,0,0;1,0,1"
-    said = heard(
-        [
-            {"page": address, "width": width, "scheme": scheme, "steps": steps}
-            for width, scheme in widths.items()
-        ]
-    )
-    for width in widths:
-        assert next(said) == width
-        assert next(said) == 1
-        *_, zero, one = numbers(next(said))
+    address = f"{write_page(tmp_path, tables).as_uri()}#loop=2&points=-1,0,0;1,0,1"
+    said = heard(*(visit(address, steps, width) for width in _WIDTHS))
+    for width, answers in zip(_WIDTHS, said, strict=True):
+        shown_width, lines, added, moved, _, by_key, label, *rest = answers
+        assert (shown_width, lines) == (width, 1)
+        *_, zero, one = numbers(added)
         assert zero == pytest.approx([1.5, 1.5, 0], abs=0.03)
         assert one == pytest.approx([-1.5, 1.5, 1], abs=0.03)
-        assert numbers(next(said))[-1] == pytest.approx([0, 1.5, 1], abs=0.03)
-        assert next(said) is None
-        assert numbers(next(said))[-1] == [0, 0.12, 1]
-        assert next(said).startswith("point 5, a square: x 0.00, y 0.12;")
-        assert next(said) == "svg"
-        assert next(said) == "add points of both classes"
-        assert next(said) is True
-        assert next(said) == 10
+        assert numbers(moved)[-1] == pytest.approx([0, 1.5, 1], abs=0.03)
+        assert numbers(by_key)[-1] == [0, 0.12, 1]
+        assert label.startswith("point 5, a square: x 0.00, y 0.12;")
+        assert rest == ["svg", "add points of both classes", True, 10]
 
 
 def numbers(points: str) -> list[list[float]]:
@@ -362,5 +325,5 @@ def numbers(points: str) -> list[list[float]]:
 
 def near(points: str, x: float, y: float) -> bool:
     """Says whether the last point is there, but for the width of a pixel or two."""
-    found = [float(number) for number in points.split(";")[-1].split(",")]
+    *_, found = numbers(points)
     return abs(found[0] - x) < 0.02 and abs(found[1] - y) < 0.05

@@ -2,20 +2,40 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from looplab import runs_table
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.run_sets import BEGUN
 from looplab.evaluation.runs_table import rows_of
 from looplab.main import main
+from looplab.show.evaluate import evaluate
+from looplab.training import train
 from looplab.training.run_folder.files import read_record, write_record
 from looplab.training.run_folder.run import RunFolder
 from looplab.training.run_folder.status import holding
+from tests.conftest import tiny_config
 
 Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sparse runs, of which the first is evaluated, and a linear one of more steps in a folder
+    of its own."""
+    path = tmp_path_factory.mktemp("listed")
+    config = tiny_config(path)
+    first = train(config)
+    evaluate(first, EvaluationConfig(prompts=32, resamples=20, batch_size=32, baselines=()))
+    train(replace(config, seed=1))
+    linear = replace(config.task, name="linear", settings={})
+    more = replace(config.training, steps=50)
+    train(replace(config, task=linear, training=more, folder=str(path / "more")))
+    return path
 
 
 def listed(folder: Path, capsys: Capture, *words: str) -> list[str]:
@@ -40,7 +60,7 @@ def test_a_row_says_what_a_run_is_and_how_far(folder: Path, capsys: Capture) -> 
     assert deletes.startswith("rm -r FOLDER deletes a run")
 
 
-def _begun(folder: Path, members: list[dict[str, object]]) -> None:
+def _begun(folder: Path, *members: dict[str, object]) -> None:
     folder.mkdir()
     about = {"title": "a grid over b", "command": "python run.py -m loops.b=4,8"}
     write_record(folder / "begun.json", BEGUN, {**about, "members": members})
@@ -55,11 +75,8 @@ def test_a_grid_that_was_interrupted_shows_its_runs_and_how_it_goes_on(
     runs = tmp_path / "runs"
     for path in (begun, alone):
         shutil.copytree(path, runs / path.name)
-    members: list[dict[str, object]] = [
-        {"run": str(runs / begun.name), "label": "b = 4", "seed": 0},
-        {"run": str(runs / "absent"), "label": "b = 8", "seed": 0},
-    ]
-    _begun(runs / "grid-12", members)
+    first = {"run": str(runs / begun.name), "label": "b = 4", "seed": 0}
+    _begun(runs / "grid-12", first, {"run": str(runs / "absent"), "label": "b = 8", "seed": 0})
     lines = listed(runs, capsys)
     at = lines.index(f"{runs / 'grid-12'}: a grid over b; 1 of 2 runs finished")
     assert lines[at + 1] == "  goes on by python run.py -m loops.b=4,8"
@@ -72,8 +89,7 @@ def test_a_grid_that_was_interrupted_shows_its_runs_and_how_it_goes_on(
 
 
 def test_a_grid_of_which_no_run_was_begun_is_listed(tmp_path: Path, capsys: Capture) -> None:
-    members: list[dict[str, object]] = [{"run": "runs/absent", "label": "b = 4", "seed": 0}]
-    _begun(tmp_path / "grid-12", members)
+    _begun(tmp_path / "grid-12", {"run": "runs/absent", "label": "b = 4", "seed": 0})
     title, command, empty, count, _ = listed(tmp_path, capsys)
     assert title == f"{tmp_path / 'grid-12'}: a grid over b; 0 of 1 runs finished"
     assert command.startswith("  goes on by ")
@@ -84,8 +100,7 @@ def test_a_grid_of_which_no_run_was_begun_is_listed(tmp_path: Path, capsys: Capt
 def test_states_of_runs_that_are_not_finished(
     folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
+    copy = shutil.copytree(next(folder.glob("*/evaluation.json")).parent, tmp_path / "copy")
     metrics = copy / "metrics.jsonl"
     lines = metrics.read_bytes().split(b"\n")
     metrics.write_bytes(b"\n".join(lines[:2]) + b'\n{"step": 3')  # a line that is being written
@@ -111,8 +126,7 @@ def test_states_of_runs_that_are_not_finished(
 def test_an_error_of_another_step_is_not_shown_and_one_with_remarks_has_a_star(
     folder: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(next(folder.glob("*/evaluation.json")).parent, copy)
+    copy = shutil.copytree(next(folder.glob("*/evaluation.json")).parent, tmp_path / "copy")
     path = copy / "evaluation.json"
     evaluation = read_record(path, "evaluation").content
     assert evaluation is not None

@@ -14,9 +14,9 @@ from looplab.evaluation.baselines import optimal, solvers
 from looplab.evaluation.bootstrap import Floats
 from looplab.tasks import make_task
 from looplab.tasks.curves import Curves
-from tests.tasks.statistics import (
+from tests.tasks.conftest import (
+    assert_independent_normals,
     assert_mean,
-    assert_normal,
     assert_uncorrelated,
     assert_uniform,
     generator,
@@ -76,12 +76,9 @@ def test_variances_fall_by_frequency_as_a_power() -> None:
 
 
 def test_weights_are_normal_with_these_variances_and_independent() -> None:
-    task = curves()
+    task = curves(8)
     prompts, weights = sample_with_parameters(task, batch=5000, points=2)
-    standard = weights / task.variances().sqrt().float()
-    assert_normal(standard)
-    assert_uncorrelated(standard[::2], standard[1::2])
-    assert_uncorrelated(standard[:, :3], standard[:, 3:6])
+    assert_independent_normals(weights / task.variances().sqrt().float())
     assert_uncorrelated(weights[:, 0], prompts.xs[:, 0, 1])
 
 
@@ -90,8 +87,7 @@ def test_y_is_the_inner_product_and_fresh_noise() -> None:
     prompts, weights = sample_with_parameters(task, batch=3000, points=8)
     values = torch.einsum("bnd,bd->bn", prompts.xs, weights)
     noise = prompts.ys - values
-    assert_normal(noise, 0.3)
-    assert_uncorrelated(noise[:, ::2], noise[:, 1::2])
+    assert_independent_normals(noise, 0.3)
     assert_uncorrelated(noise, prompts.xs[:, :, 1])
     assert_mean(prompts.ys[:, 0].square(), 1.0 + 0.3**2)
     exact, _ = sample_with_parameters(curves(noise_std=0.0), batch=3000, points=8)

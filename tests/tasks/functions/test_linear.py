@@ -16,8 +16,9 @@ from looplab.tasks.conditioned_linear import Conditioned, ConditionedLinear
 from looplab.tasks.least_squares import ridge
 from looplab.tasks.linear import Linear
 from looplab.tasks.posteriors import sparse_posterior
-from tests.tasks.statistics import (
+from tests.tasks.conftest import (
     assert_frequencies,
+    assert_independent_normals,
     assert_mean,
     assert_normal,
     assert_uncorrelated,
@@ -27,20 +28,12 @@ from tests.tasks.statistics import (
 )
 
 
-def test_inputs_are_independent_standard_normals() -> None:
-    xs = make_task("linear", dims=20).sample(generator(), batch=1500, points=10).xs
-    assert_normal(xs)
-    assert_uncorrelated(xs[:, :, ::2], xs[:, :, 1::2])
-    assert_uncorrelated(xs[:, ::2], xs[:, 1::2])
-    assert_uncorrelated(xs[::2], xs[1::2])
-
-
-def test_weights_are_standard_normal_and_independent_of_all_others() -> None:
+def test_inputs_and_weights_are_standard_normal_and_independent_of_all_others() -> None:
     prompts, weights = sample_with_parameters(make_task("linear", dims=20), batch=5000, points=2)
     assert weights.shape == (5000, 20)
-    assert_normal(weights)
-    assert_uncorrelated(weights[::2], weights[1::2])
-    assert_uncorrelated(weights[:, ::2], weights[:, 1::2])
+    assert_independent_normals(prompts.xs)
+    assert_uncorrelated(prompts.xs[:, 0], prompts.xs[:, 1])
+    assert_independent_normals(weights)
     assert_mean((weights[:, 0] * weights[:, 1]).square(), 1.0)
     assert_uncorrelated(weights, prompts.xs[:, 0])
 
@@ -58,9 +51,7 @@ def test_noise_is_normal_and_fresh_at_each_point(noise_std: float) -> None:
     task = make_task("noisy_linear", dims=5, settings={"noise_std": noise_std})
     prompts, weights = sample_with_parameters(task, batch=3000, points=8)
     noise = prompts.ys - task.outputs(prompts.xs, weights)
-    assert_normal(noise, noise_std)
-    assert_uncorrelated(noise[:, ::2], noise[:, 1::2])
-    assert_uncorrelated(noise[::2], noise[1::2])
+    assert_independent_normals(noise, noise_std)
     assert_uncorrelated(noise, prompts.xs[:, :, 0])
 
 

@@ -13,10 +13,10 @@ from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.mixture import Mixed, Mixture
 from looplab.tasks.random_source import FreshNumbers
-from tests.tasks.statistics import (
+from tests.tasks.conftest import (
     assert_frequencies,
+    assert_independent_normals,
     assert_mean,
-    assert_normal,
     assert_uncorrelated,
     generator,
     sample_with_parameters,
@@ -33,19 +33,16 @@ def slow_tree(x: list[float], coordinates: list[int], leaves: list[float], node:
 
 @pytest.mark.parametrize(("depth", "dims"), [(1, 1), (4, 20), (6, 2)])
 def test_outputs_are_those_of_a_slow_walk(depth: int, dims: int) -> None:
+    """At a coordinate of zero, too."""
     task = make_task("decision_tree", dims=20, settings={"depth": depth})
-    prompts, (coordinates, leaves) = sample_with_parameters(task, 12, points=15, dims=dims)
+    prompts, parameters = sample_with_parameters(task, 12, points=15, dims=dims)
+    prompts.xs[:, 0] = 0
+    ys = task.outputs(prompts.xs, parameters)
     for b in range(12):
-        tree = coordinates[b].tolist(), leaves[b].tolist()
-        for i in range(15):
-            assert prompts.ys[b, i].item() == slow_tree(prompts.xs[b, i].tolist(), *tree)
-
-
-def test_a_coordinate_of_zero_goes_left() -> None:
-    task = make_task("decision_tree", dims=2, settings={"depth": 1})
-    xs = torch.tensor([[[0.0, 1.0], [1e-30, -1.0], [-1e-30, 1.0]]])
-    parameters = (torch.tensor([[0]]), torch.tensor([[-5.0, 5.0]]))
-    assert task.outputs(xs, parameters).tolist() == [[-5.0, 5.0, -5.0]]
+        coordinates, leaves = (part[b].tolist() for part in parameters)
+        walked = [slow_tree(x, coordinates, leaves) for x in prompts.xs[b].tolist()]
+        assert ys[b].tolist() == walked
+        assert prompts.ys[b, 1:].tolist() == walked[1:]
 
 
 def test_coordinates_are_uniform_over_visible_dims_and_leaves_normal() -> None:
@@ -55,9 +52,7 @@ def test_coordinates_are_uniform_over_visible_dims_and_leaves_normal() -> None:
     # At every node on its own: hits [B, nodes, dims].
     assert_frequencies(coordinates[:, :, None] == torch.arange(dims), 1 / dims)
     assert_uncorrelated(coordinates[:, :-1], coordinates[:, 1:])
-    assert_normal(leaves)
-    assert_uncorrelated(leaves[:, ::2], leaves[:, 1::2])
-    assert_uncorrelated(leaves[::2], leaves[1::2])
+    assert_independent_normals(leaves)
 
 
 def test_the_largest_uniform_number_still_asks_for_a_visible_dimension() -> None:
@@ -101,10 +96,9 @@ def test_weights_are_standard_normal() -> None:
     _, (first, second) = sample_with_parameters(task, batch=300, points=1)
     assert first.shape == (300, 20, 100)
     assert second.shape == (300, 100)
-    assert_normal(first)
-    assert_normal(second)
+    assert_independent_normals(first)
+    assert_independent_normals(second)
     assert_uncorrelated(first[:, 0], second)
-    assert_uncorrelated(first[::2], first[1::2])
 
 
 def test_each_number_of_features_is_as_likely() -> None:
@@ -112,13 +106,12 @@ def test_each_number_of_features_is_as_likely() -> None:
     task, dims = make_task("halfspaces", 6, settings={"vary_features": True}), 4
     there = task.sample(generator(), batch=2000, points=3, dims=dims).xs != 0
     assert torch.equal(there, there[:, :1].expand_as(there))
-    counts = there[:, 0].sum(1)
+    assert not there[:, :, : 6 - dims].any()
+    places = there[:, 0, 6 - dims :]
+    counts = places.sum(1)
     assert_frequencies(counts[:, None] == torch.arange(1, dims + 1), 1 / dims)
-    for count in range(1, dims + 1):
-        places = there[counts == count, 0]
-        assert not places[:, : 6 - dims].any()
-        if count < dims:
-            assert_frequencies(places[:, 6 - dims :], count / dims)
+    for count in range(1, dims):
+        assert_frequencies(places[counts == count], count / dims)
 
 
 def test_features_share_a_factor_and_keep_their_variance() -> None:
@@ -204,7 +197,7 @@ def test_finitely_many_functions_are_of_all_classes() -> None:
     finite = replace(task(), distinct_functions=12)
     places = cast(Mixed, finite.functions()).place
     assert len(places) == 12
-    assert len(set(places.tolist())) == 4
+    assert places.unique().tolist() == [0, 1, 2, 3]
     assert finite.for_evaluation() == task()
 
 

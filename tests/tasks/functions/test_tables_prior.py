@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.tasks import make_task
 from looplab.tasks.tables_prior import _RULES
-from tests.tasks.statistics import assert_frequencies, assert_mean, generator
+from tests.tasks.conftest import assert_frequencies, assert_mean, generator
 
 PLAIN = {"noise_std": 0.0, "flips": 0.0, "missing": 0.0, "kinds": ["plain"], "rules": ["linear"]}
 DIMS = 4
@@ -21,14 +20,11 @@ def task(**settings: Any) -> Any:
     return make_task("tables_prior", DIMS, settings={**PLAIN, **settings})
 
 
-def columns(xs: Tensor) -> list[Any]:
-    """Each prompt's columns that are not empty, as NumPy arrays [n]."""
-    return [
-        column.numpy()
-        for prompt in xs
-        for column in prompt.double().mT
-        if bool((column != 0).any())
-    ]
+def columns(kind: str, batch: int, points: int) -> list[Any]:
+    """Each prompt's columns of this kind that are not empty, as NumPy arrays [n]."""
+    xs = task(kinds=[kind]).sample(generator(), batch, points).xs.double()
+    filled = (xs != 0).any(1)
+    return [*xs.mT[filled].numpy()]
 
 
 def test_any_number_of_columns_is_as_likely() -> None:
@@ -39,31 +35,27 @@ def test_any_number_of_columns_is_as_likely() -> None:
 
 
 def test_columns_are_standardised_by_the_context_and_clipped() -> None:
-    xs = task(kinds=["heavy"]).sample(generator(), 200, 40).xs
-    assert xs.abs().max() == 4
-    mild = [column[:-1] for column in columns(xs) if np.abs(column[:-1]).max() < 4]
-    np.testing.assert_allclose([column.mean() for column in mild], 0, atol=1e-5)
-    np.testing.assert_allclose([column.std() for column in mild], 1, atol=1e-5)
+    heavy = np.stack(columns("heavy", 200, 40))
+    assert np.abs(heavy).max() == 4
+    mild = heavy[np.abs(heavy[:, :-1]).max(1) < 4, :-1]
+    np.testing.assert_allclose(mild.mean(1), 0, atol=1e-5)
+    np.testing.assert_allclose(mild.std(1), 1, atol=1e-5)
 
 
 def test_kinds_of_columns_have_their_shapes() -> None:
-    def of(kind: str) -> list[Any]:
-        return columns(task(kinds=[kind]).sample(generator(), 60, 400).xs)
-
-    normal, heavy = of("plain"), of("heavy")
+    normal, heavy, skewed = (columns(kind, 60, 400) for kind in ("plain", "heavy", "skewed"))
     assert np.median([stats.kurtosis(x) for x in heavy]) > 1
     assert abs(np.median([stats.kurtosis(x) for x in normal])) < 0.2
-    assert np.median([abs(stats.skew(x)) for x in of("skewed")]) > 1
+    assert np.median([abs(stats.skew(x)) for x in skewed]) > 1
+    # Values of a discrete column lie in equal steps, codes of a category do not.
+    steps = []
     for kind in ("discrete", "categorical"):
-        counts = [len(np.unique(x)) for x in of(kind)]
+        values = [np.unique(x) for x in columns(kind, 60, 400)]
+        counts = [len(value) for value in values]
         assert min(counts) >= 2
         assert max(counts) <= 8
-    # Values of a discrete column lie in equal steps, codes of a category do not.
-    steps = {
-        kind: [np.ptp(np.diff(np.unique(x))) for x in of(kind) if len(np.unique(x)) > 2]
-        for kind in ("discrete", "categorical")
-    }
-    assert np.median(steps["discrete"]) < 1e-5 < np.median(steps["categorical"])
+        steps.append(np.median([np.ptp(np.diff(value)) for value in values if len(value) > 2]))
+    assert steps[0] < 1e-5 < steps[1]
 
 
 def test_columns_share_factors() -> None:
@@ -114,10 +106,9 @@ def test_rules_are_those_of_numpy() -> None:
 
 def test_a_factor_is_read_from_all_columns() -> None:
     """Its sign is told by the mean column, up to a sign of each: better than by chance."""
-    xs, ys = (lambda p: (p.xs, p.ys))(task(rules=["factor"]).sample(generator(), 300, 100))
-    correlations = torch.stack([
-        torch.stack((x[:, 0], y)).corrcoef()[0, 1].abs() for x, y in zip(xs, ys, strict=True)
-    ])  # fmt: skip
+    prompts = task(rules=["factor"]).sample(generator(), 300, 100)
+    pairs = torch.stack((prompts.xs[:, :, 0], prompts.ys), dim=1)
+    correlations = torch.stack([pair.corrcoef()[0, 1].abs() for pair in pairs])
     assert correlations.nanmean() > 0.15  # 0.08 where they are independent
 
 
@@ -150,10 +141,9 @@ def test_noise_flips_and_missing_cells_change_nothing_else() -> None:
 
 def test_numbers_are_the_scores_of_which_classes_are_cuts() -> None:
     """Standardised by the context, of which the last row is not a part."""
-    settings = {**PLAIN, "noise_std": 1.0, "kinds": ["heavy"]}
+    settings = {"noise_std": 1.0, "missing": 0.0, "kinds": ["heavy"], "rules": ["linear"]}
     prompts = task(**settings).sample(generator(), 200, 40)
-    own = {key: settings[key] for key in ("noise_std", "missing", "kinds", "rules")}
-    made = make_task("tables_prior_regression", DIMS, settings=own)
+    made = make_task("tables_prior_regression", DIMS, settings=settings)
     numbers = made.sample(generator(), 200, 40)
     assert torch.equal(numbers.xs, prompts.xs)
     mild = numbers.ys[numbers.ys.abs().max(1).values < 4, :-1]
@@ -164,12 +154,15 @@ def test_numbers_are_the_scores_of_which_classes_are_cuts() -> None:
     assert (above >= below).all()
 
 
-def test_mistakes_are_named() -> None:
-    with pytest.raises(ConfigError, match="rules"):
-        task(rules=["forest"])
-    with pytest.raises(ConfigError, match="kinds must hold at least one"):
-        task(kinds=[])
-    with pytest.raises(ConfigError, match=r"balance must be at most 0\.5, got 0\.6"):
-        task(balance=0.6)
-    with pytest.raises(ConfigError, match="shifts"):
-        task().outputs(torch.zeros(1, 2, DIMS), None)
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"rules": ["forest"]}, "rules"),
+        ({"kinds": []}, "kinds must hold at least one"),
+        ({"balance": 0.6}, r"balance must be at most 0\.5, got 0\.6"),
+        ({}, "shifts"),
+    ],
+)
+def test_mistakes_are_named(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        task(**settings).outputs(torch.zeros(1, 2, DIMS), None)

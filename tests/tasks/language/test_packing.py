@@ -4,16 +4,16 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from looplab.conf.mistakes import ConfigError
-from looplab.tasks import make_task
-from looplab.tasks.language import Language, corpus, packing
+from looplab.tasks.language import Language, packing
 from looplab.tasks.language.packing import best_fit
-from tests.tasks.statistics import generator
+from tests.tasks.conftest import generator, language_task
 
 _START = 256
 
@@ -27,13 +27,13 @@ def in_a_folder_with_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("text.txt").write_text("\n<|endoftext|>\n".join(texts))
 
 
-def _task(**settings: object) -> Language:
-    """A task that has read nothing yet in its process."""
-    corpus._cached.cache_clear()
-    settings = {"text": "text.txt", "packing": "best_fit", **settings}
-    task = make_task("language", 1, settings=settings)
-    assert isinstance(task, Language)
-    return task
+def _task() -> Language:
+    return language_task(text="text.txt", packing="best_fit")
+
+
+def _rows(part: Any = "train", points: int = 64) -> torch.Tensor:
+    """Of a task that has read nothing yet in its process."""
+    return _task().corpus.rows(part, torch.device("cpu"), points).long()
 
 
 def _defined(documents: list[list[int]], size: int) -> Iterator[list[int]]:
@@ -77,36 +77,29 @@ def test_rows_are_those_of_the_definition(
 
 def test_a_prompt_is_a_row_and_all_rows_are_drawn() -> None:
     task = _task()
-    rows = task.corpus.rows("train", torch.device("cpu"), 64).long()
-    assert (rows[:, 0] == task.tokenizer.start).all()
-    prompts = task.sample(generator(), batch=40 * len(rows), points=64)
-    assert prompts.xs.dtype == prompts.ys.dtype == torch.int64
-    assert torch.equal(prompts.xs[:, 1:], prompts.ys[:, :-1])
-    drawn = torch.cat((prompts.xs, prompts.ys[:, -1:]), dim=1)
-    assert torch.equal(drawn.unique(dim=0), rows.unique(dim=0))
-    held_out = task.for_evaluation()
-    assert isinstance(held_out, Language)
-    found = held_out.sample(generator(), batch=50, points=64)
-    of_evaluation = task.corpus.rows("held_out", torch.device("cpu"), 64).long()
-    assert {*map(tuple, found.xs.tolist())} <= {*map(tuple, of_evaluation[:, :-1].tolist())}
+    rows = _rows()
+    assert (rows[:, 0] == _START).all()
+    for part, of_part in {"train": task, "held_out": task.for_evaluation()}.items():
+        prompts = of_part.sample(generator(), batch=40 * len(rows), points=64)
+        assert prompts.xs.dtype == prompts.ys.dtype == torch.int64
+        assert torch.equal(prompts.xs[:, 1:], prompts.ys[:, :-1])
+        drawn = torch.cat((prompts.xs, prompts.ys[:, -1:]), dim=1)
+        assert torch.equal(drawn.unique(dim=0), _rows(part).unique(dim=0))
     assert f"{len(rows)} rows of 65 to train on" in task.data.describe(64)
 
 
 def test_rows_are_made_once_and_anew_where_they_are_damaged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def rows() -> list[list[int]]:
-        return _task().corpus.rows("train", torch.device("cpu"), 64).tolist()
-
-    made = rows()
+    made = _rows()
     with monkeypatch.context() as patch:
         patch.setattr(packing, "best_fit", None)
-        assert rows() == made
+        assert torch.equal(_rows(), made)
     (kept,) = Path("cache").rglob("bytes.64.train.rows")
     os.truncate(kept, 65 * 2 * 3)
-    assert rows() == made
+    assert torch.equal(_rows(), made)
     kept.with_name("bytes.64.json").write_text('{"train": 3}')
-    assert rows() == made
+    assert torch.equal(_rows(), made)
 
 
 def test_a_kill_while_rows_are_made_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +112,7 @@ def test_a_kill_while_rows_are_made_leaves_none(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(KeyboardInterrupt):
             _task().data.check(64)
     assert not list(Path("cache").rglob("bytes.64.json"))
-    rows = _task().corpus.rows("train", torch.device("cpu"), 64)
-    assert (rows.long()[:, 0] == _START).all()
+    assert (_rows()[:, 0] == _START).all()
 
 
 def test_a_text_without_a_row() -> None:
@@ -130,4 +122,4 @@ def test_a_text_without_a_row() -> None:
     with pytest.raises(ConfigError, match=problem):
         task.data.check(count)
     task.data.check(count - 1)
-    assert len(task.corpus.rows("held_out", torch.device("cpu"), count - 1)) == 1
+    assert len(_rows("held_out", count - 1)) == 1

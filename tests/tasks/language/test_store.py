@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from looplab.conf.mistakes import ConfigError
-from looplab.tasks import make_task
 from looplab.tasks.language import Language, corpus, parts, store
 from looplab.tasks.language.documents import Piece
 from looplab.tasks.language.tokens import Bytes, make_tokenizer
-from tests.tasks.statistics import generator
+from tests.tasks.conftest import assert_same, generator, language_task
 
 _TEXT = "<|endoftext|>\n".join(f"{name} saw {name} by the sea.\n" * 40 for name in "abcdefghij")
 
@@ -29,11 +27,7 @@ def in_a_folder_with_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _task(**settings: object) -> Language:
-    """A task that has read nothing yet in its process."""
-    corpus._cached.cache_clear()
-    task = make_task("language", 1, settings={"text": "text.txt", "held_out": 0.2} | settings)
-    assert isinstance(task, Language)
-    return task
+    return language_task(**{"text": "text.txt", "held_out": 0.2} | settings)
 
 
 def _all(task: Language) -> dict[str, list[int]]:
@@ -47,15 +41,6 @@ def test_tokens_are_those_of_the_documents() -> None:
     whole = task.tokenizer.decode([*tokens["train"], *tokens["held_out"]])
     assert sorted(whole.split("\n<|endoftext|>\n")[1:]) == sorted(documents)
     assert task.corpus.documents == 2
-    assert task.corpus.tokens["train"].dtype == np.uint16
-
-
-def test_numbers_beyond_two_bytes_take_four(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bytes, "size", 2**16)
-    task = _task()
-    assert task.corpus.tokens["train"].dtype == np.uint32
-    prompts = task.sample(generator(), batch=50, points=20)
-    assert prompts.ys.max() == task.tokenizer.start == 2**16
 
 
 @pytest.mark.parametrize("tokens", ["bytes", "bpe"])
@@ -134,15 +119,18 @@ def test_what_is_kept_and_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch) 
         list(Path("cache").rglob(name))
         for name in ("*.train.bin", "bpe ????*.json", "bpe-270.json")
     )
-    os.truncate(longer, 100)
-    assert _all(_task(**given)) == tokens
-    longer.write_bytes(longer.read_bytes() + b"odd")  # what is too much is left out
-    assert _all(_task(**given)) == tokens
-    for content in ('{"batches": 1, "parts": {}}', '{"parts": {"train": []}}', "[1]", "{"):
-        record.write_text(content)
+    damages = (
+        (longer, longer.read_bytes()[:100]),
+        (longer, longer.read_bytes() + b"odd"),  # what is too much is left out
+        (record, b'{"batches": 1, "parts": {}}'),
+        (record, b'{"parts": {"train": []}}'),
+        (record, b"[1]"),
+        (record, b"{"),
+        (encoding, encoding.read_bytes()[:100]),
+    )
+    for path, content in damages:
+        path.write_bytes(content)
         assert _all(_task(**given)) == tokens
-    os.truncate(encoding, 100)
-    assert _all(_task(**given)) == tokens
 
 
 def test_long_documents_are_cut_where_tokens_are_the_same() -> None:
@@ -186,15 +174,21 @@ def test_files_of_tokens_that_do_not_fit(settings: dict[str, Any], message: str)
     np.array([1, 2, 50256], np.uint16).tofile("high.bin")
     np.arange(100, dtype=np.uint16).tofile("ok.bin")
     Path("odd.bin").write_bytes(b"odd")
-    with pytest.raises(ConfigError, match=f"^{message}"):
-        _task(**settings).data.check()
-    with pytest.raises(ConfigError, match=f"^{message}"):  # nothing is kept of it
-        _task(**settings).data.check()
+    for _ in range(2):  # nothing is kept of it
+        with pytest.raises(ConfigError, match=f"^{message}"):
+            _task(**settings).data.check()
 
 
-def test_prompts_gathered_on_the_host_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts = _task().sample(generator(), batch=8, points=20)
+@pytest.mark.parametrize(("size", "dtype"), [(256, np.uint16), (2**16, np.uint32)])
+def test_prompts_gathered_on_the_host_are_the_same(
+    size: int, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of numbers beyond two bytes."""
+    monkeypatch.setattr(Bytes, "size", size)
+    prompts = _task().sample(generator(), batch=50, points=20)
+    assert prompts.ys.max() == size
     monkeypatch.setattr(corpus, "_ON_DEVICE", 10)
     task = _task()
+    assert task.corpus.tokens["train"].dtype == dtype
     assert task.data.is_on_host()
-    assert torch.equal(task.sample(generator(), batch=8, points=20).ys, prompts.ys)
+    assert_same(task.sample(generator(), batch=50, points=20), prompts)

@@ -5,6 +5,7 @@ import gzip
 import json
 from dataclasses import replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import pyarrow
@@ -13,12 +14,12 @@ import torch
 from pyarrow import parquet
 
 from looplab.conf.mistakes import ConfigError
-from looplab.tasks import make_task
+from looplab.tasks import Task
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files, read_documents, text_files
 from looplab.tasks.language.parts import Parts, Source
 from looplab.tasks.random_source import FreshNumbers
-from tests.tasks.statistics import generator
+from tests.tasks.conftest import generator, language_task
 
 _sink = pyarrow.BufferOutputStream()
 parquet.write_table(pyarrow.table({"text": ["a", "b"]}), _sink)
@@ -46,9 +47,10 @@ def test_a_text_is_read_from_a_file_a_folder_and_parquet(tmp_path: Path) -> None
     assert list(read_documents(str(tmp_path))) == expected
     parquet.write_table(table, tmp_path / "d.parquet")
     assert list(read_documents(str(tmp_path / "d.parquet"))) == ["five", "six"]
-    with pytest.raises(ConfigError, match=r"^task.text mixes Parquet, plain text"):
-        list(read_documents(str(tmp_path)))
     assert list(read_documents(str(tmp_path / "*" / "*.gz"))) == ["drei\nvier"]
+    (tmp_path / "e.jsonl").touch()
+    with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines, Parquet, plain text"):
+        list(read_documents(str(tmp_path)))
 
 
 def test_json_lines_hold_documents(tmp_path: Path) -> None:
@@ -60,9 +62,6 @@ def test_json_lines_hold_documents(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(gzip.compress(content) if is_compressed else content)
     assert list(read_documents(str(tmp_path))) == ["one\u2028line", "two"] * len(names)
     assert [path.name for path in eval_files(str(tmp_path))] == list(names)
-    (tmp_path / "c.txt").write_text("three")
-    with pytest.raises(ConfigError, match=r"^task.text mixes JSON lines, plain text"):
-        list(read_documents(str(tmp_path)))
     assert len(list(read_documents(str(tmp_path / "*.jsonl*")))) == 6
 
 
@@ -108,25 +107,25 @@ def test_a_folder_has_what_links_lead_to_once(tmp_path: Path) -> None:
         ("a.jsonl", b'{"text": "cut o'),
         ("a.json", b'[{"text": "one"}, {"text": "two"}]'),
         ("a.bin", b"\1\2"),
+        ("absent.txt", None),
+        ("empty/folder", None),
     ],
 )
-def test_a_text_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
+def test_a_text_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+    (tmp_path / "empty" / "folder").mkdir(parents=True)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=r"^task.text ") as error:
         list(read_documents(str(tmp_path / name)))
     assert str(tmp_path / name) in str(error.value)
 
 
-def test_a_path_or_column_that_is_not_there(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent.txt", tmp_path):
-        with pytest.raises(ConfigError, match=r"^task.text "):
-            list(read_documents(str(path)))
+def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"body": ["a"], "n": [1]}), tmp_path / "a.parquet")
     (tmp_path / "b.jsonl").write_text('{"body": "a", "n": 1}')
-    for column in ("text", "n"):
-        for name in ("a.parquet", "b.jsonl"):
-            with pytest.raises(ConfigError, match=r"^task.column "):
-                list(read_documents(str(tmp_path / name), column))
+    for column, name in product(("text", "n"), ("a.parquet", "b.jsonl")):
+        with pytest.raises(ConfigError, match=r"^task.column "):
+            list(read_documents(str(tmp_path / name), column))
 
 
 def _split(folder: Path, documents: list[str], fraction: float) -> dict[str, list[str]]:
@@ -154,20 +153,17 @@ def test_whole_documents_are_held_out(tmp_path: Path) -> None:
     assert set(more_train) | set(more_held_out) == {*documents, "another"}
 
 
-def test_of_a_single_document_the_end_is_held_out(tmp_path: Path) -> None:
-    text = "".join(f"line {number}\n" for number in range(100))
-    (train,), (held_out,) = _split(tmp_path, [text], 0.1).values()
-    assert train + held_out == text
-    assert held_out.startswith("line ")
-    assert 0.05 < len(held_out) / len(text) <= 0.1
+_LINES = "".join(f"line {number}\n" for number in range(100))
+_LONG = "line\n" * 200 + "word " * 300  # its last line
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\nThe end.\n"])
-def test_a_tenth_is_held_out_of_a_last_line_that_is_long(tmp_path: Path, end: str) -> None:
-    text = "line\n" * 200 + "word " * 300 + end
+@pytest.mark.parametrize("text", [_LINES, _LONG, _LONG + "\n", _LONG + "\nThe end.\n"])
+def test_of_a_single_document_the_end_is_held_out(tmp_path: Path, text: str) -> None:
     (train,), (held_out,) = _split(tmp_path, [text], 0.1).values()
     assert train + held_out == text
     assert len(held_out) / len(text) == pytest.approx(0.1, abs=0.01)
+    if text == _LINES:
+        assert held_out.startswith("line ")
 
 
 def test_a_tenth_is_held_out_with_one_enormous_document(tmp_path: Path) -> None:
@@ -191,18 +187,12 @@ _DOCUMENTS = [f"{letter}{letter.upper()}" * 100 for letter in "abcdefghij"]
 def task(tmp_path: Path) -> Language:
     path = tmp_path / "text.txt"
     path.write_text("\n<|endoftext|>\n".join(_DOCUMENTS))
-    made = make_task("language", 1, settings={"text": str(path), "held_out": 0.2})
-    assert isinstance(made, Language)
-    return made
+    return language_task(text=str(path), held_out=0.2)
 
 
-def _letters(task: Language) -> set[str]:
-    prompts = task.sample(generator(1), batch=500, points=20)
-    return {
-        chr(token).lower()
-        for token in prompts.ys.unique().tolist()
-        if token < 128 and chr(token).isalpha()
-    }
+def _letters(task: Task) -> set[str]:
+    tokens = task.sample(generator(1), batch=500, points=20).ys.unique()
+    return {chr(token).lower() for token in tokens.tolist() if token < 128} - {"\n"}
 
 
 def test_a_prompt_is_a_piece_of_the_text(task: Language) -> None:
@@ -225,22 +215,15 @@ def test_all_places_are_equally_likely(task: Language) -> None:
     assert (counts - counts.float().mean()).abs().max() < 5 * counts.float().mean().sqrt()
 
 
-def test_what_is_held_out_is_not_trained_on(task: Language) -> None:
-    evaluation = task.for_evaluation()
-    assert isinstance(evaluation, Language)
-    trained, held_out = _letters(task), _letters(evaluation)
+def test_what_is_held_out_is_not_trained_on(task: Language, tmp_path: Path) -> None:
+    """Some of the text or a text of its own."""
+    trained, held_out = _letters(task), _letters(task.for_evaluation())
     assert len(trained) == 8
-    assert len(held_out) == 2
-    assert not trained & held_out
-
-
-def test_a_text_of_its_own_is_held_out(task: Language, tmp_path: Path) -> None:
+    assert held_out == set("abcdefghij") - trained
     (tmp_path / "other.txt").write_text("z" * 100)
     other = replace(task, held_out_text=str(tmp_path / "other.txt"))
     assert _letters(other) == set("abcdefghij")
-    evaluation = other.for_evaluation()
-    assert isinstance(evaluation, Language)
-    assert _letters(evaluation) == {"z"}
+    assert _letters(other.for_evaluation()) == {"z"}
 
 
 def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
@@ -254,7 +237,6 @@ def test_fractions_and_lengths_that_cannot_be(task: Language) -> None:
 
 
 def test_the_text_that_ships_is_read_at_once() -> None:
-    task = make_task("language", 1)
-    assert isinstance(task, Language)
-    assert task.corpus.documents > 3
-    assert len(task.corpus.part("train", torch.device("cpu"))) > 500_000
+    shipped = language_task().corpus
+    assert shipped.documents > 3
+    assert len(shipped.part("train", torch.device("cpu"))) > 500_000

@@ -11,10 +11,9 @@ import torch
 
 from looplab.conf.mistakes import ConfigError
 from looplab.evaluation.text.scores import tokens_of
-from looplab.tasks import make_task
-from looplab.tasks.language import Language
 from looplab.tasks.language.parts import Parts, Source
 from looplab.tasks.language.tokens import BytePairs, Tokenizer, make_tokenizer
+from tests.tasks.conftest import language_task
 
 package = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 _TEXT = "Fifteen men on the dead man's chest: Yo-ho-ho! Çá va — 日本\n" * 20
@@ -26,31 +25,16 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_a_text_comes_back_and_its_bytes_are_counted(tokenizer: Tokenizer) -> None:
+    """A start token separates documents."""
     tokens = tokenizer.encode(_TEXT)
     assert tokens.min() >= 0
     assert tokens.max() < tokenizer.size
-    assert tokenizer.decode(tokens.tolist()) == _TEXT
+    both = [*tokens.tolist(), tokenizer.start, *tokens.tolist()]
+    assert tokenizer.decode(both) == f"{_TEXT}\n<|endoftext|>\n{_TEXT}"
     lengths = tokenizer.lengths()
     assert lengths.shape == (tokenizer.vocabulary,)
     assert lengths[tokens].sum() == len(_TEXT.encode())
     assert lengths[tokenizer.start] == 0
-
-
-def test_a_start_token_separates_documents(tokenizer: Tokenizer) -> None:
-    first, second = tokenizer.encode("one"), tokenizer.encode("two")
-    both = np.concatenate((first, [tokenizer.start], second)).tolist()
-    assert tokenizer.decode(both) == "one\n<|endoftext|>\ntwo"
-
-
-def test_byte_pairs_are_the_same_from_their_file(tmp_path: Path) -> None:
-    trained = make_tokenizer("bpe", 280, lambda: [_TEXT])
-    assert isinstance(trained, BytePairs)
-    assert trained.vocabulary == 280
-    assert len(trained.encode(_TEXT)) < len(_TEXT.encode()) / 1.5
-    (tmp_path / "tokenizer.json").write_text(trained.content())
-    read = make_tokenizer(str(tmp_path / "tokenizer.json"), 0, lambda: [])
-    assert read.identity() == trained.identity()
-    assert read.encode(_TEXT).tolist() == trained.encode(_TEXT).tolist()
 
 
 def _like_llama() -> BytePairs:
@@ -59,13 +43,11 @@ def _like_llama() -> BytePairs:
     trained.normalizer = package.normalizers.Sequence(
         [package.normalizers.Prepend("▁"), package.normalizers.Replace(" ", "▁")]
     )
-    pieces = ["the", "▁the", "▁man", "▁", *"Fiftenmnodas'chs:Yo-!\n"]
+    pieces = ["the", "th", "▁the", "▁man", "▁", *"Fiftenmnodas'chs:Yo-!\n"]
     names = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *dict.fromkeys(pieces)]
     vocabulary = {name: number for number, name in enumerate(names)}
     content = json.loads(trained.to_str())
     merges = [["t", "h"], ["th", "e"], ["▁", "the"]]
-    for name in ("t", "h", "th", "e"):
-        vocabulary.setdefault(name, len(vocabulary))
     content["model"] |= {"vocab": vocabulary, "merges": merges, "byte_fallback": True}
     decoders = [
         {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
@@ -94,13 +76,14 @@ def _changing(name: str) -> Any:
     made = package.Tokenizer(package.models.BPE(unk_token="<unk>"))
     made.pre_tokenizer, made.decoder = level(add_prefix_space=False), package.decoders.ByteLevel()
     alphabet = sorted(level.alphabet())
-    if name == "lower":
-        made.normalizer = package.normalizers.Lowercase()
-    elif name == "accents":
-        parts = [package.normalizers.NFKD(), package.normalizers.StripAccents()]
-        made.normalizer = package.normalizers.Sequence(parts)
-    elif name == "spaces":
-        made.normalizer = package.normalizers.Replace(package.Regex(" +"), " ")
+    accents = [package.normalizers.NFKD(), package.normalizers.StripAccents()]
+    normalizers = {
+        "lower": package.normalizers.Lowercase(),
+        "accents": package.normalizers.Sequence(accents),
+        "spaces": package.normalizers.Replace(package.Regex(" +"), " "),
+    }
+    if name in normalizers:
+        made.normalizer = normalizers[name]
     elif name == "prefix":
         made.pre_tokenizer = level(add_prefix_space=True)
     else:  # characters without a token
@@ -124,14 +107,9 @@ def test_bytes_are_those_of_the_text(name: str, tmp_path: Path) -> None:
     documents = [f"{n} FIFTEEN   men{' ' * (n % 7)}on <eos> the №{n} ﬁne  chést" for n in range(60)]
     lines = (json.dumps({"text": document}) for document in [*documents, " begun by a space"])
     (tmp_path / "text.jsonl").write_text("\n".join(lines))
-    settings = {
-        "text": str(tmp_path / "text.jsonl"),
-        "tokens": str(tmp_path / "tokenizer.json"),
-        "held_out": 0.5,
-    }
-    task = make_task("language", 1, settings=settings)
-    assert isinstance(task, Language)
-    source = Source(str(settings["text"]), "text", "", 0, 0.5, "")
+    text = str(tmp_path / "text.jsonl")
+    task = language_task(text=text, tokens=str(tmp_path / "tokenizer.json"), held_out=0.5)
+    source = Source(text, "text", "", 0, 0.5, "")
     held_out = [piece.text for part, piece in Parts(source).pieces("") if part == "held_out"]
     size = sum(len(text.encode()) for text in held_out)
     tokens = task.corpus.tokens["held_out"].astype(np.int64)
@@ -148,22 +126,27 @@ def test_bytes_are_those_of_the_text(name: str, tmp_path: Path) -> None:
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^task.tokens "):
-        make_tokenizer("words", 0, lambda: [])
-    (tmp_path / "wrong.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"^task.tokens "):
-        make_tokenizer(str(tmp_path / "wrong.json"), 0, lambda: [])
-    with pytest.raises(ConfigError, match=r"^task.vocabulary "):
-        make_tokenizer("bpe", 5000, lambda: [_TEXT])
+    path = tmp_path / "wrong.json"
+    path.write_text("{}")
+    for name, setting in {"words": "tokens", str(path): "tokens", "bpe": "vocabulary"}.items():
+        with pytest.raises(ConfigError, match=rf"^task.{setting} "):
+            make_tokenizer(name, 5000, lambda: [_TEXT])
 
 
-def test_a_file_that_cuts_pads_or_draws_takes_every_text_whole(tmp_path: Path) -> None:
-    plain = make_tokenizer("bpe", 280, lambda: [_TEXT])
-    changed = package.Tokenizer.from_str(plain.content())
-    changed.enable_truncation(8)
-    changed.enable_padding(length=64)
-    changed.model.dropout = 0.5
-    (tmp_path / "tokenizer.json").write_text(changed.to_str())
+@pytest.mark.parametrize("changed", [False, True])
+def test_byte_pairs_are_the_same_from_their_file(changed: bool, tmp_path: Path) -> None:
+    """Which takes every text whole where it says to cut, to pad or to draw."""
+    trained = make_tokenizer("bpe", 280, lambda: [_TEXT])
+    assert trained.vocabulary == 280
+    assert len(trained.encode(_TEXT)) < len(_TEXT.encode()) / 1.5
+    content = trained.content()
+    if changed:
+        other = package.Tokenizer.from_str(content)
+        other.enable_truncation(8)
+        other.enable_padding(length=64)
+        other.model.dropout = 0.5
+        content = other.to_str()
+    (tmp_path / "tokenizer.json").write_text(content)
     read = make_tokenizer(str(tmp_path / "tokenizer.json"), 0, lambda: [])
-    assert read.encode(_TEXT).tolist() == plain.encode(_TEXT).tolist()
-    assert read.identity() == plain.identity()
+    assert read.identity() == trained.identity()
+    assert read.encode(_TEXT).tolist() == trained.encode(_TEXT).tolist()

@@ -21,8 +21,8 @@ from looplab.tasks import Prompts, RandomSource, table_rows, tables
 from looplab.tasks.table_rows import distinct
 from looplab.tasks.tables import HeldOut
 from looplab.training import train
+from tests.tasks.conftest import assert_frequencies, assert_same, generator
 from tests.tasks.small_tables import SIZES, classes, inputs, task, write
-from tests.tasks.statistics import assert_frequencies, generator
 
 DIMS, POINTS = 6, 12
 
@@ -59,9 +59,7 @@ def test_nothing_of_the_held_out_table_reaches_training(tmp_path: Path, protocol
     (tmp_path / "beta.npz").unlink()
     table_rows._cached_rows.cache_clear()
     for seed, prompts in enumerate(before):
-        again = made.sample(generator(seed), 10, POINTS)
-        assert torch.equal(prompts.xs, again.xs)
-        assert torch.equal(prompts.ys, again.ys)
+        assert_same(made.sample(generator(seed), 10, POINTS), prompts)
     (tmp_path / "alpha.npz").unlink()
     with pytest.raises(RunError, match=r"alpha\.npz"):
         made.sample(generator(), 10, POINTS)
@@ -120,12 +118,10 @@ def test_columns_stand_everywhere_among_the_visible_dims_mirrored_or_not(folder:
 def test_the_class_is_the_tables_own_a_column_or_a_halfspace(folder: Path) -> None:
     made = task(folder, tables=("gamma", "beta"))
     prompts, choice = made.draw(generator(), 3000, 41)
-    shown = (prompts.xs != 0).any(1).sum(1)
-    by_column = shown == 1
-    assert_frequencies(by_column[:, None], 1 / 3)
+    by_column = (prompts.xs != 0).any(1).sum(1) == 1
     own = choice.kind < 1 / 3
-    assert_frequencies(own[:, None], 1 / 3)
     swapped = choice.swapped
+    assert_frequencies(torch.stack((by_column, own), dim=1), 1 / 3)
     assert_frequencies(swapped[:, None], 0.5)
     ones = (prompts.ys > 0).float().mean(1)
     share = classes("gamma").mean()
@@ -144,13 +140,13 @@ def separable(prompts: Prompts, which: int) -> bool:
 
 def test_below_its_features_a_tables_classes_are_halfspaces_of_what_is_shown(folder: Path) -> None:
     made = task(folder, tables=("alpha", "beta"), dims=6)
-    prompts, choice = made.draw(generator(), 60, 15, dims=2)
+    prompts = made.sample(generator(), 60, 15, dims=2)
     assert all(separable(prompts, which) for which in range(60))
     full, choice = made.draw(generator(), 60, 15, dims=3)
-    own = (choice.kind < 2 / 3).nonzero()[:, 0].tolist()
-    assert not all(separable(full, which) for which in own)
-    rest = (choice.kind >= 2 / 3).nonzero()[:, 0].tolist()
-    assert all(separable(full, which) for which in rest)
+    is_halfspace = torch.tensor([separable(full, which) for which in range(60)])
+    own = choice.kind < 2 / 3
+    assert not is_halfspace[own].all()
+    assert is_halfspace[~own].all()
 
 
 def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
@@ -170,35 +166,34 @@ def test_evaluation_has_the_held_out_tables_rows_and_classes_in_their_order(
     assert np.array_equal(prompts.ys.numpy(), np.where(own, 1.0, -1.0))
 
 
+def split(name: str) -> tuple[set[int], set[int]]:
+    """The rows of a table that the reference trains on, and the others."""
+    train, test = train_test_split(range(SIZES[name][0]), test_size=0.05, random_state=2021)
+    return set(train), set(test)
+
+
 def test_the_reference_protocol_takes_a_batch_from_95_percent_of_one_table(folder: Path) -> None:
     made = task(folder, protocol="reference")
-    names, seen = ("alpha", "gamma"), set()
-    train = {
-        name: train_test_split(range(SIZES[name][0]), test_size=0.05, random_state=2021)[0]
-        for name in names
-    }
+    seen = set()
     for seed in range(12):
         prompts, table = made.draw(generator(seed), 4, POINTS, dims=2)  # its dims are always all
         assert len(table.unique()) == 1
         name = "alpha" if (prompts.xs[:, :, -3] != 0).any() else "gamma"
-        rows = rows_of(prompts, name)
-        flat = [row for each in rows for row in each]
-        assert len(set(flat)) == 4 * POINTS
-        assert set(flat) <= set(train[name])
+        rows = np.array(rows_of(prompts, name))
+        assert len(np.unique(rows)) == 4 * POINTS
+        assert set(rows.flat) <= split(name)[0]
         assert (prompts.xs[:, :, : DIMS - SIZES[name][1]] == 0).all()
-        assert prompts.ys.tolist() == [[float(classes(name)[row]) for row in each] for each in rows]
+        assert np.array_equal(prompts.ys, classes(name)[rows])
         seen.add(name)
-    assert seen == set(names)
+    assert seen == {"alpha", "gamma"}
 
 
 def test_the_reference_protocol_evaluates_on_the_rest_of_its_table(folder: Path) -> None:
     made = task(folder, protocol="reference", held_out="gamma").for_evaluation()
     prompts = made.sample(generator(), 30, 5)
-    rows = rows_of(prompts, "gamma")
-    own = classes("gamma")
-    assert prompts.ys.tolist() == [[float(own[row]) for row in each] for each in rows]
-    _, test = train_test_split(range(400), test_size=0.05, random_state=2021)
-    assert {row for each in rows for row in each} == set(test)
+    rows = np.array(rows_of(prompts, "gamma"))
+    assert np.array_equal(prompts.ys, classes("gamma")[rows])
+    assert set(rows.flat) == split("gamma")[1]
     assert all(len(set(each)) == 5 for each in rows)
 
 
@@ -206,12 +201,13 @@ def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
     with pytest.raises(RunError, match=r"task.dims=5"):
         task(folder, dims=4).data.check()
     task(folder, dims=5).data.check()
-    with pytest.raises(ConfigError, match=r"task.points is 301"):
-        task(folder).sample(generator(), 2, 301)
-    with pytest.raises(ConfigError, match=r"task.points is 241"):
-        task(folder).for_evaluation().sample(generator(), 2, 241)
-    with pytest.raises(ConfigError, match=r"training.batch_size is 24"):
-        task(folder, protocol="reference").sample(generator(), 24, POINTS)
+    for problem, made, batch, points in (
+        (r"task.points is 301", task(folder), 2, 301),
+        (r"task.points is 241", task(folder).for_evaluation(), 2, 241),
+        (r"training.batch_size is 24", task(folder, protocol="reference"), 24, POINTS),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            made.sample(generator(), batch, points)
 
 
 def test_a_run_finds_its_tables_from_another_folder_and_knows_when_they_are_others(
@@ -230,10 +226,8 @@ def test_a_run_finds_its_tables_from_another_folder_and_knows_when_they_are_othe
     (tmp_path / "elsewhere" / "data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     first = evaluate(load_run(run.path))
-    for path in (tmp_path / "data").glob("*.npz"):
-        with np.load(path) as arrays:
-            kept = dict(arrays)
-        np.savez(path, **(kept | {"xs": kept["xs"][::-1]}))
+    for name in SIZES:
+        np.savez(tmp_path / "data" / f"{name}.npz", xs=inputs(name)[::-1], ys=classes(name))
     again = load_run(run.path)
     second = evaluate(again, replace(again.config.evaluation, baselines=("majority",)))
     assert first["by_loop"] != second["by_loop"]
