@@ -212,9 +212,14 @@ def over_examples(model: Trainings, name: str = "model_at_b") -> Floats:
     return model.errors(name).mean(-1)
 
 
+def loop_errors(model: Trainings) -> Floats:
+    """The last query's error after each loop, of texts bits per byte, [seeds, prompts, loops]."""
+    return model.errors("held_out" if model.config.task.is_text else "by_loop")
+
+
 def at_loop(model: Trainings, loop: int) -> Floats:
-    """The last query's error after a loop, counted from 1, [seeds, prompts]."""
-    errors = model.errors("by_loop")
+    """The last query's error after a loop, counted from 1, [seeds, prompts]; of texts `bits`."""
+    errors = loop_errors(model)
     followed = errors.shape[-1]
     if followed < loop:
         label = model.runs[0].label

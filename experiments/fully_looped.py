@@ -42,6 +42,7 @@ from .evidence import (
     bits,
     groups,
     highest,
+    loop_errors,
     over_examples,
     ratio,
     within,
@@ -504,17 +505,19 @@ def share_collapsed(evidence: Evidence, variant: str, loops: int | None = None) 
 def last_residual_over_first(evidence: Evidence, variant: str) -> Estimate:
     """The residual norm after the last loop over that after the first, at the most loops."""
     result = evidence.result("fully_looped")
-    evidence.where(connectivity=variant)
+    runs = evidence.where(connectivity=variant)
     first = _of_cell(result, variant, -1, "first_residual")
     last = _of_cell(result, variant, -1, "last_residual")
-    return _sized(over_seeds(last / first, log=True), result)
+    estimate = over_seeds(last / first, log=True)
+    return estimate if runs[0].config.task.is_text else _sized(estimate, result)
 
 
 def over_full_attention(evidence: Evidence, attention: str) -> Estimate:
-    """The mean error of FLT with another attention over that with full attention."""
+    """The mean error of FLT with another attention over that with full attention; of texts bits per
+    byte."""
     other = groups(evidence, connectivity="FLT", attention=attention)[-1]
     full = groups(evidence, connectivity="FLT", attention="full")[-1]
-    return ratio([(other, full)], over_examples)
+    return ratio([(other, full)], bits if full.config.task.is_text else over_examples)
 
 
 def drawn_loops_over_fixed(evidence: Evidence) -> Estimate:
@@ -541,7 +544,7 @@ def spread_beyond_over_within(evidence: Evidence, least: int) -> Estimate:
     same from half as many on, of the model of at least so many loops at which it is least."""
     ratios = []
     for model in _fixed_loops(evidence, least):
-        errors = model.errors("by_loop")  # [seeds, prompts, loops]
+        errors = loop_errors(model)
         if errors.shape[-1] < 2 * model.b:
             raise NotMeasured(f"{model.runs[0].label} was not followed for twice its loops")
         ratios.append(hierarchical_bootstrap([errors], _ratio_of_spreads(model.b), log=True))

@@ -14,6 +14,7 @@ import numpy as np
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
+from looplab.models.flops import pass_costs
 
 from .evidence import (
     Errors,
@@ -33,6 +34,7 @@ from .evidence import (
     ratio,
     within,
 )
+from .flops import shapes_of
 
 _STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
 _FAR = 3  # times b: what an evaluation follows unless it is told more
@@ -89,11 +91,11 @@ def over_best_depth(evidence: Evidence, shift: str) -> Estimate:
     So the rival is not chosen by what is judged."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
     standard = groups(evidence, family="standard", name="linear", distinct_prompts=0)
-    best = _least_error(standard)
+    best = least_error(standard)
     return ratio([(looped, best)], _on(shift))
 
 
-def _least_error(models: Sequence[Trainings]) -> Trainings:
+def least_error(models: Sequence[Trainings]) -> Trainings:
     """The model that errs least at the last query."""
 
     def error(model: Trainings) -> float:
@@ -246,7 +248,7 @@ def over_standard_on_few_prompts(evidence: Evidence) -> Estimate:
         if models[0].config.task.distinct_prompts:
             looped = [model for model in models if not _is_standard(model)]
             standard = [model for model in models if _is_standard(model)]
-            pairs.append((_least_error(looped), _least_error(standard)))
+            pairs.append((least_error(looped), least_error(standard)))
     if not pairs:
         raise NotMeasured("no looped and standard model of the same number of distinct prompts")
     return ratio(pairs, last)
@@ -481,6 +483,21 @@ def fewest_loops_over_as_many_layers(evidence: Evidence) -> Estimate:
     raise NotMeasured(f"no standard model of {looped.b} layers")
 
 
+def first_loops_over_last(evidence: Evidence) -> Estimate:
+    """The last query's error of linear functions, mean over the loops of the loss, where these are
+    all b over the next larger b at the same T."""
+    for models in _by_loops(evidence, 2):
+        first, later, *_ = models
+        if first.config.task.name == "linear" and first.b == first.config.loops.T:
+            return ratio([(first, later)], _over_window)
+    raise NotMeasured("no models of linear functions with b = T and with b > T")
+
+
+def _over_window(model: Trainings) -> Floats:
+    """The last query's error, mean over the last T of b loops, [seeds, prompts]."""
+    return model.errors("by_loop")[..., model.b - model.config.loops.T : model.b].mean(-1)
+
+
 def most_loops_over_fewest(evidence: Evidence) -> Estimate:
     """The last query's error after b loops, at the largest b over the smallest."""
     return ratio(_last_over_first(_by_loops(evidence, 2)), at_b)
@@ -498,6 +515,25 @@ def all_loops_over_three_quarters_at_largest_window(evidence: Evidence) -> Estim
     models = groups(evidence, family="looped", name="linear")
     converged = max(models, key=lambda model: (model.config.loops.T, model.b))
     return within([[converged]], [at_b], [after(3 / 4)])
+
+
+def flops_by_loops(evidence: Evidence, training: bool) -> Estimate:
+    """The factor by which the FLOPs of the looped models' training step, or else of their pass,
+    grow with each doubling of b, the least over neighbours at one T; of a step from T on, where the
+    loss has as many loops."""
+    factors = []
+    for models in _by_loops(evidence, 2):
+        T = models[0].config.loops.T
+        costs = pass_costs(shapes_of(models[0].config), 2 * models[0].config.task.points - 1)
+        for fewer, more in pairwise(model.b for model in models if model.b >= T):
+            flops = [
+                costs.of_step(b, T, T) if training else costs.forward(b) for b in (fewer, more)
+            ]
+            factors.append(2 ** (np.log(flops[1] / flops[0]) / np.log(more / fewer)))
+    if not factors:
+        raise NotMeasured("no models that differ in b from T on")
+    least = float(min(factors))
+    return Estimate(least, least, least, 1, note="counted, without a spread")
 
 
 def _at_largest_window(evidence: Evidence, least: int) -> list[Trainings]:
@@ -618,6 +654,21 @@ def _by_size(evidence: Evidence, size: str, least: int = 2) -> list[list[Trainin
         return int(getattr(model.config.model, size))
 
     return differing(evidence, alike, value, least=least, family="looped")
+
+
+def one_recipe_over_tuned(evidence: Evidence, tasks: Sequence[str]) -> Estimate:
+    """The mean error of the looped model with one recipe for these tasks, whose weights decay, over
+    that of the one with the task's own b and T, the greatest over tasks."""
+    ratios = []
+    for task in tasks:
+        rows = differing(evidence, _task, _decays, family="looped", name=task)
+        ratios.append(ratio(_last_over_first(rows), over_examples))
+    return highest(ratios)
+
+
+def _decays(model: Trainings) -> bool:
+    """Says whether weights decay in training."""
+    return model.config.training.weight_decay > 0
 
 
 def growing_loops_over_fixed(evidence: Evidence, **settings: Any) -> Estimate:

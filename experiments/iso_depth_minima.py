@@ -1,40 +1,53 @@
 """The law of the worth of one recurrence, fitted to the 24 minima that the project page of arXiv
-2604.21106 prints, and what it says of a size. Nothing is trained."""
+2604.21106 prints.
 
-from collections.abc import Mapping, Sequence
+It says what a size is worth, and how sure φ is of a few runs. Nothing is trained. The 116 runs of
+`scaling_law/design.csv` have the sizes and data of the paper's code, and the losses of its
+published law.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from pandas import DataFrame
+from numpy.random import default_rng
+from pandas import DataFrame, concat
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
+from looplab.evaluation.statistics import Estimate, NotMeasured, Z, hierarchical_bootstrap
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence
 from .iso_depth import of_phi
+from .language_iso_depth import over_next_smaller
 from .scaling_law.__main__ import MINIMA, read_csv
 from .scaling_law.law import Law, fit_law, fitted
 from .scaling_law.report import law_panels
 from .scaling_law.worth import designs
 
 _SIZE, _LOOPS = 410e6, 4  # of the looped model of which the abstract says what it is worth
+_RUNS, _BUDGETS = 20, 4  # of a probe of one change, as the paper says
+_DESIGN = MINIMA.with_name("design.csv")
 _OF_MINIMA = "the 24 published minima"
 
 
 def measure(
-    runs: Sequence[Run], settings: EvaluationConfig, resamples: int = 200
+    runs: Sequence[Run],
+    settings: EvaluationConfig,
+    resamples: int = 200,
+    draws: int = 200,
 ) -> dict[str, Any]:
     """Fit the law to the minima; it needs no runs.
 
     `law` and `phi`, with its 90 % interval (None where it is open); `size` and `loops` of a looped
     model, its `share` of parameters in the loop, `worth` and `cost`, the sizes of models without a
     loop that are as good and as dear; and `missed`, the losses less the law's in nats: of the
-    `fit`, at φ = 0 and 1 with its other parameters `held`, and at 1 with these `refitted`.
+    `fit`, at φ = 0 and 1 with its other parameters `held`, and at 1 with these `refitted`. `off`
+    is what φ of twenty runs, and of those of r = 1, is off by, at each draw of them.
     """
     table = read_csv(MINIMA)
     result = fitted(table, {}, (), resamples, seed=0)
@@ -52,7 +65,26 @@ def measure(
     looped["worth"] = _SIZE * design.runs(law.phi)
     looped["cost"] = _SIZE * design.runs(1.0)
     fit = {"models": len(table), "law": asdict(law), "phi": result.phi()}
-    return {**fit, **looped, "missed": missed, "minima": table.to_dict("list")}
+    design = read_csv(_DESIGN)
+    published = fit_law(design, {}).law
+    # The scatter of losses that the published law has at its own minima.
+    scatter = float(np.sqrt(np.square(np.log(published.loss(table) / table.loss)).mean()))
+    off = [power - published.phi for power in _drawn(design, published, scatter, draws)]
+    drawn = {"scatter": scatter, "off": off}
+    return {**fit, **looped, **drawn, "missed": missed, "minima": table.to_dict("list")}
+
+
+def _drawn(design: DataFrame, law: Law, scatter: float, draws: int) -> Iterator[float]:
+    """φ of the law's losses at each draw, times exp(ε) with a standard deviation of `scatter`: of
+    all runs of r = 1, and of twenty others at the four smallest budgets."""
+    once = design[design.r == 1]
+    budgets = sorted(set(design.budget))[:_BUDGETS]
+    others = design[(design.r > 1) & design.budget.isin(budgets)]
+    generator = default_rng(0)
+    for _ in range(draws):
+        table = concat([once, others.sample(_RUNS, random_state=generator)])
+        losses = table.loss * np.exp(generator.normal(0, scatter, len(table)))
+        yield fit_law(table.assign(loss=losses), {}, law).law.phi
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -99,6 +131,22 @@ def refitted_over_held(evidence: Evidence) -> Estimate:
     held."""
     missed = evidence.result("iso_depth_minima", "missed")
     return _ratio_of_squares(missed, "1 refitted", "1 held")
+
+
+def recurrences_over_next_smaller(evidence: Evidence) -> Estimate:
+    """The least loss of r over that of the next smaller r: see `over_next_smaller`."""
+    table = DataFrame(evidence.result("iso_depth_minima", "minima"))
+    by_budget = table.pivot(index="r", columns="budget", values="loss").to_dict()
+    return _of_minima(over_next_smaller(by_budget.values()))
+
+
+def half_interval_over(evidence: Evidence, difference: float) -> Estimate:
+    """Half the 90 % interval of φ from twenty runs and those of r = 1, over a difference of φ."""
+    squares = np.square(evidence.result("iso_depth_minima", "off")) * (Z / difference) ** 2
+    estimate = hierarchical_bootstrap([squares[None]], lambda means: np.sqrt(means[0]), log=True)
+    size = f"{_RUNS} of the published law's runs, drawn"
+    note = "the interval is over draws of runs and of the scatter of their losses"
+    return estimate._replace(steps=0, size=size, note=note)
 
 
 def _ratio_of_squares(missed: Mapping[str, Any], above: str, below: str) -> Estimate:

@@ -1,8 +1,7 @@
 """The worth of one recurrence at one effective depth, on texts, at several budgets of FLOPs
 (arXiv 2604.21106)."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,13 +14,13 @@ from looplab.evaluation.text.measure import last_stage
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence
+from .evidence import Evidence, lowest
 from .iso_depth import CLUSTERS, NOTE, of_phi, panel_by_r
 from .scaling_law.law import fitted
+from .scaling_law.minima import minima, rounded_budget
 from .scaling_law.runs import row_of
 
 PLAIN, TRUNCATED, LANES = "gradients of all loops", "gradients of half the loops", "lanes"
-_STEP = 0.25  # of log10: budgets nearer than half of it are one
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
@@ -29,16 +28,15 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
 
     `points` has for each run its `kind`, recurrences `r`, `width`, FLOPs as spent (`flops`) and
     their log10 rounded to its `budget`, tokens `D`, and its `loss`: nats a byte of the held-out
-    text. `minima` is by budget the least loss over widths by r, of the runs with all gradients.
+    text. `minima` is by budget the least loss over widths by r, of the runs with all gradients;
+    `vertices` is that of parabolas in log N, where they have one within the sizes of the runs.
     `phi` is by kind, each with the runs of one loop: its value with the ends of its 90 % interval
     (None: open) and why the losses do not determine it, empty where they do; None where no law can
     be fitted.
     """
     table = DataFrame([_row(run, settings) for run in runs])
-    minima: dict[str, dict[str, float]] = {}
-    least = table[table.kind == PLAIN].groupby(["budget", "r"]).loss.min()
-    for (budget, r), loss in least.items():
-        minima.setdefault(f"{budget:g}", {})[str(r)] = loss
+    plain = table[table.kind == PLAIN]
+    cells = minima(plain.assign(budget=plain.flops))
     phi: dict[str, dict[str, Any] | None] = {}
     for kind in _kinds(table):  # the runs of one loop are the same for all
         part = table[(table.kind == kind) | (table.r == 1)]
@@ -47,7 +45,18 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> dict[str, Any]:
             phi[kind] = {**law.phi(), "not_determined": law.not_determined.get("phi", "")}
         except RunError:
             phi[kind] = None
-    return {"points": table.to_dict("records"), "minima": minima, "phi": phi}
+    return {
+        "points": table.to_dict("records"),
+        "minima": _by_budget(cells, "measured"),
+        "vertices": _by_budget(cells.dropna(), "loss"),
+        "phi": phi,
+    }
+
+
+def _by_budget(cells: DataFrame, column: str) -> dict[str, dict[str, float]]:
+    """A column of the minima by budget and r."""
+    by_budget = cells.assign(r=cells.r.map(str)).set_index("r").groupby("budget")[column]
+    return {f"{budget:g}": losses.to_dict() for budget, losses in by_budget}
 
 
 def panels(found: Mapping[str, Any]) -> list[Panel]:
@@ -78,7 +87,7 @@ def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
         "kind": LANES if config.model.lanes else kind,
         "width": config.model.n_embd,
         "flops": row["budget"],
-        "budget": round(math.log10(row["budget"]) / _STEP) * _STEP,
+        "budget": rounded_budget(row["budget"]),
     }
 
 
@@ -107,19 +116,49 @@ def _phi(evidence: Evidence, kind: str) -> Estimate:
     return of_phi(found)._replace(note=note)
 
 
-def recurrences_over_next_smaller(evidence: Evidence) -> Estimate:
-    """The least loss of r over that of the next smaller r: the smallest ratio of a budget, the
-    geometric mean over budgets at which several r were trained.
+def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
+    """The least loss of a kind of runs over that of all gradients: the geometric mean over the
+    budgets and numbers of recurrences that both have."""
+    table = DataFrame(evidence.result("language_iso_depth", "points"))
+    least = table.groupby(["kind", "budget", "r"]).loss.min()
+    if kind not in least or PLAIN not in least:
+        raise NotMeasured(f"no runs with {kind}, or none with {PLAIN}")
+    evidence.where(name="language")
+    ratios = (least[kind] / least[PLAIN]).dropna()
+    estimate = over_seeds(ratios, log=True, what="budget and r")
+    return estimate._replace(seeds=1, note=NOTE)
+
+
+def phi_tells_apart(evidence: Evidence) -> Estimate:
+    """The lesser of what lanes raise φ and of what gradients of half the loops lower it.
+
+    NotMeasured where one of them does not lower the loss."""
+    if max(loss_over_plain(evidence, kind).mean for kind in (TRUNCATED, LANES)) >= 1:
+        raise NotMeasured("one of both changes does not lower the loss")
+    fall = phi_difference(evidence, TRUNCATED)
+    lowered = fall._replace(mean=-fall.mean, low=-fall.high, high=-fall.low)
+    return lowest([phi_difference(evidence, LANES), lowered])
+
+
+def recurrences_over_next_smaller(evidence: Evidence, of: str = "minima") -> Estimate:
+    """The least loss of r over that of the next smaller r, of the `minima` measured or of the
+    `vertices` of parabolas: see `over_next_smaller`."""
+    evidence.where(name="language")
+    return over_next_smaller(evidence.result("language_iso_depth", of).values())
+
+
+def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:
+    """The smallest ratio of a budget's losses by r, of one over that of the next smaller r: the
+    geometric mean over budgets at which there are several r.
 
     The order holds at a budget if its smallest ratio is above 1. The mean of all ratios would
     forgive a pair in the wrong order."""
     smallest = []
-    for by_r in evidence.result("language_iso_depth", "minima").values():
-        losses = [by_r[r] for r in sorted(by_r, key=int)]
+    for by_r in budgets:
+        losses = [by_r[r] for r in sorted(by_r, key=float)]
         if len(losses) > 1:
             smallest.append(min(more / fewer for fewer, more in pairwise(losses)))
     if len(smallest) < 2:
         raise NotMeasured("fewer than two budgets with several numbers of recurrences")
-    evidence.where(name="language")
     estimate = over_seeds(smallest, log=True, what="budget")
     return estimate._replace(seeds=1, note=NOTE)

@@ -78,7 +78,7 @@ def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
             over_middle = error["mean"][last] / error["mean"][middle]
             # As if the two errors were independent, which only widens the interval: they are
             # measured on the same prompts.
-            spread = math.hypot(_relative_error(error, last), _relative_error(error, middle))
+            spread = math.hypot(relative_error(error, last), relative_error(error, middle))
             ratios.append(over_middle)
             spreads.append(over_middle * spread)
     return over_seeds(ratios, spreads, log=True)
@@ -101,13 +101,13 @@ def _largest_over_least_control(probings: Sequence[Probing], target: str) -> Est
         largest = int(np.argmax(error["mean"]))
         least = int(np.argmin(control["mean"]))
         over_control = error["mean"][largest] / control["mean"][least]
-        spread = math.hypot(_relative_error(error, largest), _relative_error(control, least))
+        spread = math.hypot(relative_error(error, largest), relative_error(control, least))
         ratios.append(over_control)
         spreads.append(over_control * spread)
     return over_seeds(ratios, spreads, log=True)
 
 
-def _relative_error(error: Mapping[str, Sequence[float]], layer: int) -> float:
+def relative_error(error: Mapping[str, Sequence[float]], layer: int) -> float:
     """The standard error of the error at a layer over the error itself."""
     width = error["high"][layer] - error["low"][layer]
     return width / (2 * Z) / error["mean"][layer]

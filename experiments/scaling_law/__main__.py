@@ -82,6 +82,7 @@ def main(words: list[str]) -> int:
 def _fit(settings: ScalingSettings) -> str:
     """Fit the table; returns the text to print."""
     from looplab.experiments.scaling_law.law import difference, fitted
+    from looplab.experiments.scaling_law.minima import losses_at_equal_flops, vertices
     from looplab.experiments.scaling_law.report import text_of, text_of_difference, write
     from looplab.experiments.scaling_law.worth import best_sizes, equivalents
     from looplab.show.panel import file_name
@@ -98,22 +99,26 @@ def _fit(settings: ScalingSettings) -> str:
         change = difference(table, changed, fixed, *bootstrap)
     result = change.baseline if change else fitted(table, fixed, *bootstrap)
     given = {}
-    for key in ("table", "changed", "E", "clusters", "resamples", "seed"):
+    for key in ("table", "changed", "E", "clusters", "resamples", "seed", "size", "budget"):
         value = getattr(settings, key)
-        if value not in ("", ()):
+        if value not in ("", ()) and (value is not None or key == "E"):  # names of folders have E
             given[key] = value
     name = file_name(Path(settings.table).stem)
     folder = Path(settings.folder) / f"scaling_law-{name}-{key_of([*tables, given], 8)}"
-    write(result, folder, given, settings.figures, change)
     parts = text_of(result)
+    if "budget" in table:
+        parts += vertices(table)
     if change:
         parts.append("")
         parts += text_of(change.changed)
         parts.append(text_of_difference(change))
+        if "budget" in table and "budget" in change.changed.table:
+            parts += losses_at_equal_flops(table, change.changed.table)
     if settings.size is not None:
         parts += equivalents(result, settings.size)
     if settings.budget is not None:
         parts += best_sizes(result, settings.budget)
+    write(result, folder, given, settings.figures, parts, change)
     text = document(parts, settings.tables.format)
     return f"{text}\n\n{folder}: scaling_law.json, page.html, figures/"
 

@@ -3,9 +3,10 @@
 result = fitted(table, {"E": 0.25}, ["r", "budget"], resamples=200, seed=0)
 """
 
+import math
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,17 @@ from looplab.conf.command import as_word
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation.kept import shown
 from looplab.show.drawing import save_panels
+from looplab.show.page.page import page_of
 from looplab.show.panel import Curve, Panel
 from looplab.show.tables import Part, Table
 from looplab.training.run_folder.files import write_bytes
 
-from .law import FORMULA, NAMES, Difference, Fitted, Law
-from .worth import page
+from .law import FORMULA, NAMES, Difference, Fitted, Law, fit_law
+from .minima import rounded_budget
+from .worth import designs, rows_of
 
+_POINTS = 60  # of a line
+_POWERS = 21  # values of phi
 _DARKEST = 64.0  # number of loops, from which on curves get no darker
 
 
@@ -32,14 +37,18 @@ def write(
     folder: Path,
     settings: Mapping[str, Any],
     figures: FigureSettings,
+    parts: Sequence[Part],
     difference: Difference | None = None,
 ) -> None:
     """Write scaling_law.json, with the command's `settings` and the panels, figures/ and page.html
-    into a folder, unless they are there; with a `difference` of which the result is the
-    baseline."""
+    into a folder, unless they are there; with the `parts` that are printed, and a `difference` of
+    which the result is the baseline."""
     drawn = law_panels(result.table, result.fit.law)
+    drawn += _by_budget(result, settings.get("budget"))
+    drawn.append(_by_phi(result))
     words = [f"{key}={as_word(value)}" for key, value in settings.items()]
     content: dict[str, Any] = {
+        "title": "What one recurrence is worth",
         "rows": result.table.to_dict("list"),
         "held": dict(result.fixed),
         "fit": asdict(result.fit),
@@ -50,9 +59,11 @@ def write(
         "settings": dict(settings),
     }
     content["command"] = shlex.join(["python", "-m", "experiments.scaling_law", *words])
-    content["verdict"] = _verdict(result)
     if difference:
         content["difference"] = _plain(difference)
+    content["parts"] = [
+        asdict(part) if isinstance(part, Table) else part.strip() for part in parts if part
+    ]
     content["panels"] = [panel.plain() for panel in drawn]
     content["figures"] = figures.plain()
     notes = []
@@ -60,23 +71,12 @@ def write(
         notes.append(f"not determined: {', '.join(result.not_determined)}")
 
     def make() -> list[Path]:
-        write_bytes(folder / "page.html", page(result).encode())
-        pictures = save_panels(folder / "figures", drawn, figures, remarks=notes)
-        return [*pictures, folder / "page.html"]
+        page = folder / "page.html"
+        write_bytes(page, page_of(path, "scaling_law", content).encode())
+        return [*save_panels(folder / "figures", drawn, figures, remarks=notes), page]
 
-    shown(folder / "scaling_law.json", "scaling_law", content, make)
-
-
-def _verdict(result: Fitted) -> str:
-    """What was fitted and found, in a sentence."""
-    phi = result.phi()
-    text = f"{FORMULA} fitted to {len(result.table)} models: phi {phi['value']:.3g}"
-    if None not in phi.values():
-        text += f" ({phi['low']:.3g} to {phi['high']:.3g})"
-    text += f", R² {result.fit.r2:.4f}"
-    if result.not_determined:
-        text += f"; not determined by these losses: {', '.join(result.not_determined)}"
-    return text
+    path = folder / "scaling_law.json"
+    shown(path, "scaling_law", content, make)
 
 
 def _plain(difference: Difference) -> dict[str, Any]:
@@ -88,7 +88,6 @@ def _plain(difference: Difference) -> dict[str, Any]:
         "low": difference.low,
         "high": difference.high,
         "changed": {"fit": asdict(changed.fit), "phi": changed.phi()},
-        "verdict": text_of_difference(difference),
     }
 
 
@@ -143,6 +142,74 @@ def law_panels(table: DataFrame, law: Law) -> list[Panel]:
     by_size = partial(by_size, y_label="loss less the law's, %", levels={"the law": 0.0})
     drawn.append(by_size("residuals", "What the law misses", curves=residuals))
     return drawn
+
+
+def _by_budget(result: Fitted, budget: float | None) -> list[Panel]:
+    """The law's losses by size for a budget, the middle one of those measured if none is given, and
+    its least losses by budget, for each r; with those measured near it, and the least ones."""
+    law = result.fit.law
+    rows = rows_of(result)
+    if budget is None:
+        budget = float(rows.budget.quantile(interpolation="nearest"))
+    rows["near"] = rows.budget.map(rounded_budget)
+    nearest = min(rows.near, key=lambda near: abs(near - math.log10(budget)))
+    near = rows[rows.near == nearest]
+    least = rows.loc[rows.groupby(["near", "r"]).loss.idxmin()]
+    sizes = np.geomspace(near.N.min() / 2, near.N.max() * 2, _POINTS)
+    budgets = np.geomspace(rows.budget.min() / 3, rows.budget.max() * 10, _POINTS)
+    by_size = []
+    by_budget = []
+    for design in designs(result):
+        r = design.r
+        line = partial(Curve, label=f"r = {r:g}", kind="loops", name=f"r-{r:g}-law", number=r)
+        measured = partial(_curve, f"r = {r:g}", f"r-{r:g}", number=r, points=True)
+        best = [design.best(law, flops)[-1] for flops in budgets]
+        of_r = near[near.r == r]
+        least_of_r = least[least.r == r]
+        losses = design.loss(law, sizes, budget).tolist()
+        by_size += [line(mean=losses), measured(of_r.N, of_r.loss)]
+        by_budget += [line(mean=best), measured(least_of_r.budget, least_of_r.loss)]
+    panel = partial(Panel, y_label="loss", log="x", picture="scaling_law")
+    title = f"{budget:.3g} FLOPs; points: measured near it, lines: the law"
+    least_title = "The least loss of a budget; points: measured, lines: the law"
+    return [
+        panel("sizes", title, "parameters N", x=sizes.tolist(), curves=by_size),
+        panel("least", least_title, "FLOPs of training", x=budgets.tolist(), curves=by_budget),
+    ]
+
+
+def _by_phi(result: Fitted) -> Panel:
+    """What the law misses at each phi from 0 to 1, with its other parameters fitted anew or held
+    (the two sliders of the paper's page)."""
+    table = result.table
+    law = result.fit.law
+    powers = np.linspace(0, 1, _POWERS)
+    refitted = []
+    held = []
+    for phi in powers:
+        anew = fit_law(table, {**result.fixed, "phi": phi}, law).law
+        refitted.append(_missed(table, anew))
+        held.append(_missed(table, replace(law, phi=phi)))
+    curves = [
+        Curve(label="others fitted anew", kind="looped", name="refitted", mean=refitted),
+        Curve(label="others held", kind="standard", name="held", mean=held),
+    ]
+    return Panel(
+        "phi",
+        "What the law misses by phi",
+        "phi",
+        "root mean square of what it misses, %",
+        powers.tolist(),
+        curves,
+        log="y",
+        picture="scaling_law",
+        marks={"the fit": [law.phi]},
+    )
+
+
+def _missed(table: DataFrame, law: Law) -> float:
+    """The root mean square of the losses less the law's, in per cent."""
+    return 100 * float(np.sqrt(np.square(np.log(table.loss / law.loss(table))).mean()))
 
 
 def _curve(

@@ -71,7 +71,7 @@ class Result:
     path: str
     name: str
     title: str
-    verdict: str | None = None  # of a fit, in words
+    parts: Sequence[str | Content] = ()  # of a fit: sentences and tables, each with head and rows
     source: str = ""
     scale: str = ""
     command: str = ""

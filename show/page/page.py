@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import shorten
 from urllib.parse import quote
 
@@ -111,6 +112,14 @@ def write_report(settings: ReportSettings) -> str:
     lines += [f"  {problem}" for problem in problems]
     lines.append(f"{path}: {len(text) / 1e6:.2f} MB")
     return "\n".join(lines)
+
+
+def page_of(path: Path, kind: str, content: Content) -> str:
+    """The page of one result, the content of the file at `path`."""
+    result = _result(path, kind, "result-0", content)
+    with TemporaryDirectory() as folder:  # a page of one result keeps no pictures
+        pictures = {result.id: Figures(Path(folder)).of(result.panels, result.name)}
+    return _page(result.title, [], [result], pictures, [])
 
 
 def _nothing_to_show(settings: ReportSettings, problems: Sequence[str]) -> ConfigError:

@@ -1,16 +1,23 @@
 """The FLOPs of a training on texts against counting by hand; steps by rules of tokens and of FLOPs,
 as published; the papers' grids as they are planned for GPUs."""
 
+import math
+from collections import Counter
+from itertools import product
+from typing import Any
+
 import pytest
 
+from looplab.conf.build import setting_of
 from looplab.conf.compose import commands
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.experiments.definition import load, members_of
-from looplab.experiments.flops import Flops, of_budget
+from looplab.experiments.flops import Flops, of_budget, shapes_of
 from looplab.experiments.plan import plan, plan_of
 from looplab.experiments.settings import ExperimentSettings
 from looplab.training.assemble import build_curriculum, build_task, model_of
+from looplab.training.run_folder.run import run_folder
 
 _STEPS, _BATCH, _POINTS, _D = 10, 4, 16, 32
 
@@ -73,14 +80,74 @@ def test_a_budget_of_flops_is_spent() -> None:
 
 
 def test_a_papers_grid_is_planned_for_gpus() -> None:
-    """29 widths and budgets of 4 numbers of recurrences; nothing is measured, and no text read."""
+    """29 widths and budgets of 4 numbers of recurrences, 20 of 3 for each of two probes; nothing is
+    measured, and no text read."""
     members = members_of(load("language_iso_depth"), "paper", text="absent")
-    assert len(members) == 116
-    assert len({member.config.training.steps for member in members}) > 100
+    probes = [
+        "lanes" if member.config.model.lanes else member.config.loops.grad_loops
+        for member in members
+    ]
+    assert Counter(probes) == {"all": 116, "half": 60, "lanes": 60}
+    assert len({member.config.training.steps for member in members}) > 150
     text = plan(ExperimentSettings(experiment=("language_fully_looped",), scale="paper"))
     assert text.splitlines()[-1].startswith("21 runs, ")
     assert " tokens " in text
     assert "on eight" in text
+
+
+# Of runs at the paper's scale the values of settings that they cross, and their number.
+GRIDS: dict[str, tuple[dict[str, tuple[Any, ...]], int]] = {
+    "stability_fig5c": ({"model.n_layer": (12, 24, 48), "loops.b": (1, 2, 4, 8)}, 84),
+    "language_one_rate": ({"model.n_layer": (12, 24, 48), "loops.b": (1, 2, 4, 8)}, 84),
+    "language_one_rate_uncorrected": ({"model.n_layer": (12, 24, 48), "loops.b": (1, 2, 4, 8)}, 84),
+    "language_residual_scaling_340M": (
+        {"model.residual_scaling": ("linear", "sqrt"), "loops.b": (2, 4, 8)},
+        49,
+    ),
+    "fully_looped_fig2": ({"model.connectivity": ("LT", "FLT"), "loops.b": (6, 9, 12)}, 6),
+    "language_fully_looped_fig6": ({"model.connectivity": ("LT", "FLT"), "loops.b": (6, 9, 12)}, 6),
+    "language_fully_looped_table2": (
+        {"model.attention": ("full", "grouped", "latent", "sliding")},
+        4,
+    ),
+    "language_fully_looped_fig5": ({"loops.b": (3, 6, 9, 12)}, 4),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_grids_of_figures_are_planned_at_the_papers_scale(name: str) -> None:
+    crossed, number = GRIDS[name]
+    members = members_of(load(name), "paper", text="absent" if "language" in name else "")
+    assert len(members) == number
+    cells = {tuple(setting_of(member.config, key) for key in crossed) for member in members}
+    assert cells >= set(product(*crossed.values()))
+    lines = plan(ExperimentSettings(experiment=(name,), scale="paper")).splitlines()
+    assert lines[-1].startswith(f"{number} runs, ")
+
+
+def test_the_rate_that_is_not_corrected_is_the_base_rate_in_every_layer() -> None:
+    """sqrt(12 / U) of the rate is used in layers, and all of the embedding's rate."""
+    for member in members_of(load("language_one_rate_uncorrected"), "paper", text="absent"):
+        config = member.config
+        used = math.sqrt(12 / config.model.n_layer) * config.training.learning_rate
+        base = config.training.embedding_rate or config.training.learning_rate
+        assert used == pytest.approx(base, rel=1e-6)
+
+
+def test_the_workshops_model_has_340_million_parameters() -> None:
+    members = members_of(load("language_residual_scaling_340M"), "paper", text="absent")
+    model = shapes_of(members[0].config)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(340e6, rel=0.005)
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_loop_budgets_are_read_from_runs_of_the_table(scale: str) -> None:
+    """They differ in the evaluation alone."""
+
+    def runs(name: str) -> set[str]:
+        return {run_folder(each.config).path.name for each in members_of(load(name), scale)}
+
+    assert runs("language_fully_looped_fig5") <= runs("language_fully_looped")
 
 
 @pytest.mark.parametrize("word", ["model.n_layer=100000000", "model.n_embd=1000000000000"])

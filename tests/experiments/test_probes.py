@@ -9,11 +9,12 @@ import pytest
 
 from looplab.conf.schema import TaskConfig
 from looplab.evaluation.measured import Measured
+from looplab.experiments import probe_rates
 from looplab.experiments.measuring import Measurement, Request
 from looplab.experiments.probes import measure
 from looplab.training import train
 from tests.conftest import tiny_config
-from tests.experiments.checks import check_found_again
+from tests.experiments.checks import check_found_again, check_panels
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ENTRY: dict[str, Any] = {
@@ -54,3 +55,24 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
     targets = [result["targets"]["gradient"] for result in probed["looped"]]
     means = np.mean([target["error"]["mean"] for target in targets], axis=0)
     assert looped.mean == pytest.approx(means.tolist())
+
+
+def test_each_rate_has_probes_of_its_own(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, "looped", seed) for seed in (0, 1)]
+    entries = [{**ENTRY, "learning_rate": rate} for rate in (0.01, 0.001, 0.0001)]
+    half = probe_rates.measure(Request(entries[:1], runs, str(tmp_path)))
+    assert list(half.results["probe_rates"]) == ["0.01"]
+    some = probe_rates.measure(Request(entries, runs, str(tmp_path), stored_only=True))
+    assert (len(some.missing), list(some.panels)) == (4, [])
+
+    found = probe_rates.measure(Request(entries, runs, str(tmp_path)))
+    assert not found.missing
+    by_rate = found.results["probe_rates"]
+    assert by_rate["0.01"] == half.results["probe_rates"]["0.01"]
+    errors = [
+        probed["looped"][0]["targets"]["gradient"]["error"]["mean"][-1]
+        for probed in by_rate.values()
+    ]
+    assert len(set(errors)) == 3
+    names = ["probe-rates-gradient", "probe-rates-least-squares"]
+    assert check_panels(found.panels) == names

@@ -36,7 +36,7 @@ PAPERS = {
     "arXiv 2605.18797": ("Fully looped transformers", "fully_looped"),
 }
 # How many statements of each a number can decide, as counted by hand: ICL-1 to ICL-82, and so on.
-_DECIDABLE = {"ICL": 82, "RES": 46, "ISO": 17, "FLT": 40}
+DECIDABLE = {"ICL": 82, "RES": 46, "ISO": 17, "FLT": 40}
 _SUITE, _OTHERS = "this suite", "other papers"
 _CLAIMS = (
     "| command `python run.py experiment=…` "
@@ -133,12 +133,12 @@ def _sections(found: list[Verdict]) -> list[str]:
 
 def _by_paper(found: list[Verdict]) -> str:
     """A row for each paper: how many of its statements stand how."""
-    counts = {prefix: Counter[str]() for prefix in _DECIDABLE}
+    counts = {prefix: Counter[str]() for prefix in DECIDABLE}
     for identity, verdict, _, _ in statements(found):
         counts[identity.partition("-")[0]][verdict] += 1
     titles = [title for title, _ in PAPERS.values()]
     lines = []
-    for title, (prefix, total) in zip(titles, _DECIDABLE.items(), strict=True):
+    for title, (prefix, total) in zip(titles, DECIDABLE.items(), strict=True):
         stand = counts[prefix]
         cells = [str(stand[verdict]) for verdict in get_args(VerdictName)]
         without = total - stand.total()

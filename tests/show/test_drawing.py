@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cycler import cycler
 from matplotlib import rc_context, rcParams
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.style import library
@@ -304,5 +305,6 @@ def test_points_have_error_bars_from_low_to_high() -> None:
     own = curve("a", points=True, mean=[0.3, 0.5], low=[0.2, 0.1], high=[0.9, 0.7])
     draw_panel(Panel("picture", "the title", "k", "error", [1, 2], [own]), axes)
     (bars,) = axes.collections
+    assert isinstance(bars, LineCollection)
     ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
     assert ends == [pytest.approx([0.2, 0.9]), pytest.approx([0.1, 0.7])]

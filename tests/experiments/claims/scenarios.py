@@ -201,14 +201,17 @@ def best_rate_moves(octaves: float) -> Evidence:
     return evidence(language(2.0, 8), residual_scaling_rates=result)
 
 
+def iso_phi(value: float) -> dict[str, Any]:
+    """A φ with its interval."""
+    return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
+
+
 def iso_flop(kind: str = "") -> Made:
     """φ of the law; with a kind its φ less that of all gradients."""
 
-    def phi(value: float) -> dict[str, Any]:
-        return {"value": value, "low": value - 0.1, "high": value + 0.1, "not_determined": ""}
-
     def made(value: float) -> Evidence:
-        found = {"gradients of all loops": phi(0.5 if kind else value), kind: phi(0.5 + value)}
+        plain = iso_phi(0.5 if kind else value)
+        found = {"gradients of all loops": plain, kind: iso_phi(0.5 + value)}
         return evidence(language(2.0, 8), language_iso_depth={"phi": found})
 
     return made
@@ -222,7 +225,49 @@ def shared(ratio: float) -> Evidence:
         }
         for budget in (12, 13)
     }
-    return evidence(language(2.0, 8), language_iso_depth={"minima": minima})
+    return evidence(language(2.0, 8), language_iso_depth={"minima": minima, "vertices": minima})
+
+
+def lower_loss(kind: str) -> Made:
+    """A kind of runs with so many times the loss of plain ones at each budget and r."""
+
+    def made(ratio: float) -> Evidence:
+        found = {"points": [*points(), *points(kind, ratio)]}
+        return evidence(language(2.0, 8), language_iso_depth=found)
+
+    return made
+
+
+def points(kind: str = "gradients of all loops", ratio: float = 1.0) -> list[dict[str, Any]]:
+    """Runs of a kind with so many times the same losses, which scatter a little."""
+    cells = product((2, 4), (12.0, 12.5))
+    losses = [2.0 * ratio, 2.1 * ratio, 2.2 * ratio, 2.31 * ratio**1.01]
+    return [
+        {"kind": kind, "r": r, "budget": budget, "loss": loss}
+        for (r, budget), loss in zip(cells, losses, strict=True)
+    ]
+
+
+def told_apart(value: float) -> Evidence:
+    """Two kinds of less loss: one raises φ by the value, the other lowers it by as much."""
+    kinds = {"gradients of all loops": 0.5, "lanes": 0.5 + value}
+    kinds["gradients of half the loops"] = 0.5 - value
+    runs = [*points(), *points("lanes", 0.9), *points("gradients of half the loops", 0.95)]
+    found = {"points": runs, "phi": {kind: iso_phi(phi) for kind, phi in kinds.items()}}
+    return evidence(language(2.0, 8), language_iso_depth=found)
+
+
+def twenty_runs(off: float) -> Evidence:
+    """A φ that is off by so much, either way."""
+    return evidence(iso_depth_minima={"off": [off, -off, 0.9 * off, -0.9 * off]})
+
+
+def published_minima(ratio: float) -> Evidence:
+    """Two budgets, at each of which r = 2 and 4 have `ratio` times the loss of half as many."""
+    losses = [ratio**i * more for more in (2.0, 2.001) for i in range(3)]
+    table = {"r": [1.0, 2.0, 4.0] * 2, "budget": [1e18] * 3 + [1e19] * 3, "loss": losses}
+    table["loss"][-1] *= 1.0001
+    return evidence(iso_depth_minima={"minima": table})
 
 
 # Of the runs of an experiment.
@@ -267,6 +312,26 @@ def useful(which: Mapping[int, Callable[[Floats, float], Floats]]) -> Made:
     return of_experiment("language_test_loops", arrays)
 
 
+def of_flt(factor: Callable[[Floats, float], Floats]) -> Made:
+    """Runs of language_fully_looped_fig5, with a factor of their bits per byte by loop."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        return {"held_out": bits(member, 24) * factor(np.arange(1.0, 25.0), value)}
+
+    return of_experiment("language_fully_looped_fig5", arrays)
+
+
+def waver(loops: Floats, value: float) -> Floats:
+    """A rise up to 12 loops, then one that is `value` times as high over twice as many."""
+    return 1 + 0.01 * np.minimum(loops, 12) + 0.005 * value * np.maximum(loops - 12, 0)
+
+
+def latent(member: Member, value: float) -> dict[str, Any]:
+    """So many times the bits per byte with latent attention."""
+    factor = value if member.config.model.attention == "latent" else 1.0
+    return {"held_out": bits(member, 24) * factor}
+
+
 def beyond(loops: Floats, value: float) -> Floats:
     """Ones up to 12 loops, then the value."""
     return np.where(loops > 12, value, 1.0)
@@ -290,6 +355,73 @@ def depth(label: str, loop: int | None = None) -> Made:
     return of_experiment("language_depth", arrays)
 
 
+def turning(prompts: Mapping[int, int]) -> Made:
+    """The runs of few_prompts, whose error halves with each doubling of distinct prompts and is
+    half at these numbers of them, by dimensions, at `value` times as many for looped models."""
+
+    def arrays(member: Member, value: float) -> dict[str, Any]:
+        task = member.config.task
+        is_looped = member.config.model.family == "looped"
+        turn = prompts[task.dims] * (value if is_looped else 1.0)
+        return {"model_at_b": level(0.5 * turn / task.distinct_prompts, task.points)}
+
+    return of_experiment("few_prompts", arrays)
+
+
+def by_depth(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for each step from 1 to 2 to 6 layers."""
+    model = member.config.model
+    step = [1, 2, 6].index(model.n_layer) if model.family == "standard" else 1
+    return {"model_at_b": level(0.5 * ratio**step, member.config.task.points)}
+
+
+def one_layer(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large for a standard model of one layer."""
+    model = member.config.model
+    times = ratio if model.family == "standard" and model.n_layer == 1 else 1.0
+    return {"model_at_b": level(0.5 * times, member.config.task.points)}
+
+
+def one_recipe(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large on trees where weights decay."""
+    config = member.config
+    is_changed = config.task.name == "decision_tree" and config.training.weight_decay > 0
+    return {"model_at_b": level(0.1 * ratio if is_changed else 0.1, config.task.points)}
+
+
+def over_the_window(member: Member, ratio: float) -> dict[str, Any]:
+    """Errors that are `ratio` times as large over the last four loops of four as of twelve."""
+    by_loop = level(9.0, 36)
+    b = member.config.loops.b
+    by_loop[:, b - 4 : b] = level(0.1 * ratio if b == 4 else 0.1, 4)
+    return {"by_loop": by_loop, "model_at_b": level(0.1, member.config.task.points)}
+
+
+def level(error: float, columns: int) -> Floats:
+    """Errors of about this level, [prompts, columns]; prompts are hard or easy for all alike."""
+    hard = np.random.default_rng(0).uniform(0.8, 1.2, (50, 1))
+    return error * hard / hard.mean() * np.ones(columns)
+
+
+def probed_at(ratio: float) -> Evidence:
+    """Probes at three rates, with `ratio` times the error at the second."""
+
+    def probing(error: float) -> dict[str, Any]:
+        means = np.array([9.0, error, error])
+        ends = {"low": (0.98 * means).tolist(), "high": (1.02 * means).tolist()}
+        return {"targets": {"gradient": {"error": {"mean": means.tolist(), **ends}}}}
+
+    errors = {"0.01": 0.5, "0.001": 0.4 * ratio, "0.0001": 0.4}
+    rates = {rate: {"looped": [probing(error)] * 3} for rate, error in errors.items()}
+    return evidence(seeds(), probe_rates=rates)
+
+
+def penalised(ratio: float) -> Evidence:
+    """The Lasso's error at a penalty over the least of the others."""
+    found = Estimate(ratio, 0.99 * ratio, 1.01 * ratio, 1).plain()
+    return evidence(lasso_penalty={"dims": 20, "over_others": {"0.01": found}})
+
+
 _SPARSE = {"task": "sparse_linear"}
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
@@ -302,6 +434,8 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "iso_depth_minima_cost_of_410M": (minima(), 1.0, 1.2),
     "iso_depth_minima_other_phi_misses": (minima("0 held"), 4.0, 1.0),
     "iso_depth_minima_refit_misses_less": (minima("1 refitted", over="1 held"), 0.5, 2.0),
+    "iso_depth_minima_sharing_costs": (published_minima, 1.01, 0.99),
+    "iso_depth_minima_twenty_runs_tell": (twenty_runs, 0.02, 0.08),
     "scaling_first_steps_sqrt_explodes": (first_steps, 3.0, 1.0),
     "scaling_sums_pair_term": (sums(pairs=lambda power: [1.0, 4.0**power]), 2.0, 1.0),
     "scaling_sums_activations_overlap": (sums(cosines=lambda c: [[0.9, c]] * 2), 0.5, -0.5),
@@ -356,8 +490,30 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_depth_fixed_loops_end": (depth("three layers", loop=16), 1.05, 1.0),
     "language_depth_drawn_loops_keep": (depth("the same", loop=16), 1.0, 1.05),
     "language_depth_drawn_loops_go_further": (depth("the same", loop=8), 0.95, 1.05),
+    "language_FLT_latent_keeps": (of_experiment("language_fully_looped_table2", latent), 1.0, 1.1),
+    "language_FLT_trained_loops_help": (
+        of_flt(lambda loops, value: np.where(loops < 12, 1.0, value)),
+        *(0.95, 1.05),
+    ),
+    "language_FLT_wavers_beyond": (of_flt(waver), 2.0, 0.5),
     "language_iso_depth_sharing_costs": (shared, 1.05, 0.9),
     "language_iso_depth_recurrence_is_worth_something": (iso_flop(), 0.5, -0.5),
     "language_iso_depth_lanes_are_worth_more": (iso_flop("lanes"), 0.5, -0.5),
+    "language_iso_depth_sharing_costs_at_vertices": (shared, 1.05, 0.9),
+    "language_iso_depth_truncated_gradients_lower_the_loss": (
+        lower_loss("gradients of half the loops"),
+        *(0.9, 1.1),
+    ),
+    "language_iso_depth_lanes_lower_the_loss": (lower_loss("lanes"), 0.9, 1.1),
+    "language_iso_depth_phi_tells_apart": (told_apart, 0.5, -0.5),
+    "few_prompts_looped_needs_fewer": (turning({2: 100, 3: 400}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_fewest_dimensions": (turning({2: 100, 3: 9}), 0.6, 1.7),
+    "few_prompts_looped_needs_fewer_at_most_dimensions": (turning({2: 9, 3: 400}), 0.6, 1.7),
+    "few_prompts_error_grows_with_layers": (of_experiment("few_prompts", by_depth), 1.5, 0.7),
+    "few_prompts_one_layer_is_like_looped": (of_experiment("few_prompts", one_layer), 1.0, 1.5),
+    "one_recipe_serves_all_classes": (of_experiment("one_recipe", one_recipe), 1.0, 1.5),
+    "first_loops_are_harder": (of_experiment("first_loops", over_the_window), 1.5, 0.7),
+    "probe_rates_thousandth_is_best": (probed_at, 0.8, 1.2),
+    "lasso_penalty_hundredth_is_best": (penalised, 0.9, 1.1),
     "stopping_drawn_loops_level_the_error": (of_experiment("stopping", drawn_loops), 0.3, 3.0),
 }

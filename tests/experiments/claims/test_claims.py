@@ -17,6 +17,7 @@ from looplab.experiments.evidence import Evidence, farthest_from_one, highest, l
 from looplab.experiments.judge import judge
 from looplab.show.verdicts import heading
 from tests.golden.claims import frozen_evidence
+from tests.golden.claims_page import DECIDABLE
 
 from .scenarios import SCENARIOS
 from .synthetic import evidence, language, seeds
@@ -93,6 +94,15 @@ def test_a_statement_has_claims_or_a_reason_why_it_has_none() -> None:
     for identity, statement in read_values("statements").items():
         assert bool(statement.get("claims")) != bool(statement.get("without")), identity
         assert statement.keys() <= {"says", "claims", "without"}, identity
+
+
+def test_every_statement_of_the_papers_has_a_row() -> None:
+    decidable = set()
+    for paper, count in DECIDABLE.items():
+        decidable |= {f"{paper}-{number}" for number in range(1, count + 1)}
+    known = read_values("statements").keys()
+    assert decidable - known == set(), "statements without a row"
+    assert known - decidable == set(), "rows of no statement"
 
 
 def test_an_old_name_is_answered_by_the_new_one() -> None:

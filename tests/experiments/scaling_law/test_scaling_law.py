@@ -2,7 +2,6 @@
 says of a size and of a budget."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 from pandas import DataFrame
 
 from looplab.experiments.scaling_law.__main__ import main, read_csv
-from looplab.experiments.scaling_law.law import Law, fit_law, fitted
-from looplab.experiments.scaling_law.worth import best_sizes, page
+from looplab.experiments.scaling_law.law import fit_law, fitted
+from looplab.experiments.scaling_law.worth import best_sizes
 from looplab.show.tables import Table
 from tests.experiments.scaling_law.design import crossed, noisy, published_law, sample_table
 
@@ -111,17 +110,40 @@ def test_the_best_size_of_a_budget_is_the_law_s() -> None:
         assert float(row[-1]) == pytest.approx(law.loss(others).min(), abs=2e-4)
 
 
-def test_the_page_holds_the_law_and_its_refits() -> None:
-    """It loads nothing; for another phi the law that is fitted anew loses less than a slice."""
+def test_the_page_holds_tables_and_pictures_and_loads_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is made as the page of any result, and with what was asked for."""
+    words = ["table=minima", "size=410e6", "budget=1e19", "resamples=20", f"folder={tmp_path}"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    (page,) = tmp_path.glob("scaling_law-minima-*/page.html")
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>What one recurrence is worth</h1>" in text
+    for row in ("593 M", "1.01 B"):
+        assert row in printed
+        assert f">{row}</td>" in text
+    assert "<script src" not in text
+    assert '<link rel="stylesheet' not in text
+    assert text.count("<figure class") == 8  # losses of four r, residuals, sizes, budgets, phi
+
+
+def test_its_panels_hold_the_law_and_its_refits(tmp_path: Path) -> None:
+    """For another phi the law that is fitted anew misses less than one with the others held."""
     law = published_law()
-    table = noisy(crossed(SIZES, DATA, LOOPS), law)
-    text = page(fitted(table, {}, [], 20, seed=0))
-    assert "http" not in text
-    data = json.loads(text.split("const data = ")[1].split(";\n")[0])
-    assert data["fitted"]["phi"] == pytest.approx(law.phi, abs=1e-3)
-    refit = Law(**next(each for each in data["laws"] if each["phi"] == 1.0))
-    held = replace(law, phi=1.0)
-    missed = [
-        float(np.square(np.log(each.loss(table) / table.loss)).sum()) for each in (refit, held)
-    ]
-    assert missed[0] < missed[1]
+    path = tmp_path / "mine.csv"
+    noisy(crossed(SIZES, DATA, LOOPS), law).to_csv(path, index=False)
+    assert main([f"table={path}", "resamples=20", f"folder={tmp_path}"]) == 0
+    (file,) = tmp_path.glob("scaling_law-mine-*/scaling_law.json")
+    panels = {panel["name"]: panel for panel in json.loads(file.read_text())["panels"]}
+    phi = panels["phi"]
+    assert phi["marks"]["the fit"] == [pytest.approx(law.phi, abs=1e-3)]
+    refitted, held = (curve["mean"] for curve in phi["curves"])
+    assert refitted[-1] < held[-1]
+    assert min(refitted) == min(refitted[8:11])  # the law's phi is .459
+    # The law's least loss falls with the budget, and no model measured has less.
+    least = panels["least"]
+    for line, points in zip(least["curves"][::2], least["curves"][1::2], strict=True):
+        assert line["mean"] == sorted(line["mean"], reverse=True)
+        lowest = np.interp(np.log(points["x"]), np.log(least["x"]), line["mean"])
+        assert (lowest < np.array(points["mean"]) + 2e-3).all()
