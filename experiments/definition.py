@@ -245,6 +245,11 @@ def members_of(
     return members
 
 
+def configuration(values: Mapping[str, Any]) -> Config:
+    """The configuration of a command with these words by key, as {"task": "linear"}."""
+    return command_of(values).config
+
+
 def described(members: Sequence[Member]) -> list[str]:
     """Each member's label, with those of its words that it does not say, that not all members have
     and that its numbers depend on."""

@@ -41,6 +41,7 @@ from .evidence import (
     at_loop,
     bits,
     groups,
+    highest,
     loop_errors,
     over_examples,
     ratio,
@@ -66,7 +67,11 @@ _METRICS = {  # of metrics.jsonl, and what they are
     "head_grad_norm": "gradient norm of the head, before clipping",
 }
 _NORMS = tuple(name for name in _METRICS if name != "loss")
-_OF_RUN = ("error", "initial", "left", "collapse", "swing", *_NORMS)
+_GRADIENTS = ("mlp_grad_norm", "attention_grad_norm", "head_grad_norm")
+_SWINGS = {name: f"{name.removesuffix('_grad_norm')}_gradient_swing" for name in _GRADIENTS}
+_EARLY = (0.2, 0.3)  # of the steps: between them is about a fourth of the training
+_IN_TRAINING = ("collapse", "swing", "rise", *_SWINGS.values())
+_OF_RUN = ("error", "initial", "left", *_IN_TRAINING, *_NORMS)
 
 
 def collapse(losses: ArrayLike, final: float | None = None, plain: float | None = None) -> str:
@@ -120,13 +125,14 @@ def measure(
     """Compare connectivities and their numbers of loops K, beside LT of one loop, which is the same
     model for all: `plain`, its errors [seeds]. RunError for runs without the norms of each step.
 
-    `variants` has by connectivity and K what is known of each seed, None where its run diverged or
-    is not finished: the `error`; of pairs the `initial` one, and `left`, the step that leaves the
-    plateau (None: never); `collapse`, the reason (empty: it did not); `swing`, the standard
-    deviation of the change of the last loop's log residual norm over a step, from step 50 on; and
-    the norms, at the end of training. Its `curves` are the smoothed norms and loss over the error
-    of predicting zero, the mean over seeds, at `points`, counted from 1. `loops` are those above
-    one.
+    `variants` has by connectivity (with its attention, if that is not full) and K what is known of
+    each seed, None where its run diverged or is not finished: the `error`; of pairs the `initial`
+    one, and `left`, the step that leaves the plateau (None: never); `collapse`, the reason (empty:
+    it did not); `swing`, the standard deviation of the change of the last loop's log residual norm
+    over a step, from step 50 on; `rise`, that norm at the end over a fourth of the way; the swings
+    of the gradients' norms over the first half of the steps, as `mlp_gradient_swing`; and the
+    norms, at the end of training. Its `curves` are the smoothed norms and loss over the error of
+    predicting zero, the mean over seeds, at `points`, counted from 1. `loops` are those above one.
     """
     configs = {_place(run.config): run.config for run in runs}
     for config in unfinished:
@@ -159,6 +165,7 @@ def measure(
         "rate": runs[0].config.training.learning_rate,
         "plain": plain,
         "left_below": LEFT,
+        "on_texts": runs[0].task.is_text,
         "variants": variants,
     }
 
@@ -181,8 +188,11 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
 
 
 def _place(config: Config) -> tuple[str, int, int]:
-    """Connectivity, number of loops and seed."""
-    return config.model.connectivity or config.model.family, trained_loops(config), config.seed
+    """Variant, number of loops and seed."""
+    variant: str = config.model.connectivity or config.model.family
+    if config.model.attention != "full":
+        variant += f"_{config.model.attention}"
+    return variant, trained_loops(config), config.seed
 
 
 def _logged(run: Run) -> dict[str, Floats]:
@@ -205,15 +215,21 @@ def _of_run(
     if log is None:
         return {"initial": initial, "collapse": "no finished run"}
     steps = len(log["loss"])
-    at_end = np.arange(1, steps + 1) > (1 - _END) * steps
-    change = np.diff(np.log(log["last_residual"]))
+    share = np.arange(1, steps + 1) / steps
+    at_end = share > 1 - _END
+    early = (share > _EARLY[0]) & (share <= _EARLY[1])
+    norm = log["last_residual"]
+    change = np.diff(np.log(norm))
     values: dict[str, Any] = {
         "error": error,
         "initial": initial,
         "left": None,
         "collapse": collapse(log["loss"], error, plain),
         "swing": float(change[_SETTLED:].std()),
+        "rise": float(norm[at_end].mean() / norm[early].mean()),
     }
+    for name, swing in _SWINGS.items():
+        values[swing] = float(np.diff(np.log(log[name][: steps // 2])).std())
     if initial is not None:
         values["left"] = plateau_exit(log["loss"], LEFT * initial)
     for name in _NORMS:
@@ -360,7 +376,10 @@ def _cell(result: Any, variant: str, place: int) -> Any:
 def _of_cell(result: Any, variant: str, place: int, quantity: str) -> Floats:
     """One quantity of a variant at the `place`-th number of loops, [seeds]."""
     loops = result["loops"][place]
-    return _known(_cell(result, variant, place)[quantity], f"{variant}, K = {loops}")
+    cell = _cell(result, variant, place)
+    if quantity not in cell:
+        raise NotMeasured(f"the {quantity} was not measured")
+    return _known(cell[quantity], f"{variant}, K = {loops}")
 
 
 def _error_ratio(result: Any, above: Floats, below: Floats) -> Estimate:
@@ -370,8 +389,9 @@ def _error_ratio(result: Any, above: Floats, below: Floats) -> Estimate:
 
 
 def _sized(estimate: Estimate, result: Any) -> Estimate:
-    """The estimate with the size of the models on pairs."""
-    return estimate._replace(steps=result["steps"], size="2 layers, d = 32")
+    """The estimate with its steps, and the size of models on pairs."""
+    size = "" if result.get("on_texts") else "2 layers, d = 32"
+    return estimate._replace(steps=result["steps"], size=size)
 
 
 def bits_growth(evidence: Evidence, variant: str) -> Estimate:
@@ -385,6 +405,32 @@ def bits_over_variant(evidence: Evidence, variant: str, over: str) -> Estimate:
     models = _on_texts(evidence, variant)
     others = _on_texts(evidence, over)
     return ratio([(models[-1], others[-1])], bits)
+
+
+def bits_ratio(
+    evidence: Evidence, variant: str, loops: int, over: str, over_loops: int
+) -> Estimate:
+    """The bits per byte of a variant of so many loops over those of another of so many."""
+    (above,) = groups(evidence, name="language", connectivity=variant, b=loops)
+    (below,) = groups(evidence, name="language", connectivity=over, b=over_loops)
+    return ratio([(above, below)], bits)
+
+
+def bits_last_step(evidence: Evidence, variant: str) -> Estimate:
+    """The bits per byte of a variant at the most loops over those at the next fewer."""
+    *_, before, last = _on_texts(evidence, variant)
+    return ratio([(last, before)], bits)
+
+
+def bits_by_width(evidence: Evidence, variant: str, over: str) -> Estimate:
+    """The ratio of a variant's bits per byte to another's, of the widest models over that of the
+    narrowest."""
+    ours = groups(evidence, name="language", connectivity=variant)
+    theirs = groups(evidence, name="language", connectivity=over)
+    if ours[0].config.model.n_embd == ours[-1].config.model.n_embd:
+        raise NotMeasured("one width")
+    root = ratio([(ours[-1], theirs[-1]), (theirs[0], ours[0])], bits)
+    return root._replace(mean=root.mean**2, low=root.low**2, high=root.high**2)
 
 
 def _on_texts(evidence: Evidence, variant: str) -> list[Trainings]:
@@ -417,6 +463,13 @@ def quantity_over_variant(evidence: Evidence, variant: str, over: str, quantity:
     return _sized(over_seeds(above / below, log=True), result)
 
 
+def quantity_of_variant(evidence: Evidence, variant: str, quantity: str) -> Estimate:
+    """A quantity of a variant at the most loops."""
+    result = evidence.result("fully_looped")
+    evidence.where(connectivity=variant)
+    return _sized(over_seeds(_of_cell(result, variant, -1, quantity), log=True), result)
+
+
 def least_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estimate:
     """The share of the seeds that collapse at the most loops, of the variant that collapses
     least."""
@@ -424,13 +477,24 @@ def least_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estima
     return min(shares, key=attrgetter("low"))
 
 
-def share_collapsed(evidence: Evidence, variant: str) -> Estimate:
-    """The share of the seeds that collapse at the most loops, with Jeffreys' interval, the 90 % of
-    a beta distribution: that of no spread between few seeds is not 0."""
+def most_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estimate:
+    """The share of the seeds that collapse at the most loops, of the variant of FLT that collapses
+    most."""
+    evidence.where(connectivity="FLT")
+    return highest(share_collapsed(evidence, variant) for variant in variants)
+
+
+def share_collapsed(evidence: Evidence, variant: str, loops: int | None = None) -> Estimate:
+    """The share of the seeds that collapse with so many loops, where not given the most, with
+    Jeffreys' interval, the 90 % of a beta distribution: that of no spread between few seeds is not
+    0."""
     result = evidence.result("fully_looped")
-    reasons = _cell(result, variant, -1)["collapse"]
+    number = loops or result["loops"][-1]
+    if number not in result["loops"]:
+        raise NotMeasured(f"no {variant} of {number} loops")
+    reasons = result["variants"][variant][str(number)]["collapse"]
     if "no finished run" in reasons:
-        raise NotMeasured(f"{variant}: a run at the most loops is not finished")
+        raise NotMeasured(f"{variant}: a run of {number} loops is not finished")
     seeds = len(reasons)
     lost = sum(map(bool, reasons))
     low, high = map(float, betaincinv(lost + 0.5, seeds - lost + 0.5, [0.05, 0.95]))

@@ -13,12 +13,12 @@ from torch import Generator, Tensor
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.statistics import Estimate, over_seeds
+from looplab.evaluation.statistics import Estimate, absolute, over_seeds
 from looplab.models.model import residual_scale
 from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence
+from .evidence import Evidence, highest
 from .near_init import (
     LABELS,
     Near,
@@ -55,7 +55,9 @@ def toy(near: Near, width: int = TOY_WIDTH) -> dict[str, Any]:
     looped stacks with ε = 1/(R√U): `layers`, ‖h_R‖/√d, and the change of the output by one update
     of all layers over its rate, with the `same_signs` in all (a gradient's agree in most entries),
     which grows like √U, or with each layer's `own_signs`, whose changes are near orthogonal; and
-    the least and the largest of the layers' `branches` there (`branch_sizes`).
+    the least and the largest of the lengths over √d of the layers' `branches` there. If the first
+    layer is drawn anew, the others' branches have `moved` so far, in the mean over layers, and its
+    own is `alike` by its cosine with the one before.
     """
     runs = [_one_seed(width, near.loops, seed) for seed in range(near.seeds)]
     result: dict[str, Any] = {"width": width, "loops": list(near.loops)}
@@ -166,9 +168,9 @@ def derivative(
     return change
 
 
-def branch_sizes(stack: Sequence[Tensor], start: Tensor, loops: int) -> Tensor:
-    """‖r‖/√d of each layer [U] of a looped stack with ε = 1/(R√U), r the mean over loops of what
-    the layer's branch adds before ε."""
+def branches(stack: Sequence[Tensor], start: Tensor, loops: int) -> Tensor:
+    """r of each layer [U, d] of a looped stack with ε = 1/(R√U): the mean over loops of what the
+    layer's branch adds before ε."""
     h, scale = start, residual_scale("factored", loops, len(stack))
     sums = start.new_zeros(len(stack), len(start))
     for _ in range(loops):
@@ -176,7 +178,7 @@ def branch_sizes(stack: Sequence[Tensor], start: Tensor, loops: int) -> Tensor:
             branch = layer @ h.relu()
             sums[place] += branch
             h = h + scale * branch
-    return _lengths(sums / loops)
+    return sums / loops
 
 
 def mean_cosine(weights: Iterable[Tensor], start: Tensor, count: int, scale: float) -> float:
@@ -225,7 +227,9 @@ def _one_seed(width: int, loops: Sequence[int], seed: int) -> dict[str, dict[str
     curves["cosine"] = _cosines(stack, start)
     curves["gain"] = _gains(stack[0], start)
     for U in _LAYERS:
-        for part, values in _of_layers(stack[:U], signs[:U], start, loops).items():
+        parts = _of_layers(stack[:U], signs[:U], start, loops)
+        parts |= _of_branches(stack[:U], stack[max(_LAYERS)], start, loops)
+        for part, values in parts.items():
             curves.setdefault(part, {})[str(U)] = values
     return curves
 
@@ -272,20 +276,36 @@ def _gains(weights: Tensor, start: Tensor) -> dict[str, float]:
 def _of_layers(
     stack: Sequence[Tensor], signs: Sequence[Tensor], start: Tensor, loops: Sequence[int]
 ) -> dict[str, Any]:
-    """Lengths and changes of a looped stack of several layers, by loops, and its branches."""
+    """Lengths and changes of a looped stack of several layers, by loops."""
     U = len(stack)
     steps = U * torch.tensor(loops)  # a step is a layer here: R loops are R U steps
     scales = _scales([("factored", r, U) for r in loops])
     norm = run(cycle(stack), start, steps, scales)
     same_signs = derivative(cycle(stack), repeat(signs[0]), start, steps, scales)
     own_signs = derivative(cycle(stack), cycle(signs), start, steps, scales)
-    sizes = [branch_sizes(stack, start, r).aminmax() for r in loops]
     return {
         "layers": _lengths(norm).tolist(),
         "same_signs": _lengths(same_signs).tolist(),
         "own_signs": _lengths(own_signs).tolist(),
-        "branches": torch.tensor(sizes).tolist(),
     }
+
+
+def _of_branches(
+    stack: Sequence[Tensor], anew: Tensor, start: Tensor, loops: Sequence[int]
+) -> dict[str, Any]:
+    """The branches of a looped stack, by loops, and what they do if the first layer is drawn
+    anew."""
+    sizes, moved, alike = [], [], []
+    for r in loops:
+        before = branches(stack, start, r)
+        after = branches([anew, *stack[1:]], start, r)
+        sizes.append(_lengths(before).aminmax())
+        moved.append(float(_lengths(after - before)[1:].mean()))
+        alike.append(float(torch.cosine_similarity(before[0], after[0], dim=0)))
+    parts = {"branches": torch.tensor(sizes).tolist(), "alike": alike}
+    if len(stack) > 1:  # else no other layer moves
+        parts["moved"] = moved
+    return parts
 
 
 def _scales(rows: Sequence[tuple[str, int, int]]) -> Tensor:
@@ -325,6 +345,26 @@ def branch_spread(evidence: Evidence) -> Estimate:
     curves = [values_of(curve) for curve in result["branches"].values()]
     sizes = np.stack(curves).transpose(0, 2, 3, 1)  # [U, R, 2, seeds]
     return _largest_over_smallest(result, sizes.reshape(-1, sizes.shape[-1]))
+
+
+def move_by_layers(evidence: Evidence) -> Estimate:
+    """How far the other branches move when a layer is drawn anew, times √U, at the most layers over
+    the fewest that have others, of the number of loops at which it is largest."""
+    moved = evidence.result("residual_scaling_toy", "moved")
+    by_layers = {int(layers): values_of(curve) for layers, curve in moved.items()}  # [seeds, R]
+    few, many = min(by_layers), max(by_layers)
+    growth = by_layers[many] / by_layers[few] * (many / few) ** 0.5
+    result = evidence.result("residual_scaling_toy")
+    return _new(over_seeds(growth.max(1), log=True), result)
+
+
+def branch_mean(evidence: Evidence) -> Estimate:
+    """The cosine of a branch with that of the layer drawn anew, the distance of its mean from 0, of
+    the numbers of layers and loops at which it is largest."""
+    alike = evidence.result("residual_scaling_toy", "alike")
+    cosines = np.concatenate([values_of(curve).T for curve in alike.values()])  # [cells, seeds]
+    estimates = [absolute(over_seeds(of_seeds)) for of_seeds in cosines]
+    return _new(highest(estimates), evidence.result("residual_scaling_toy"))
 
 
 def norm_growth(evidence: Evidence, stack: str, scaling: str) -> Estimate:

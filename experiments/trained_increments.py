@@ -18,7 +18,7 @@ from looplab.evaluation.results import kind_of
 from looplab.evaluation.statistics import Estimate, NotMeasured, absolute, over_seeds
 from looplab.probing.dynamics.trajectory import Movements, follow, prompts_on
 from looplab.show.panel import Curve, Panel, mean_of_seeds, padded, without_interval
-from looplab.training.assemble import trained_loops
+from looplab.training.assemble import build_model, trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -40,11 +40,11 @@ def measure(
     `runs`, of each: `norm`, the mean of a token's state before the final norm over prompts, and its
     `standard_error`, from index 0, the read-in, to loop b; `cosine` [b, b] between increments, None
     if one of the two is zero at all tokens; `apart`, its mean over pairs of different ones, None if
-    there are none; and from loop 1 on, of the increment over ε, r, the sum of a loop's branches:
-    `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖, means over prompts. `energy` are the parts of the
-    squared norm by loop, `products` the inner products of increments. `unfinished` says what its
-    training lacks. `groups` have the paths of the `runs` of one model, by their seeds. RunError if
-    states are not finite.
+    there are none, and `apart_at_start`, that before the first step; and from loop 1 on, of the
+    increment over ε, r, the sum of a loop's branches: `branch`, ‖rₜ‖/√d, and `gain`, ‖rₜ‖/‖Yₜ‖,
+    means over prompts. `energy` are the parts of the squared norm by loop, `products` the inner
+    products of increments. `unfinished` says what its training lacks. `groups` have the paths of
+    the `runs` of one model, by their seeds. RunError if states are not finite.
     """
     groups = []
     for label, group in labelled(runs):
@@ -138,7 +138,9 @@ def _followed(run: Run) -> dict[str, Any]:
     norms = arrays["raw"]  # [prompts, loops + 1]
     standard_error = norms.std(0, ddof=1) / np.sqrt(len(norms))
     cosine = _mean(arrays["cosines"])
-    apart = cosine[~np.eye(b, dtype=bool)].mean()
+    new = build_model(config, run.task).requires_grad_(False).double()
+    at_start = Movements(window=b)
+    at_start.add(follow(new, prompts_on(new, prompts), b))
     products = arrays["products"].mean(0)
     epsilon = model.residual_scale()
     branch = arrays["absolute"].mean(0) / (epsilon * config.model.n_embd**0.5)
@@ -157,8 +159,15 @@ def _followed(run: Run) -> dict[str, Any]:
         "energy": _energy(products, arrays),
         "branch": branch.tolist(),
         "gain": gain.tolist(),
-        "apart": None if apart is np.ma.masked else float(apart),
+        "apart": _apart(cosine),
+        "apart_at_start": _apart(_mean(at_start.arrays()["cosines"])),
     }
+
+
+def _apart(cosine: Any) -> float | None:
+    """The mean of the cosines [b, b] of different increments, None if there are none."""
+    mean = cosine[~np.eye(len(cosine), dtype=bool)].mean()
+    return None if mean is np.ma.masked else float(mean)
 
 
 def _energy(products: Floats, arrays: Mapping[str, Floats]) -> dict[str, list[float]]:
@@ -184,6 +193,15 @@ def increments_agree(evidence: Evidence) -> Estimate:
     """The mean cosine of two different increments, over trained runs."""
     runs = [run for run in _trained(evidence) if run["apart"] is not None]
     return _over_runs(runs, [run["apart"] for run in runs])
+
+
+def agreement_over_start(evidence: Evidence) -> Estimate:
+    """The mean cosine of two different increments over that of the same model before its first
+    step, over trained runs."""
+    runs = [run for run in _trained(evidence) if run["apart"] is not None]
+    if not all(run.get("apart_at_start") for run in runs):
+        raise NotMeasured("the cosines before the first step were not measured")
+    return _over_runs(runs, [run["apart"] / run["apart_at_start"] for run in runs])
 
 
 def last_increment_less_others(evidence: Evidence) -> Estimate:

@@ -1,6 +1,7 @@
 """The fully looped connectivities: their plateaus and collapses, and their norms in training."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,9 +79,43 @@ def test_norms_at_the_end_and_who_collapsed(monkeypatch: pytest.MonkeyPatch) -> 
     assert few["initial"] == few["left"] == [None, None]
     # One change of 349 is log 99, the others none.
     assert few["swing"] == pytest.approx([math.log(99) * math.sqrt(348) / 349] * 2)
+    # The norms of the end are a 99th of those of a fourth of the way, and stand in the first half.
+    assert few["rise"] == pytest.approx([1 / 99] * 2)
+    assert few["mlp_gradient_swing"] == many["head_gradient_swing"] == [0.0, 0.0]
     panels = panels_of(fully_looped, result)
     norms = [panel for panel in panels if panel.name.startswith("norms")]
     assert [panel.x for panel in norms] == [[1, 2, 4]] * 6
     give(monkeypatch, fully_looped, bits)
     with pytest.raises(RunError, match=r"log_norms=true"):
         measure(runs, runs[0].config.evaluation)
+
+
+def test_kinds_of_attention_are_variants_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And gradients swing by the change of their logarithm in the first half."""
+    names = ("first_residual", "last_residual", *GRADIENT_NORMS)
+    shape = ModelConfig("looped", 2, 16, 2, 8, "none", "flt", connectivity="FLT")
+    grouped = replace(shape, attention="grouped", n_kv=1)
+    runs = [
+        run(
+            model.attention,
+            0,
+            loops=LoopsConfig(b=2, T=1, grad_loops="all"),
+            model_config=model,
+            training=TrainingConfig(steps=200),
+        )
+        for model in (shape, grouped)
+    ]
+    bits = {each.path.name: np.full((20, 2), 2.0) for each in runs}
+    logs = {}
+    for each in runs:
+        swing = 2.0 if each.config.model.attention == "grouped" else 1.0
+        logs[each.path.name] = [
+            {"step": step, "loss": 1.0, **dict.fromkeys(names, swing ** (step % 2))}
+            for step in range(1, 201)
+        ]
+    give(monkeypatch, fully_looped, bits, logs)
+    variants = measure(runs, runs[0].config.evaluation)["variants"]
+    assert [*variants] == ["FLT", "FLT_grouped"]
+    assert variants["FLT"]["2"]["attention_gradient_swing"] == [0.0]
+    swings = variants["FLT_grouped"]["2"]["attention_gradient_swing"]
+    assert swings == pytest.approx([math.log(2)], rel=1e-3)

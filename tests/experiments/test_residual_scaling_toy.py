@@ -11,7 +11,7 @@ from torch import Tensor
 from looplab.experiments import residual_scaling_toy
 from looplab.experiments.near_init import Near
 from looplab.experiments.residual_scaling_toy import (
-    branch_sizes,
+    branches,
     derivative,
     extreme,
     layers,
@@ -63,7 +63,7 @@ def test_a_branch_is_the_mean_of_what_its_layer_adds() -> None:
     added = np.diff(states, axis=0) / scale  # layers in turn, loop by loop
     expected = np.linalg.norm(added.reshape(loops, 2, D).mean(0), axis=1) / math.sqrt(D)
     tensors = [torch.tensor(layer, dtype=torch.float64) for layer in stack]
-    found = branch_sizes(tensors, torch.tensor(h, dtype=torch.float64), loops)
+    found = branches(tensors, torch.tensor(h, dtype=torch.float64), loops).norm(dim=1) / D**0.5
     assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
 
 
@@ -147,8 +147,9 @@ def test_the_parts_are_put_together_by_name() -> None:
     assert toy(near, width=D) == result
     names = check_panels(panels_of(residual_scaling_toy, result))
     assert names[0] == "toy-norm"
+    assert [*result["moved"]] == ["4", "12"]
     for seed in range(2):
-        start, *stack = islice(layers(D, seed), 13)
+        start, *stack = islice(layers(D, seed), 14)
         for (scaling, power), (column, r) in product(POWER.items(), enumerate((1, 2, 4))):
             for kind, weights in (("deep", stack[:r]), ("looped", [stack[0]] * r)):
                 ends = run(weights, start, torch.tensor([r]), _scale(r**power))
@@ -160,6 +161,13 @@ def test_the_parts_are_put_together_by_name() -> None:
         for part in ("same_signs", "own_signs"):
             of_one = result["change"]["linear"]["by_seed"][seed]
             assert result[part]["1"]["by_seed"][seed] == pytest.approx(of_one)
+        before, after = (
+            branches([first, *stack[1:4]], start, 2) for first in (stack[0], stack[12])
+        )
+        moves = [_length(move) for move in (after - before)[1:]]
+        assert result["moved"]["4"]["by_seed"][seed][1] == pytest.approx(np.mean(moves))
+        alike = float(before[0] @ after[0] / (before[0].norm() * after[0].norm()))
+        assert result["alike"]["4"]["by_seed"][seed][1] == pytest.approx(alike)
         cosine = mean_cosine(repeat(stack[0]), start, 16, 1 / 16)
         assert result["cosine"]["looped linear"]["by_seed"][seed] == pytest.approx(cosine)
 

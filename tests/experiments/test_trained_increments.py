@@ -57,6 +57,18 @@ def test_norms_and_cosines_are_the_unrolled_states(linear_run: Run, unnormed_run
         np.testing.assert_allclose(found["gain"][1:], gain, rtol=1e-4)
 
 
+def test_the_cosines_before_training_are_those_of_the_run_without_a_step(
+    tmp_path: Path, unnormed_run: Run
+) -> None:
+    (found,) = measure([load_run(unnormed_run.path)], EvaluationConfig())["runs"]
+    untrained = replace(unnormed_run.config, folder=str(tmp_path / "new"))
+    training = replace(untrained.training, steps=1, learning_rate=1e-9)
+    new = train(replace(untrained, training=training))
+    (at_start,) = measure([load_run(new.path)], EvaluationConfig())["runs"]
+    assert found["apart_at_start"] == pytest.approx(at_start["apart_at_start"])
+    assert at_start["apart"] == pytest.approx(at_start["apart_at_start"], rel=1e-3)
+
+
 def test_texts_are_followed_at_all_their_tokens(tmp_path: Path) -> None:
     config = tiny_config(tmp_path)
     scaled: dict[str, Any] = {"norm": "at_readout", "residual_scaling": "factored"}

@@ -289,7 +289,7 @@ def _of_row(line: str, found: dict[str, Verdict]) -> str:
     """A row of a paper's page, its last cell the statements of the claims of its experiments by
     their verdict, and the counts of claims of no statement."""
     named = re.findall(r"experiment=(\w+)", line)
-    claims = [name for each in named for name in load(each).claims]
+    claims = [name for each in named for name in load(each).claims if name in found]
     if not line.startswith("| ") or not claims:
         return line
     own = [found[name] for name in dict.fromkeys(claims)]
@@ -321,14 +321,19 @@ def pages() -> dict[Path, str]:
         RESULTS: whole,
         HOME / "README.md": _short(of_papers),
     }
+    by_page: dict[Path, dict[str, Verdict]] = {}  # without the claims of other pages' papers
     for paper, (_, page) in PAPERS.items():
+        path = HOME / "docs" / "papers" / f"{page}.md"
         own = [row for row in of_papers if _section(row) == paper]
-        made[HOME / "docs" / "papers" / f"{page}.md"] = _count(own)
+        made[path] = _count(own)
+        others = PAPERS.keys() - {paper}
+        by_page[path] = {name: row for name, row in found.items() if _section(row) not in others}
     texts = {}
     for path, text in made.items():
         texts[path] = _between(path.read_text(encoding="utf-8"), text)
-        if path.parent.name == "papers":
-            texts[path] = "\n".join(_of_row(line, found) for line in texts[path].split("\n"))
+        if path in by_page:
+            lines = texts[path].split("\n")
+            texts[path] = "\n".join(_of_row(line, by_page[path]) for line in lines)
     texts[RESULTS] = filled(texts[RESULTS], found)
     return texts
 

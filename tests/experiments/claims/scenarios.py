@@ -51,6 +51,64 @@ def branches(ratio: float) -> Evidence:
     return evidence(residual_scaling_toy=result)
 
 
+def redrawn(part: str) -> Made:
+    """What a layer that is drawn anew does at two numbers of loops, three seeds: moves that are
+    `ratio` times √(4/12) times as large in twelve layers as in four, or cosines of that size."""
+
+    def made(ratio: float) -> Evidence:
+        seeds_of = (0.99, 1.0, 1.01)
+        by_layers = {}
+        for U, factor in ((4, 1.0), (12, ratio * (4 / 12) ** 0.5)):
+            values = [[factor * n, factor * n] for n in seeds_of]
+            by_layers[str(U)] = {"by_seed": values}
+        alike = {"12": {"by_seed": [[0.01 * n, ratio * n] for n in seeds_of]}}
+        result = {"moved": by_layers, "alike": alike, "width": 8}
+        return evidence(residual_scaling_toy={"width": 8, part: result[part]})
+
+    return made
+
+
+def less_alike(ratio: float) -> Evidence:
+    """Two trained runs whose increments have `ratio` times the cosine of those before training."""
+    runs = [trained(R, apart=0.8 * ratio * f, apart_at_start=0.8) for R, f in ((4, 0.99), (8, 1.0))]
+    return evidence(trained_increments={"runs": runs})
+
+
+def in_training(quantity: str, over: str = "") -> Made:
+    """A quantity of LT at eight loops that is the value, or so many times that of another."""
+
+    def made(ratio: float) -> Evidence:
+        variants = {"LT": {"8": {quantity: [0.99 * ratio, ratio]}}}
+        if over:
+            variants[over] = {"8": {quantity: [1.0, 1.0]}}
+        result = {"loops": [2, 8], "steps": 800, "variants": variants}
+        return evidence(seeds(connectivity="LT"), fully_looped=result)
+
+    return made
+
+
+def shared_cache(ratio: float) -> Evidence:
+    """Bits per byte with shared keys and values that are so many times those of each loop's own."""
+    estimate = Estimate(ratio, 0.999 * ratio, 1.001 * ratio, 3).plain()
+    groups = [{"loops": 12, "shared_over_own": estimate}]
+    return evidence(language(2.0, 12), inference={"groups": groups})
+
+
+def counted(count: str, *names: str) -> Made:
+    """Counts of 1, but for the first of these, which is the value."""
+
+    def made(value: float) -> Evidence:
+        counts = {name: {count: value if name == names[0] else 1.0} for name in names}
+        return evidence(counts={"counts": counts})
+
+    return made
+
+
+def moved(value: float) -> Evidence:
+    """A new model whose stream moves so far."""
+    return evidence(counts={"moved": {"FLT": value}})
+
+
 def beside_least_squares(ratio: float) -> Evidence:
     """Runs whose errors under noise are `ratio` times those of least squares."""
     runs = []
@@ -124,6 +182,16 @@ def loops_of(variant: str, other: str = "") -> Made:
         return evidence(found, fully_looped={"loops": [2, 8], "variants": {variant: norms}})
 
     return made
+
+
+def wide(ratio: float) -> Evidence:
+    """FLT and LT_i at two widths, the wide FLT with so many times the others' bits per byte."""
+    found = list[Measured]()
+    for connectivity, width in product(("FLT", "LT_i"), (32, 64)):
+        level = 2.0 * ratio if (connectivity, width) == ("FLT", 64) else 2.0
+        shape = {"connectivity": connectivity, "n_embd": width, "injection": "none"}
+        found += language(level, 8, block="flt", **shape)
+    return Evidence(found)
 
 
 def best_rate_moves(octaves: float) -> Evidence:
@@ -386,6 +454,28 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         sums(sum=lambda power: [[1.0, 1.0], [4.0, 4.0**power]]),
         *(1.0, 2.0),
     ),
+    "scaling_theorem3_redrawn_layer_moves_others_little": (redrawn("moved"), 1.0, 1.7),
+    "scaling_theorem3_branch_has_a_small_mean": (redrawn("alike"), 0.02, 0.5),
+    "scaling_fig6_training_lowers_agreement": (less_alike, 0.7, 1.3),
+    "counts_looped_parameters": (counted("backbone", "looped", "standard"), 0.0834, 0.25),
+    "counts_step_grows_with_loops": (counted("step", "b = 40", "looped"), 1.4, 1.0),
+    "counts_residual_scaling_rate": (
+        counted("rate", "U = 48, R = 8", "U = 12, R = 2"),
+        *(0.5, 1.0),
+    ),
+    "counts_FLT_adds_no_parameters": (
+        counted("parameters", "FLT, K = 9", "LT, K = 9", "LT, K = 3"),
+        *(1.0, 1.1),
+    ),
+    "counts_new_blocks_add_nothing": (moved, 0.0, 0.5),
+    "fully_looped_LT_norm_rises_in_training": (in_training("rise"), 1.5, 0.9),
+    "fully_looped_LT_mlp_gradient_swings": (
+        in_training("mlp_gradient_swing", over="FLT"),
+        *(1.5, 0.7),
+    ),
+    "language_FLT_stops_gaining": (loops_of("FLT"), 1.05, 0.95),
+    "language_FLT_gains_with_width": (wide, 0.95, 1.05),
+    "language_FLT_sharing_is_cheap": (shared_cache, 1.0, 1.1),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),

@@ -20,7 +20,7 @@ from tests.golden.claims import frozen_evidence
 from tests.golden.claims_page import DECIDABLE
 
 from .scenarios import SCENARIOS
-from .synthetic import evidence, seeds
+from .synthetic import evidence, language, seeds
 
 
 def verdict_on(name: str, evidence: Evidence, scale: str = "small") -> Verdict:
@@ -200,6 +200,52 @@ def test_memory_is_compared_by_doublings(
         for name in ("grows_with_T", "does_not_grow_with_b")
     ]
     assert judged == pytest.approx(factors), scale
+
+
+def test_the_base_size_is_judged_by_its_own_loops() -> None:
+    """LT worsens from three loops to six, which is not its most, and collapses at nine."""
+    shape = {"block": "flt", "injection": "none"}
+    found = language(2.0, 3, connectivity="LT", **shape)
+    found += language(2.2, 6, connectivity="LT", **shape)
+    found += language(2.1, 9, connectivity="LT", **shape)
+    for connectivity, level in (("LT_i", 2.1), ("FLT", 2.0)):
+        found += language(2.1, 3, connectivity=connectivity, **shape)
+        found += language(2.1, 6, connectivity=connectivity, **shape)
+        found += language(level, 9, connectivity=connectivity, **shape)
+    cells = {"6": {"collapse": [""] * 4}, "9": {"collapse": ["not finite"] * 4}}
+    result = {"loops": [6, 9, 12], "steps": 800, "variants": {"LT": cells}}
+    whole = evidence(found, fully_looped=result)
+    expected = {"LT_worsens": 1.1, "LT_collapses": 1.0, "LT_i_stops_gaining": 1.0}
+    expected |= {"FLT_gains": 2.0 / 2.1, "FLT_below_LT_i": 2.0 / 2.1}
+    for name, mean in expected.items():
+        verdict = verdict_on(f"language_base_{name}", whole, "paper")
+        assert verdict.verdict == "holds", name
+        assert verdict.mean == pytest.approx(mean, rel=1e-2), name
+        assert verdict_on(f"language_base_{name}", whole).verdict == "paper scale"
+    without = evidence(found, fully_looped={"loops": [12], "steps": 800, "variants": {}})
+    verdict = verdict_on("language_base_LT_collapses", without, "paper")
+    assert verdict.note == "no LT of 9 loops"
+
+
+def test_no_kind_of_attention_may_collapse() -> None:
+    kinds = ("FLT", "FLT_grouped", "FLT_latent", "FLT_sliding")
+    for lost, expected in ((0, "holds"), (4, "fails")):
+        variants = {name: {"12": {"collapse": [""] * 4}} for name in kinds}
+        variants["FLT_latent"]["12"]["collapse"][:lost] = ["not finite"] * lost
+        result = {"loops": [12], "steps": 800, "variants": variants}
+        found = evidence(seeds(connectivity="FLT"), fully_looped=result)
+        assert verdict_on("fully_looped_no_attention_collapses", found).verdict == expected
+
+
+def test_what_is_counted_is_beside_what_is_published() -> None:
+    """The ratio that is farthest from 1 counts; a configuration that was not counted is missed."""
+    counts = {"FLT, K = 9": {"parameters": 127.1e6}, "FLT, base": {"parameters": 300e6}}
+    verdict = verdict_on("counts_fully_looped_sizes", evidence(counts={"counts": counts}))
+    assert verdict.verdict == "fails"
+    assert verdict.mean == pytest.approx(300 / 318)
+    del counts["FLT, base"]
+    verdict = verdict_on("counts_fully_looped_sizes", evidence(counts={"counts": counts}))
+    assert verdict.note == "nothing was counted of FLT, base"
 
 
 def test_few_collapsed_seeds_have_jeffreys_interval() -> None:
