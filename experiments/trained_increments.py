@@ -1,7 +1,7 @@
 """The stream of trained runs from loop to loop: its norm, and the increments that loops add to
 it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from operator import attrgetter
@@ -148,6 +148,7 @@ def _followed(run: Run) -> dict[str, Any]:
     return {
         "run": str(run.path),
         "what": f"{config.model.connectivity or config.model.family}, b = {b}",
+        "seed": config.seed,
         "step": run.step,
         "unfinished": missing_of(config, run.task, run.step),
         "scaling": config.model.residual_scaling,
@@ -244,10 +245,7 @@ def early_pairs_from(evidence: Evidence, cosine: float) -> Estimate:
 
 def _of_depth(runs: Sequence[Any], values: Sequence[float]) -> Estimate:
     """The mean of a value of each of these runs, which have as many layers."""
-    estimate = over_seeds(values, what="run of these layers")
-    loops = ", ".join(sorted({str(run["loops"]) for run in runs}))
-    steps = min(run["step"] for run in runs)
-    return estimate._replace(steps=steps, size=f"R = {loops}")
+    return _sized(over_seeds(values, what="run of these layers"), runs)
 
 
 def _different(cosines: Floats) -> Floats:
@@ -265,50 +263,53 @@ def branch_ratio(evidence: Evidence) -> Estimate:
 def trained_norm_ratio(evidence: Evidence) -> Estimate:
     """The largest norm of the stream after the last loop over the smallest, by loops, of the
     number of layers at which it is largest."""
-    ratios = []
-    for runs in _by_layers(evidence, least=1).values():
-        if len({run["loops"] for run in runs}) > 1:
-            ratios.append(_norm_ratio_of(runs))
-    if not ratios:
-        raise NotMeasured("no two trained runs that differ in their loops alone")
-    return max(ratios, key=lambda estimate: estimate.high)
+    return max(_of_layers(evidence, _norm_ratio, least=1), key=attrgetter("high"))
 
 
 def last_rise_by_loops(evidence: Evidence) -> Estimate:
     """The rise of the norm over the last loop, of the fewest loops above one over the most, of the
     number of layers at which it is least."""
-    ratios = []
-    for runs in _by_layers(evidence, least=2).values():
-        if runs[0]["loops"] < runs[-1]["loops"]:
-            ratios.append(_rise_ratio(runs[0], runs[-1]))
-    if not ratios:
+    return min(_of_layers(evidence, _rise_ratio, least=2), key=attrgetter("low"))
+
+
+def _of_layers(
+    evidence: Evidence, ratio_of: Callable[[Sequence[Any]], tuple[float, float]], least: int
+) -> list[Estimate]:
+    """For each number of layers the mean over seeds of a ratio of runs that differ in their loops
+    alone, of at least so many; `ratio_of` gives it with its standard error over prompts."""
+    estimates = []
+    for runs in _by_layers(evidence, least).values():
+        by_seed = [own for own in _by_seed(runs).values() if own[0]["loops"] < own[-1]["loops"]]
+        if by_seed:
+            ratios, errors = zip(*map(ratio_of, by_seed), strict=True)
+            estimates.append(_sized(over_seeds(ratios, errors, log=True), runs))
+    if not estimates:
         raise NotMeasured("no two trained runs that differ in their loops alone")
-    return min(ratios, key=attrgetter("low"))
+    return estimates
 
 
-def _rise_ratio(few: Any, many: Any) -> Estimate:
-    """The last rise of a run over that of another, as if all norms' errors were independent."""
+def _rise_ratio(runs: Sequence[Any]) -> tuple[float, float]:
+    """The last rise of the run of fewest loops over that of the most, as if all norms' errors were
+    independent."""
     rises = []
     relative = []
-    for run in (few, many):
+    for run in (runs[0], runs[-1]):
         before, after = run["norm"]["mean"][-2:]
         errors = run["norm"]["standard_error"][-2:]
         rises.append(after - before)
         relative.append(float(np.hypot(*errors)) / abs(after - before))
     ratio = rises[0] / rises[1]
-    spread = ratio * float(np.hypot(*relative))
-    return _over_runs([few, many], [ratio], [spread], log=True)
+    return ratio, ratio * float(np.hypot(*relative))
 
 
-def _norm_ratio_of(runs: Sequence[Any]) -> Estimate:
+def _norm_ratio(runs: Sequence[Any]) -> tuple[float, float]:
     """The largest over the smallest last norm of runs, as if their errors were independent."""
     by_norm = sorted(runs, key=lambda run: run["norm"]["mean"][-1])
     small = by_norm[0]["norm"]
     large = by_norm[-1]["norm"]
     ratio = large["mean"][-1] / small["mean"][-1]
     relative = [norm["standard_error"][-1] / norm["mean"][-1] for norm in (small, large)]
-    spread = ratio * float(np.hypot(*relative))
-    return _over_runs(runs, [ratio], [spread], log=True)
+    return ratio, ratio * float(np.hypot(*relative))
 
 
 def _trained(evidence: Evidence) -> list[Any]:
@@ -331,14 +332,28 @@ def _by_layers(evidence: Evidence, least: int) -> dict[int, list[Any]]:
     return by_layers
 
 
-def _over_runs(
-    runs: Sequence[Any],
-    values: Sequence[float],
-    errors: Sequence[float] | None = None,
-    log: bool = False,
-) -> Estimate:
-    """The mean of a value of each of these runs, which differ in their loops."""
-    estimate = over_seeds(values, errors, what="run of several loops", log=log)
-    loops = ", ".join(str(run["loops"]) for run in runs)
-    steps = min(run["step"] for run in runs)
-    return estimate._replace(seeds=1, steps=steps, size=f"R = {loops}", note="one seed")
+def _by_seed(runs: Sequence[Any]) -> dict[int, list[Any]]:
+    """The runs of each seed, by loops as they come."""
+    by_seed: dict[int, list[Any]] = {}
+    for run in runs:
+        by_seed.setdefault(run.get("seed", 0), []).append(run)  # 0: of results without it
+    return by_seed
+
+
+def _over_runs(runs: Sequence[Any], values: Sequence[float], log: bool = False) -> Estimate:
+    """The mean of a value of each of these runs: over seeds that of each one's runs. The runs of
+    one seed alone stand for seeds."""
+    by_seed: dict[int, list[float]] = {}
+    for run, value in zip(runs, values, strict=True):
+        by_seed.setdefault(run.get("seed", 0), []).append(value)
+    if len(by_seed) == 1:
+        estimate = over_seeds(values, what="run of several loops", log=log)
+        return _sized(estimate._replace(seeds=1, note="one seed"), runs)
+    means = [np.exp(np.log(own).mean()) if log else np.mean(own) for own in by_seed.values()]
+    return _sized(over_seeds(means, log=log), runs)
+
+
+def _sized(estimate: Estimate, runs: Sequence[Any]) -> Estimate:
+    """The estimate with the loops and the fewest steps of these runs."""
+    loops = ", ".join(map(str, sorted({run["loops"] for run in runs})))
+    return estimate._replace(steps=min(run["step"] for run in runs), size=f"R = {loops}")
