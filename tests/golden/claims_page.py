@@ -60,7 +60,10 @@ _BY_PAPER = (
     "| paper | statements | hold | fail | not settled | not measured "
     "| want the paper's scale | without a claim |"
 )
-_CONTRADICTED = "| statement | what the paper says | ours (90 %) of the claims that fail | seeds |"
+_CONTRADICTED = (
+    "| statement | what the paper says | ours (90 %) of the claims that fail | seeds "
+    "| the reason, as we think |"
+)
 _WITHOUT = "| statement | what the paper says | what a claim lacks |"
 _MEDIUM_MODELS = (
     "Of models that ship with the project, of one seed each, so that an interval is over prompts "
@@ -200,6 +203,7 @@ def _by_paper(found: list[Verdict]) -> str:
 
 def _contradicted(found: list[Verdict]) -> str:
     """A row for each statement that fails, with the claims that do."""
+    known = read_values("statements")
     lines = []
     for identity, verdict, _, says in statements(found):
         failing = [row for row in found if row.statement == identity and row.verdict == "fails"]
@@ -210,7 +214,8 @@ def _contradicted(found: list[Verdict]) -> str:
             for row in failing
         )
         seeds = min(row.seeds for row in failing)
-        lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} |")
+        thought = known[identity]["thought"]
+        lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} | {thought} |")
     return _table(_CONTRADICTED, lines)
 
 

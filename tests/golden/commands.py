@@ -1,4 +1,4 @@
-"""What words compose to: 80 commands of run.py with the name of their run and every setting that
+"""What words compose to: 89 commands of run.py with the name of their run and every setting that
 differs from its default, and the names of all runs of all experiments, as they were frozen.
 
 python -m tests.golden.commands           # what differs from the frozen table; 1 if anything does

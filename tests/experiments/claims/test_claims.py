@@ -93,7 +93,7 @@ def test_each_claim_of_a_paper_is_one_of_its_statements() -> None:
 def test_a_statement_has_claims_or_a_reason_why_it_has_none() -> None:
     for identity, statement in read_values("statements").items():
         assert bool(statement.get("claims")) != bool(statement.get("without")), identity
-        assert statement.keys() <= {"says", "claims", "without"}, identity
+        assert statement.keys() <= {"says", "claims", "without", "thought"}, identity
 
 
 def test_every_statement_of_the_papers_has_a_row() -> None:
