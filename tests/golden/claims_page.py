@@ -214,7 +214,7 @@ def _contradicted(found: list[Verdict]) -> str:
             for row in failing
         )
         seeds = min(row.seeds for row in failing)
-        thought = known[identity]["thought"]
+        thought = known[identity].get("thought", "Not known.")
         lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} | {thought} |")
     return _table(_CONTRADICTED, lines)
 
