@@ -80,9 +80,6 @@ class ExperimentSettings:
         for experiment in map(load, names()):
             if self.scale in experiment.scales and experiment.reads_text(self.scale) == on_texts:
                 experiments.append(experiment)
-        if not experiments:
-            problem = f"cannot be {self.scale!r}: no experiment of {self.experiment[0]} has it"
-            raise ConfigError("scale", problem)
         return experiments
 
     @property
