@@ -130,9 +130,10 @@ def law_panels(table: DataFrame, law: Law) -> list[Panel]:
     for r, of_r in rows.groupby("r"):
         curves = []
         for value, same in of_r.groupby(by):
-            label = f"{by} {value}"
-            name = label.replace(" ", "-")
-            number = same.number.iloc[0]
+            # Of r alone as in the panels of budgets, which share the legend.
+            label = f"r = {value:g}" if by == "r" else f"{by} {value}"
+            name = label.replace(" = ", "-").replace(" ", "-")
+            number = r if by == "r" else same.number.iloc[0]
             curves.append(_curve(label, f"{name}-law", same.N, same.law, number))
             losses = _curve(label, f"{name}-measured", same.N, same.loss, number, points=True)
             curves.append(losses)
