@@ -2,7 +2,6 @@
 step and of a prediction, and what new weights add to the stream."""
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .definition import configuration
-from .evidence import Evidence, farthest_from_one
+from .evidence import Evidence, counted, farthest_from_one
 from .flops import Flops, shapes_of
 
 _PROMPTS = 16  # that a new model reads
@@ -113,7 +112,7 @@ def count_ratio(evidence: Evidence, count: str, names: Sequence[str], over: str)
     """A count of a configuration over that of another, of several configurations the ratio that is
     farthest from 1."""
     counts = _counts(evidence, count, [*names, over])
-    return farthest_from_one([_exact(counts[name] / counts[over]) for name in names])
+    return farthest_from_one([counted(counts[name] / counts[over], 0) for name in names])
 
 
 def count_over_published(
@@ -122,13 +121,15 @@ def count_over_published(
     """A count of each of these configurations over the published one, the ratio that is farthest
     from 1."""
     counts = _counts(evidence, count, [*published])
-    return farthest_from_one([_exact(counts[name] / value) for name, value in published.items()])
+    return farthest_from_one(
+        [counted(counts[name] / value, 0) for name, value in published.items()]
+    )
 
 
 def largest_move(evidence: Evidence) -> Estimate:
     """How far the stream of a new model is from its start at most."""
     moved = evidence.result("counts", "moved")
-    return max(map(_exact, moved.values()), key=attrgetter("high"))
+    return counted(max(moved.values()), 0)
 
 
 def _counts(evidence: Evidence, count: str, names: Sequence[str]) -> dict[str, float]:
@@ -137,8 +138,3 @@ def _counts(evidence: Evidence, count: str, names: Sequence[str]) -> dict[str, f
     if missing := [name for name in names if name not in counts]:
         raise NotMeasured(f"nothing was counted of {', '.join(missing)}")
     return {name: counts[name][count] for name in names}
-
-
-def _exact(value: float) -> Estimate:
-    """A number that was counted."""
-    return Estimate(value, value, value, 1, steps=0, note="counted: no interval")

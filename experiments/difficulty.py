@@ -4,7 +4,7 @@ Measured are the least b that is as good as the best of all, for each T (arXiv 2
 6), and the memory of a step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import NamedTuple
@@ -18,15 +18,15 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
 from looplab.evaluation.evaluate_run import measured
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
-from looplab.evaluation.statistics import Estimate, finite
+from looplab.evaluation.statistics import Estimate, NotMeasured, finite
 from looplab.show.panel import Curve, Panel
 from looplab.tasks import Task
 from looplab.training.assemble import build_curriculum
 from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
-from .evidence import Evidence, of_runs
-from .measuring import Result, band, estimate, first_at_most
+from .evidence import Evidence, counted, of_runs
+from .measuring import Result, band, estimate, first_at_most, per_doubling
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
 _AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
@@ -215,8 +215,8 @@ def memory_by_window(evidence: Evidence) -> Estimate:
         evidence.where(name=name)
         windows, loops, memory = map(np.array, (found["windows"], found["loops"], found["memory"]))
         wide_enough = memory[:, loops >= windows[-1]]
-        factors.append(_per_doubling(wide_enough.T, windows).min())
-    return _counted(min(factors))
+        factors += per_doubling(wide_enough.T, windows).flatten().tolist()
+    return _counted_end(min, factors)
 
 
 def memory_by_loops(evidence: Evidence) -> Estimate:
@@ -228,14 +228,12 @@ def memory_by_loops(evidence: Evidence) -> Estimate:
         loops = np.array(found["loops"])
         for window, memory in zip(found["windows"], np.array(found["memory"]), strict=True):
             enough = loops >= window
-            factors.append(_per_doubling(memory[enough], loops[enough]).max())
-    return _counted(max(factors))
+            factors += per_doubling(memory[enough], loops[enough]).tolist()
+    return _counted_end(max, factors)
 
 
-def _per_doubling(values: Floats, numbers: Floats) -> Floats:
-    """The factors between neighbours of values [..., numbers] for each doubling of the numbers."""
-    return np.asarray(2 ** (np.diff(np.log2(values)) / np.diff(np.log2(numbers))))
-
-
-def _counted(value: float) -> Estimate:
-    return Estimate(float(value), float(value), float(value), 1, note="counted, without a spread")
+def _counted_end(end: Callable[[list[float]], float], factors: list[float]) -> Estimate:
+    """The least or the greatest of some factors; NotMeasured without any."""
+    if not factors:
+        raise NotMeasured("no two numbers of loops, or windows, from T on")
+    return counted(end(factors))

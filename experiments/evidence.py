@@ -291,6 +291,11 @@ def highest(estimates: Iterable[Estimate]) -> Estimate:
     return max(estimates, key=upper_end)
 
 
+def counted(value: float, steps: int | None = None) -> Estimate:
+    """Return the estimate of a number that is counted, and so has no interval."""
+    return Estimate(value, value, value, 1, steps=steps, note="counted: no interval")
+
+
 def lowest(estimates: Iterable[Estimate]) -> Estimate:
     """Return the estimate of the least lower end."""
 

@@ -85,6 +85,11 @@ def _by_prompts(evidence: Evidence, best_rate: bool, **settings: Any) -> dict[in
     by_number: dict[int, list[Trainings]] = {}
     for model in groups(evidence, **settings):
         by_number.setdefault(model.config.task.distinct_prompts, []).append(model)
+    rates = [
+        {model.config.training.learning_rate for model in models} for models in by_number.values()
+    ]
+    if any(own != rates[0] for own in rates):
+        raise NotMeasured("models of other rates at some numbers of prompts")
     highest_rate = partial(max, key=attrgetter("config.training.learning_rate"))
     choose = least_error if best_rate else highest_rate
     return {number: choose(by_number[number]) for number in sorted(by_number)}
@@ -102,4 +107,5 @@ def _fewest_prompts(means: Sequence[Floats], numbers: Sequence[int]) -> Floats:
     errors = np.log(np.stack(means, -1))
     index = first_at_most(errors, math.log(_LEARNED))
     between = np.exp(np.interp(index, range(len(numbers)), np.log(numbers)))
-    return np.where(np.isnan(index), _BEYOND * numbers[-1], between)
+    never = np.where(np.isnan(errors).any(-1), math.nan, _BEYOND * numbers[-1])
+    return np.where(np.isnan(index), never, between)

@@ -8,7 +8,6 @@ collapse, and norms and gradients in training.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from .evidence import (
     groups,
     highest,
     loop_errors,
+    lowest,
     over_examples,
     ratio,
     within,
@@ -165,7 +165,7 @@ def measure(
         "rate": runs[0].config.training.learning_rate,
         "plain": plain,
         "left_below": LEFT,
-        "on_texts": runs[0].task.is_text,
+        "size": _size(runs[0].config),
         "variants": variants,
     }
 
@@ -185,6 +185,12 @@ def _smoothed_means(
 def panels(found: Mapping[str, Any]) -> list[Panel]:
     """What differs by the number of loops, then the curves of training."""
     return [*_by_loops(found), *_in_training(found)]
+
+
+def _size(config: Config) -> str:
+    """The layers and the width of a model."""
+    number = config.model.n_layer
+    return f"{number} layer{'s' * (number > 1)}, d = {config.model.n_embd}"
 
 
 def _place(config: Config) -> tuple[str, int, int]:
@@ -346,7 +352,7 @@ def least_error_step(evidence: Evidence, variant: str) -> Estimate:
     steps = [_error_ratio(result, many, few) for few, many in pairwise(errors)]
     if not steps:
         raise NotMeasured("one number of loops")
-    return min(steps, key=attrgetter("low"))
+    return lowest(steps)
 
 
 def _of_pairs(evidence: Evidence) -> Any:
@@ -389,8 +395,8 @@ def _error_ratio(result: Any, above: Floats, below: Floats) -> Estimate:
 
 
 def _sized(estimate: Estimate, result: Any) -> Estimate:
-    """The estimate with its steps, and the size of models on pairs."""
-    size = "" if result.get("on_texts") else "2 layers, d = 32"
+    """The estimate with the steps and the size of the models."""
+    size = result.get("size", "2 layers, d = 32")  # that of results without it
     return estimate._replace(steps=result["steps"], size=size)
 
 
@@ -429,6 +435,7 @@ def bits_by_width(evidence: Evidence, variant: str, over: str) -> Estimate:
     theirs = groups(evidence, name="language", connectivity=over)
     if ours[0].config.model.n_embd == ours[-1].config.model.n_embd:
         raise NotMeasured("one width")
+    # The geometric mean of two ratios is the root of the quotient that is asked.
     root = ratio([(ours[-1], theirs[-1]), (theirs[0], ours[0])], bits)
     return root._replace(mean=root.mean**2, low=root.low**2, high=root.high**2)
 
@@ -474,7 +481,7 @@ def least_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estima
     """The share of the seeds that collapse at the most loops, of the variant that collapses
     least."""
     shares = [share_collapsed(evidence, variant) for variant in variants]
-    return min(shares, key=attrgetter("low"))
+    return lowest(shares)
 
 
 def most_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estimate:
@@ -505,11 +512,10 @@ def share_collapsed(evidence: Evidence, variant: str, loops: int | None = None) 
 def last_residual_over_first(evidence: Evidence, variant: str) -> Estimate:
     """The residual norm after the last loop over that after the first, at the most loops."""
     result = evidence.result("fully_looped")
-    runs = evidence.where(connectivity=variant)
+    evidence.where(connectivity=variant)
     first = _of_cell(result, variant, -1, "first_residual")
     last = _of_cell(result, variant, -1, "last_residual")
-    estimate = over_seeds(last / first, log=True)
-    return estimate if runs[0].config.task.is_text else _sized(estimate, result)
+    return _sized(over_seeds(last / first, log=True), result)
 
 
 def over_full_attention(evidence: Evidence, attention: str) -> Estimate:
@@ -536,7 +542,7 @@ def trained_loops_over_fewer(evidence: Evidence, least: int) -> Estimate:
         for fewer in (1, 3, model.b // 2):
             at_fewer = partial(at_loop, loop=fewer)
             ratios.append(within([[model]], [at_b], [at_fewer]))
-    return max(ratios, key=attrgetter("high"))
+    return highest(ratios)
 
 
 def spread_beyond_over_within(evidence: Evidence, least: int) -> Estimate:
@@ -548,7 +554,7 @@ def spread_beyond_over_within(evidence: Evidence, least: int) -> Estimate:
         if errors.shape[-1] < 2 * model.b:
             raise NotMeasured(f"{model.runs[0].label} was not followed for twice its loops")
         ratios.append(hierarchical_bootstrap([errors], _ratio_of_spreads(model.b), log=True))
-    return min(ratios, key=attrgetter("low"))
+    return lowest(ratios)
 
 
 def _ratio_of_spreads(b: int) -> Callable[[Sequence[Floats]], Floats]:

@@ -22,6 +22,7 @@ from .evidence import (
     Trainings,
     after,
     at_b,
+    counted,
     differing,
     farthest_from_one,
     group,
@@ -35,6 +36,7 @@ from .evidence import (
     within,
 )
 from .flops import shapes_of
+from .measuring import per_doubling
 
 _STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
 _FAR = 3  # times b: what an evaluation follows unless it is told more
@@ -519,21 +521,17 @@ def all_loops_over_three_quarters_at_largest_window(evidence: Evidence) -> Estim
 
 def flops_by_loops(evidence: Evidence, training: bool) -> Estimate:
     """The factor by which the FLOPs of the looped models' training step, or else of their pass,
-    grow with each doubling of b, the least over neighbours at one T; of a step from T on, where the
-    loss has as many loops."""
+    grow with each doubling of b from T on, the least over neighbours at one T."""
     factors = []
     for models in _by_loops(evidence, 2):
         T = models[0].config.loops.T
         costs = pass_costs(shapes_of(models[0].config), 2 * models[0].config.task.points - 1)
-        for fewer, more in pairwise(model.b for model in models if model.b >= T):
-            flops = [
-                costs.of_step(b, T, T) if training else costs.forward(b) for b in (fewer, more)
-            ]
-            factors.append(2 ** (np.log(flops[1] / flops[0]) / np.log(more / fewer)))
+        loops = [model.b for model in models if model.b >= T]
+        flops = [costs.of_step(b, T, T) if training else costs.forward(b) for b in loops]
+        factors += per_doubling(np.array(flops), np.array(loops)).tolist()
     if not factors:
         raise NotMeasured("no models that differ in b from T on")
-    least = float(min(factors))
-    return Estimate(least, least, least, 1, note="counted, without a spread")
+    return counted(min(factors))
 
 
 def _at_largest_window(evidence: Evidence, least: int) -> list[Trainings]:

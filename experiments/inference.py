@@ -4,7 +4,7 @@ values that loops share."""
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import product
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from statistics import median
 from time import perf_counter
 
@@ -25,7 +25,7 @@ from looplab.tasks.language import Language
 from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence
+from .evidence import Evidence, counted, highest
 from .measuring import Result, estimate
 
 _BATCHES = (1, 8, 32)
@@ -136,7 +136,7 @@ def shared_over_own(evidence: Evidence) -> Estimate:
     if not found:
         raise NotMeasured("no model with several loops")
     evidence.where(name="language")
-    return max(found, key=attrgetter("high"))
+    return highest(found)
 
 
 def flops_spread(evidence: Evidence) -> Estimate:
@@ -147,5 +147,4 @@ def flops_spread(evidence: Evidence) -> Estimate:
     if len(flops) < 2:
         raise NotMeasured("one number of loops")
     evidence.where(name="language")
-    ratio = max(flops) / min(flops)
-    return Estimate(ratio, ratio, ratio, 1, note="counted: no interval")
+    return counted(max(flops) / min(flops))

@@ -8,7 +8,6 @@ published law.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from looplab.evaluation.statistics import Estimate, NotMeasured, Z, hierarchical
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence
+from .evidence import Evidence, counted, lowest
 from .iso_depth import of_phi
 from .language_iso_depth import over_next_smaller
 from .scaling_law.__main__ import MINIMA, read_csv
@@ -113,9 +112,8 @@ def worth_over(evidence: Evidence, parameters: float) -> Estimate:
 def cost_over(evidence: Evidence, parameters: float) -> Estimate:
     """The size of a model without a loop that is as dear as the looped one, over these
     parameters."""
-    ratio = evidence.result("iso_depth_minima", "cost") / parameters
-    estimate = Estimate(ratio, ratio, ratio, 1)
-    return _of_minima(estimate)._replace(note="counted: no interval")
+    ratio = counted(evidence.result("iso_depth_minima", "cost") / parameters)
+    return _of_minima(ratio)._replace(note=ratio.note)
 
 
 def least_misfit_over_fit(evidence: Evidence) -> Estimate:
@@ -123,7 +121,7 @@ def least_misfit_over_fit(evidence: Evidence) -> Estimate:
     that of the fit, at the φ at which it is less."""
     missed = evidence.result("iso_depth_minima", "missed")
     ratios = [_ratio_of_squares(missed, name, "fit") for name in ("0 held", "1 held")]
-    return min(ratios, key=attrgetter("low"))
+    return lowest(ratios)
 
 
 def refitted_over_held(evidence: Evidence) -> Estimate:

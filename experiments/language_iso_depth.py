@@ -117,14 +117,15 @@ def _phi(evidence: Evidence, kind: str) -> Estimate:
 
 
 def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
-    """The least loss of a kind of runs over that of all gradients: the geometric mean over the
-    budgets and numbers of recurrences that both have."""
+    """The least loss of a kind of runs over that of all gradients, over the widths that both have:
+    the geometric mean over the budgets and numbers of recurrences."""
     table = DataFrame(evidence.result("language_iso_depth", "points"))
-    least = table.groupby(["kind", "budget", "r"]).loss.min()
-    if kind not in least or PLAIN not in least:
+    by_kind = table.pivot_table(index=["budget", "r", "width"], columns="kind", values="loss")
+    if not {kind, PLAIN} <= {*by_kind.columns}:
         raise NotMeasured(f"no runs with {kind}, or none with {PLAIN}")
     evidence.where(name="language")
-    ratios = (least[kind] / least[PLAIN]).dropna()
+    least = by_kind[[kind, PLAIN]].dropna().groupby(["budget", "r"]).min()
+    ratios = least[kind] / least[PLAIN]
     estimate = over_seeds(ratios, log=True, what="budget and r")
     return estimate._replace(seeds=1, note=NOTE)
 
@@ -149,16 +150,19 @@ def recurrences_over_next_smaller(evidence: Evidence, of: str = "minima") -> Est
 
 def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:
     """The smallest ratio of a budget's losses by r, of one over that of the next smaller r: the
-    geometric mean over budgets at which there are several r.
+    geometric mean over the budgets that have every r.
 
     The order holds at a budget if its smallest ratio is above 1. The mean of all ratios would
     forgive a pair in the wrong order."""
+    rows = list(budgets)
+    every = sorted(set[str]().union(*rows), key=float)
     smallest = []
-    for by_r in budgets:
-        losses = [by_r[r] for r in sorted(by_r, key=float)]
-        if len(losses) > 1:
+    for by_r in rows:
+        # Without one of them the next smaller r would be another one.
+        if len(every) > 1 and len(by_r) == len(every):
+            losses = [by_r[r] for r in every]
             smallest.append(min(more / fewer for fewer, more in pairwise(losses)))
     if len(smallest) < 2:
-        raise NotMeasured("fewer than two budgets with several numbers of recurrences")
+        raise NotMeasured("fewer than two budgets with every number of recurrences")
     estimate = over_seeds(smallest, log=True, what="budget")
     return estimate._replace(seeds=1, note=NOTE)

@@ -311,3 +311,8 @@ def value_at(values: Floats, index: Floats) -> Floats:
     low = np.take_along_axis(values, before, -1)[..., 0]
     high = np.take_along_axis(values, before + 1, -1)[..., 0]
     return np.asarray(low + (index - before[..., 0]) * (high - low))
+
+
+def per_doubling(values: Floats, numbers: Floats) -> Floats:
+    """The factors between neighbours of values [..., numbers] for each doubling of the numbers."""
+    return np.asarray(2 ** (np.diff(np.log2(values)) / np.diff(np.log2(numbers))))

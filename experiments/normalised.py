@@ -4,7 +4,6 @@ distribution."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from looplab.tasks import SHIFTS, Shifted
 from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, measured_groups
+from .evidence import Evidence, highest, measured_groups
 from .measuring import Result, band, estimate, paired_ratio, ratio
 
 Kind = Literal["none", "scale", "whiten"]
@@ -185,4 +184,4 @@ def whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate
     groups = measured_groups(evidence, "normalised", family=family)
     evidence.where(family=family)
     by_dims = [group["shifts"][shift]["over_ridge"]["whiten"] for group in groups]
-    return max(map(Estimate.read, by_dims), key=attrgetter("high"))
+    return highest(map(Estimate.read, by_dims))

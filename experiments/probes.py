@@ -89,6 +89,8 @@ def largest_over_least_control(evidence: Evidence, target: str) -> Estimate:
     greatest over families."""
     probed = evidence.result("probing")
     labels = dict.fromkeys(member.label for member in evidence.where(name="linear"))
+    if missing := [label for label in labels if not probed.get(label)]:
+        raise NotMeasured(f"the probes of {missing[0]} are not finished")
     return highest([_largest_over_least_control(probed[label], target) for label in labels])
 
 

@@ -4,7 +4,6 @@ texts (arXiv 2606.18524, Figure 5)."""
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from looplab.show.panel import Curve, Panel
 from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
-from .evidence import Errors, Evidence, bits, groups, over_examples
+from .evidence import Errors, Evidence, bits, groups, highest, lowest, over_examples
 from .fully_looped import ERROR, collapse, final_error, initial_error
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
@@ -310,7 +309,7 @@ def least_gain_of_linear(evidence: Evidence, over: str) -> Estimate:
     result = _learned(evidence)
     gains = _of_scaling(result["gain"], over)
     by_loops = [_by_seed(evidence, gains[str(R)]) for R in result["loops"] if R > 1]
-    return min(by_loops, key=attrgetter("low"))
+    return lowest(by_loops)
 
 
 def rate_of_fewest_over_best(evidence: Evidence, scaling: str) -> Estimate:
@@ -460,7 +459,7 @@ def rate_movement_at_each_depth(evidence: Evidence) -> Estimate:
         if "reason" in moved:
             raise NotMeasured(f"U = {layers}: {moved['reason']}")
         movements.append(absolute(over_seeds(moved["by_seed"])))
-    return max(movements, key=attrgetter("high"))
+    return highest(movements)
 
 
 def _errors_by_rate(by_rate: Mapping[float, Floats], tried: Sequence[float], seeds: int) -> Floats:

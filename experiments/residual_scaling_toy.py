@@ -295,7 +295,9 @@ def _of_branches(
 ) -> dict[str, Any]:
     """The branches of a looped stack, by loops, and what they do if the first layer is drawn
     anew."""
-    sizes, moved, alike = [], [], []
+    sizes = []
+    moved = []
+    alike = []
     for r in loops:
         before = branches(stack, start, r)
         after = branches([anew, *stack[1:]], start, r)

@@ -3,7 +3,6 @@ processor seconds and FLOPs, from the errors of their snapshots, and where they 
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -22,7 +21,7 @@ from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 
-from .evidence import Evidence
+from .evidence import Evidence, highest
 from .flops import Flops
 from .measuring import Result, batches, prompts_of
 
@@ -212,5 +211,5 @@ def largest_end_over_target(evidence: Evidence) -> Estimate:
         p = stats.ttest_1samp(errors, race["target"], alternative="less").pvalue
         listed = ", ".join(f"{error:.4f}" for error in errors)
         notes.append(f"{race['task']}, {row['label']}: {listed} (p = {p:.2g})")
-    largest = max(estimates, key=attrgetter("high"))
+    largest = highest(estimates)
     return largest._replace(note="; ".join(notes))

@@ -4,7 +4,6 @@ it."""
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from looplab.training.assemble import build_model, trained_loops
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .evidence import Evidence
+from .evidence import Evidence, highest, lowest
 from .near_init import by_distance, distance_panel, matrix_panel
 
 PROMPTS = 64  # on which trained runs are followed
@@ -224,10 +223,10 @@ def share_of_positive_pairs(evidence: Evidence) -> Estimate:
     for runs in _by_layers(evidence, least=3).values():
         pairs = [_different(np.array(run["cosine"], np.float64)) for run in runs]
         positive = [float((cosines > 0).mean()) for cosines in pairs]
-        shares.append(_of_depth(runs, positive))
+        shares.append(_over_runs(runs, positive))
     if not shares:
         raise NotMeasured("no trained run of three loops")
-    return min(shares, key=attrgetter("low"))
+    return lowest(shares)
 
 
 def early_pairs_from(evidence: Evidence, cosine: float) -> Estimate:
@@ -236,16 +235,11 @@ def early_pairs_from(evidence: Evidence, cosine: float) -> Estimate:
     distances = []
     for runs in _by_layers(evidence, least=3).values():
         early = [_different(np.array(run["cosine"], np.float64)[:-1, :-1]) for run in runs]
-        estimate = _of_depth(runs, [float(cosines.mean()) - cosine for cosines in early])
+        estimate = _over_runs(runs, [float(cosines.mean()) - cosine for cosines in early])
         distances.append(absolute(estimate))
     if not distances:
         raise NotMeasured("no trained run of three loops")
-    return max(distances, key=attrgetter("high"))
-
-
-def _of_depth(runs: Sequence[Any], values: Sequence[float]) -> Estimate:
-    """The mean of a value of each of these runs, which have as many layers."""
-    return _sized(over_seeds(values, what="run of these layers"), runs)
+    return highest(distances)
 
 
 def _different(cosines: Floats) -> Floats:
@@ -263,13 +257,13 @@ def branch_ratio(evidence: Evidence) -> Estimate:
 def trained_norm_ratio(evidence: Evidence) -> Estimate:
     """The largest norm of the stream after the last loop over the smallest, by loops, of the
     number of layers at which it is largest."""
-    return max(_of_layers(evidence, _norm_ratio, least=1), key=attrgetter("high"))
+    return highest(_of_layers(evidence, _norm_ratio, least=1))
 
 
 def last_rise_by_loops(evidence: Evidence) -> Estimate:
     """The rise of the norm over the last loop, of the fewest loops above one over the most, of the
     number of layers at which it is least."""
-    return min(_of_layers(evidence, _rise_ratio, least=2), key=attrgetter("low"))
+    return lowest(_of_layers(evidence, _rise_ratio, least=2))
 
 
 def _of_layers(

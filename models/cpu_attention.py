@@ -75,10 +75,10 @@ def _backward(heads: Tensor, mixed: Tensor, kept: list[Tensor], gradient: Tensor
     weights_of_block = iter(kept)
     for chunk in _chunks(heads):
         query, key, value, outer = map(_matrices, (*heads[:, chunk], gradient[chunk]))
-        # Two more numbers per token let one product subtract the second: it in two parts, as
-        # bfloat16 has eight bits, beside values of one.
         # D = rowsum(dO ∘ O) of FlashAttention-2 (arXiv 2307.08691), for dS = P ∘ (dO Vᵀ − D).
         mean = (outer.float() * mixed[chunk].flatten(0, 1)).sum(-1, keepdim=True)
+        # Two more numbers per token let one product subtract D: it in two parts, as bfloat16 has
+        # eight bits, beside values of one.
         high = mean.to(outer.dtype)
         outer_and_mean = torch.cat((outer, -high, (high - mean).to(outer.dtype)), dim=-1)
         ones = value.new_ones(*value.shape[:-1], 2)

@@ -116,5 +116,5 @@ class _SquaredRelu(torch.autograd.Function):
     def _product(ctx: Any, v: Tensor) -> Tensor:
         """2 relu(z) v."""
         (z,) = ctx.saved_tensors
-        # One pass: addcmul is 0 + 2 · relu(z) · v, with a broadcast zero.
+        # The product in one pass: addcmul is 0 + 2 · relu(z) · v, with a broadcast zero.
         return torch.addcmul(v.new_zeros(()), z.relu(), v, value=2.0)

@@ -105,10 +105,10 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         self._scaling = Scaling.of(X)
         self._left_padded = task.left_padded
         self._clip = task.clip
-        # The features as given, then in random orders; other dimensions keep their places.
         # Where the features begin among the model's dimensions (`model_inputs`).
         first = spec.dims - X.shape[1] if task.left_padded else 0
         features = np.arange(first, first + X.shape[1])
+        # The features as given, then in random orders; other dimensions keep their places.
         self._orders = [np.arange(spec.dims) for _ in range(_count("n_orders", self.n_orders))]
         for order in self._orders[1:]:
             order[features] = random.permutation(features)

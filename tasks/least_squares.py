@@ -104,7 +104,7 @@ def _few_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _many_pairs(xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
-    """Predictions from d + 1 … m pairs, [B, m − d, d]."""
+    """Weights from d + 1 … m pairs, [B, m − d, d], and whether each prefix is surely regular."""
     dims = xs.shape[2]
     pairs = torch.cat([xs, ys[:, :, None]], dim=2)
     norms = xs.square().sum(2).cumsum(1)

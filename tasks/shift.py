@@ -130,7 +130,6 @@ class OrthogonalQuery(Shift):
         xs = prompts.xs.double()
         directions, triangle = torch.linalg.qr(xs.mT)
         signs = triangle.diagonal(dim1=1, dim2=2).sign()
-        # Q's column times R's diagonal is the residual: the sign makes the column point along it.
         lengths = signs * xs.norm(dim=2)
         return pairs((directions.mT * lengths[:, :, None]).float())
 

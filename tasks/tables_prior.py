@@ -202,7 +202,6 @@ class TablesPrior(_Prior, Classification):
     def prompts(self, parameters: Any, random: RandomSource, points: int, dims: int) -> Prompts:
         table: _Table = parameters
         xs, score = self._rows(table, random, points)
-        # Uniform between `balance` and 1 − `balance`.
         quantile = self.balance + (1 - 2 * self.balance) * table.cut
         classes = _above_quantile(score, quantile)
         # 0 for two thirds of the tables, else uniform up to `flips`.

@@ -54,7 +54,7 @@ class Halting:
         if self._loops.halt == "act":
             return self._error_of_mean(predictions, ys, loop)
         # log p_t = Σ_{s<t} log(1 − λ_s) + log λ_t with λ = σ(logit), where the last loop's λ is 1:
-        # both sums are padded by a row of 0 along the window, at its start and at its end.
+        # both terms are padded by a row of 0 along the window, at its start and at its end.
         log_shares = F.pad(F.logsigmoid(-self.logits[:-1]).cumsum(0), (0, 0, 0, 0, 1, 0))
         log_shares = log_shares + F.pad(F.logsigmoid(self.logits[:-1]), (0, 0, 0, 0, 0, 1))
         shares = log_shares.exp()

@@ -127,7 +127,7 @@ class _Queue:
         self._logs = [logs / f"{name}.txt" for name in names]
         self._waiting = deque(range(len(jobs)))
         self._locks: dict[int, Path] = {}  # of jobs whose folder another process holds
-        # Rounded up: every job at work finds a device, and devices have two where they are fewer.
+        # Rounded up: every job at work finds a device, which has several where they are fewer.
         self._devices = list(devices) * -(-at_once // max(len(devices), 1))
         # By where a process sends its outcome: its job, and the CUDA device that it has, if any.
         self._running: dict[Connection, tuple[SpawnProcess, int, str]] = {}

@@ -28,7 +28,7 @@ class Counts:
         context = np.zeros(len(stream), np.int64)  # the number of the context before each token
         contexts = 1
         for n in range(1, order + 1):
-            # A gram of n tokens as one integer: its context's number among those seen, its last.
+            # A gram of n tokens as one integer: its context's number × vocabulary + its last token.
             grams = context[n - 1 :] * vocabulary + stream[n - 1 :]
             keys, gram, counts = np.unique(grams, return_inverse=True, return_counts=True)
             self._grams.append((keys, counts))

@@ -46,8 +46,8 @@ from tests.golden.claims_page import NUMBERS, VERDICTS, read_verdicts
 HERE = Path(__file__).parent
 EVIDENCE = HERE / "claims_evidence.json.gz"
 ERRORS = HERE / "claims_errors.npz.xz"
-# Of every run these are kept in 16 bits, all of their columns, of so many prompts; on shifted
-# inputs the first alone.
+# Of every run these are kept, all of their columns, of so many prompts; on shifted inputs the first
+# alone.
 _WIDE = ("model_at_b", "by_loop", "held_out")
 _PROMPTS = 320
 _BITS = 7  # the fewest significant ones that are kept: a number to .4 %, a mean far better
@@ -151,7 +151,7 @@ def freeze(words: list[str]) -> None:
         made_with = [read_json(folder / "environment.json") or {} for folder in folders]
         made_with.append(versions())  # of an experiment that trains nothing
         content["measured"][experiment.name] = {
-            "words": [word for word in words if not word.startswith("experiment=")],
+            "words": [word for word in words if not word.startswith(("experiment=", "folder="))],
             "date": date.today().isoformat(),
             "git_commit": made_with[0]["git_commit"],
             "torch": made_with[0]["torch"],
@@ -185,6 +185,7 @@ def add_estimates(words: list[str]) -> None:
     """Put into claims.json what `run.py experiment=…` with these words has left in its result: of
     the small scale, with runs whose errors are not kept, in place of what there is `later`; of
     another scale under its name."""
+    from looplab.conf.mistakes import RunError
     from looplab.conf.words import settings_from_words
     from looplab.experiments.settings import ExperimentSettings
 
@@ -192,7 +193,10 @@ def add_estimates(words: list[str]) -> None:
     settings = settings_from_words(ExperimentSettings, [*words, "action=figure"])
     kept = content["later" if settings.scale == "small" else settings.scale]
     for experiment in settings.experiments:
-        result = read_json(settings.result_folder(experiment) / "result.json") or {}
+        path = settings.result_folder(experiment) / "result.json"
+        result = read_json(path)
+        if result is None:
+            raise RunError(f"{experiment.name}: there is no {path}")
         # A claim whose text is another experiment's is judged there.
         own = {name for name, text in experiment.claims.items() if not isinstance(text, str)}
         measured = [row for row in result["verdicts"] if row["mean"] is not None]

@@ -74,6 +74,10 @@ _MEDIUM = (
     "| verdict |"
 )
 _RUNS = "| experiment | seeds | measured | commit | processor |"
+_ESTIMATES = "| experiment | seeds | measured |"
+_LATER = (
+    "Of these runs the estimates alone are kept; their verdicts go before those of the table above."
+)
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
 
@@ -253,9 +257,26 @@ def _runs() -> str:
         first = int(words.get("first_seed", 0))
         number = int(words.get("seeds", own if isinstance(own, int) else len(own)))
         seeds = f"{first} to {first + number - 1}" if number > 1 else str(first)
-        cells = [f"`{experiment}`", seeds, made["date"], made["git_commit"][:8] or "–"]
-        lines.append(f"| {' | '.join([*cells, made['processor']])} |")
+        commit, _, dirty = made["git_commit"].partition("-")
+        commit = f"{commit[:8]}-{dirty}" if dirty else commit[:8] or "–"
+        cells = [f"`{experiment}`", seeds, made["date"], commit, made["processor"]]
+        lines.append(f"| {' | '.join(cells)} |")
     return _table(_RUNS, lines)
+
+
+def _estimates() -> str:
+    """A row for each experiment of whose later runs the estimates alone are kept."""
+    last_seeds: dict[tuple[str, str, int], int] = {}
+    for row in read_verdicts()["later"].values():
+        first = int(row.get("first_seed", 0))
+        key = (row["experiment"], row.get("date", "–"), first)
+        last = first + max(row["seeds"], 1) - 1
+        last_seeds[key] = max(last, last_seeds.get(key, 0))
+    lines = []
+    for (experiment, day, first), last in sorted(last_seeds.items()):
+        seeds = f"{first} to {last}" if last > first else str(first)
+        lines.append(f"| `{experiment}` | {seeds} | {day} |")
+    return _table(_ESTIMATES, lines)
 
 
 def _changed(found: dict[str, Verdict]) -> str:
@@ -319,7 +340,7 @@ def pages() -> dict[Path, str]:
     parts += [_contradicted(every), "## The same claims at the medium scale"]
     parts += [_MEDIUM_MODELS, _medium(found), *_sections(every)]
     parts += ["## Statements without a claim", _without()]
-    parts += ["## The runs of each experiment", _runs()]
+    parts += ["## The runs of each experiment", _runs(), _LATER, _estimates()]
     parts += ["## Names, lines and verdicts that changed", _changed(found)]
     made = {
         HOME / "docs" / "claims.md": "\n\n".join(parts) + "\n",

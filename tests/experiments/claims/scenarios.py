@@ -239,13 +239,17 @@ def lower_loss(kind: str) -> Made:
 
 
 def points(kind: str = "gradients of all loops", ratio: float = 1.0) -> list[dict[str, Any]]:
-    """Runs of a kind with so many times the same losses, which scatter a little."""
-    cells = product((2, 4), (12.0, 12.5))
+    """Runs of a kind with so many times the same losses, which scatter a little; those with all
+    gradients have a width more, of less loss, which no other kind is compared with."""
+    cells = list(product((2, 4), (12.0, 12.5)))
     losses = [2.0 * ratio, 2.1 * ratio, 2.2 * ratio, 2.31 * ratio**1.01]
-    return [
-        {"kind": kind, "r": r, "budget": budget, "loss": loss}
-        for (r, budget), loss in zip(cells, losses, strict=True)
-    ]
+    widths = {64: 1.0} if kind != "gradients of all loops" else {64: 1.0, 96: 0.5}
+    runs = []
+    for (r, budget), loss in zip(cells, losses, strict=True):
+        for width, factor in widths.items():
+            cell = {"kind": kind, "r": r, "budget": budget, "width": width}
+            runs.append({**cell, "loss": factor * loss})
+    return runs
 
 
 def told_apart(value: float) -> Evidence:

@@ -345,3 +345,19 @@ def test_gradient_reaches_back_as_far_as_the_window_unless_told() -> None:
     default, window, further = gradients
     assert all(map(torch.equal, default, window))
     assert not all(map(torch.allclose, default, further))
+
+
+def test_a_cut_leaves_the_read_in_without_a_gradient() -> None:
+    """Without injection the read-in is met once, at the start: cut off, it gets none."""
+    model = make_model("tied").double()
+    weight = dict(model.named_parameters())["read_in.weight"]
+    gradients = []
+    for grad_loops in (4, 3):
+        predictions = model(as_double(draw_prompts()), 4, 1, grad_loops=grad_loops)
+        (gradient,) = torch.autograd.grad(
+            predictions.square().sum(), [weight], allow_unused=True, materialize_grads=True
+        )
+        gradients.append(gradient)
+    whole, cut = gradients
+    assert whole.abs().min() > 0
+    assert torch.all(cut == 0)
