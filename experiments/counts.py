@@ -57,7 +57,7 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
         bars = Curve(label=label, kind="looped", mean=[counts[each][name] for each in names])
         axes = ("configuration", label, range(len(names)))
         drawn.append(
-            Panel(f"counts-{name}", "counted", *axes, [bars], log="y", x_names=names, bars=True)
+            Panel(f"counts-{name}", label, *axes, [bars], log="y", x_names=names, bars=True)
         )
     return drawn
 

@@ -65,7 +65,7 @@ class ExperimentSettings:
             claims_of(experiment)
             asked = "seeds" if self.seeds else "first_seed" if self.first_seed else ""
             if asked and not self.is_all and not experiment.at(self.scale).runs:
-                problem = "whose trainings are those of another command"
+                problem = "which trains no runs of its own"
                 raise ConfigError(asked, f"has no meaning for {experiment.name}, {problem}")
         check_folder("folder", self.folder)
 

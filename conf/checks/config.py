@@ -155,7 +155,7 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     plain = kind == ("gpt2", "full", "pre", 0, 0)
     plain = plain and not several and not config.task.is_text
     if training.previous_token_head and not (plain and model.n_head > 1):
-        problem = "needs pairs, plain GPT-2 blocks and two heads or more"
+        problem = "needs pairs, GPT-2 blocks with model.n_hidden=0 and two heads or more"
         yield "training.previous_token_head", problem
     elif training.previous_token_head and model.n_embd // model.n_head % 2:
         yield "training.previous_token_head", "needs heads of an even number of numbers"
