@@ -4,13 +4,13 @@ import types
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from .checks.config import check_config, typed_settings
 from .mistakes import ConfigError, check_choice, nearest_key
 from .plugins import added_names, load_plugins
 from .schema import SCHEMA_VERSION, Config
-from .setting import KINDS
+from .setting import KINDS, hints_of
 from .setting import convert_scalar as convert_scalar
 
 _T = TypeVar("_T")
@@ -65,7 +65,7 @@ def build(cls: type[_T], mapping: Mapping[str, Any], prefix: str = "") -> _T:
     assert is_dataclass(cls)
     if not isinstance(mapping, Mapping):
         raise ConfigError(prefix.rstrip("."), f"must be a group of settings, got {mapping!r}")
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     settings = {field.name: field for field in fields(cls)}
     for key in mapping:
         if key not in settings:

@@ -8,6 +8,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from .mistakes import ConfigError, check_choice, check_count
@@ -58,7 +59,7 @@ class Item(NamedTuple):
 
 def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
     """The settings of a dataclass by key; those of its groups have dotted keys, and come last."""
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)  # type: ignore[arg-type]
     items: dict[str, Item] = {}
     groups: dict[str, Item] = {}
     for item in fields(cls):
@@ -75,7 +76,7 @@ def all_settings(cls: type[Any], prefix: str = "") -> dict[str, Item]:
 def check_settings(prefix: str, settings: Any) -> None:
     """Check the settings of a dataclass. Raises ConfigError for the first one that is out of its
     range, none of its names, or set without what it needs."""
-    hints = get_type_hints(type(settings))
+    hints = hints_of(type(settings))  # type: ignore[arg-type]
     for item in fields(settings):
         if (info := item.metadata.get(_KEY)) is None:  # a group of settings
             continue
@@ -95,6 +96,12 @@ def check_settings(prefix: str, settings: Any) -> None:
         if needed and value != item.default and (got := getattr(settings, needed)) != wanted:
             other = "model" if needed == "family" else f"{prefix}{needed}"
             raise ConfigError(key, f"has no meaning with {other}={got}")
+
+
+@cache  # an experiment composes hundreds of configurations
+def hints_of(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's settings, by name."""
+    return get_type_hints(cls)
 
 
 def names_of(hint: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from looplab.conf.schema import EvaluationConfig
 from looplab.training.run_folder.run import Run
 
 from .bootstrap import Band, Floats
-from .evaluate_run import changed, measured
+from .evaluate_run import changed, evaluated
 from .evaluation import Evaluation, OfModel, OfTask
 from .groups import grouped, labels_of
 from .kept import Arrays
@@ -75,7 +75,7 @@ def compared(
         settings = changed(settings, changes, run.config)
     intervals = intervals_by(settings)
     # The same prompts for all: errors are paired by their rows.
-    members = [_Member(run, *measured(run, settings, device)) for run in runs]
+    members = [_Member(run, *evaluated(run, settings, device)) for run in runs]
     first = members[0]
     compared_runs = {}
     for member in members:

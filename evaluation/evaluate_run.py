@@ -1,6 +1,6 @@
 """One evaluation of a run, stored in its folder under its request.
 
-result, arrays = measured(run, run.config.evaluation)
+result, arrays = evaluated(run, run.config.evaluation)
 """
 
 from dataclasses import replace
@@ -21,19 +21,19 @@ from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.sources import measured_by
 
 from .evaluation import FORMAT, Evaluation, Shift
-from .kept import Arrays, arrays_of, found, kept
-from .load import writable
-from .measure import (
-    Measure,
+from .evaluator import (
+    Evaluator,
     baseline_names,
     called_by_name,
     reference_line,
     shift_names,
     weights_digest,
 )
+from .kept import Arrays, arrays_of, found, kept
+from .load import writable
 from .plain import Fields
 from .results import by_examples, intervals_by, summary
-from .text.measure import digests, measure_language
+from .text.evaluate import digests, evaluate_language
 
 KIND = "evaluation"
 
@@ -48,7 +48,7 @@ def changed(settings: EvaluationConfig, changes: Fields, config: Config) -> Eval
     return settings
 
 
-def measured(
+def evaluated(
     run: Run, settings: EvaluationConfig, device: str = "auto"
 ) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation and its errors prompt by prompt, of which nothing is drawn: the
@@ -60,7 +60,7 @@ def measured(
         check_reach(asked, "evaluation")
         # Its own lock: a run in training can be evaluated, but by one process at a time.
         with RunFolder(place.path).lock(KIND):
-            result, arrays = _measure(place, settings, device)
+            result, arrays = _evaluate(place, settings, device)
         words = ["action=evaluate", f"run={run.path}"]
         if texts := getattr(run.task, "eval", ""):
             words.append(f"task.eval={texts}")
@@ -99,7 +99,7 @@ def _request(run: Run, settings: EvaluationConfig) -> dict[str, object]:
         "step": run.step,
         "weights": weights_digest(run.model),
         "settings": asked,
-        "sources": measured_by(_measure, *called_by_name(run.task, settings)),
+        "sources": measured_by(_evaluate, *called_by_name(run.task, settings)),
     }
 
 
@@ -138,38 +138,38 @@ def resolved(run: Run, settings: EvaluationConfig) -> EvaluationConfig:
     return replace(settings, loops=loops, max_loops=max_loops, halt_by=min(halt_by, max_loops))
 
 
-def _measure(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluation, Arrays]:
+def _evaluate(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evaluation, Arrays]:
     """The result of one evaluation, and its errors prompt by prompt."""
-    measure = Measure(run, settings, device)
-    arrays = measure.model()
+    evaluator = Evaluator(run, settings, device)
+    arrays = evaluator.model()
     labels = {}
     for name in baseline_names(run.task, settings):
-        labels[name], arrays[name] = measure.baseline(name)
+        labels[name], arrays[name] = evaluator.baseline(name)
     result = summary(run, settings, arrays, labels)
     if run.task.is_text:
-        language, text_arrays = measure_language(measure)
+        language, text_arrays = evaluate_language(evaluator)
         result = replace(result, language=language)
         arrays |= text_arrays
     shifts = {}
     for name in shift_names(settings):
-        shifts[name], shift_arrays = _shift(measure, name)
+        shifts[name], shift_arrays = _shift(evaluator, name)
         for key, errors in shift_arrays.items():
             arrays[f"{name}/{key}"] = errors
     return replace(result, shifts=shifts), arrays
 
 
-def _shift(measure: Measure, name: str) -> tuple[Shift, Arrays]:
+def _shift(evaluator: Evaluator, name: str) -> tuple[Shift, Arrays]:
     """The errors on one kind of shifted inputs, of the model and of a solver."""
-    shifted = measure.shifted(name)
-    solver = reference_line(measure.task)
-    arrays = measure.model(shifted, name)
-    label, arrays[solver] = measure.baseline(solver, shifted)
+    shifted = evaluator.shifted(name)
+    solver = reference_line(evaluator.task)
+    arrays = evaluator.model(shifted, name)
+    label, arrays[solver] = evaluator.baseline(solver, shifted)
     shift = Shift(
         label=SHIFTS[name].label,
         zero=shifted.zero,
         labels={solver: label},
-        by_loop=intervals_by(measure.settings)(arrays["by_loop"]),
-        **vars(by_examples(measure.settings, arrays, [solver])),
+        by_loop=intervals_by(evaluator.settings)(arrays["by_loop"]),
+        **vars(by_examples(evaluator.settings, arrays, [solver])),
     )
     return shift, arrays
 

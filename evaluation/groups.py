@@ -30,7 +30,7 @@ class HasConfig(Protocol):
 
 
 class WithErrors(HasConfig, Protocol):
-    """A run with its errors prompt by prompt: `measured.Measured`, or arrays that were kept."""
+    """A run with its errors prompt by prompt: an `EvaluatedRun`, or arrays that were kept."""
 
     @property
     def step(self) -> int:

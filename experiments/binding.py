@@ -18,8 +18,8 @@ from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, Trainings, after, at_b, differing, of_runs, over_examples
-from .measuring import Result, estimate, first_at_most
 from .plateau import LEAVES, SHIFTS, Quantities, followed, optimizer_of
+from .question import Result, estimate, first_at_most
 
 HEAD = "interleaved, a head by hand"
 _KINDS = {"interleaved": "interleaved", "pairs": "pairs", HEAD: "head"}  # of curves

@@ -17,7 +17,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .evidence import Evidence, largest_rise, of_group, of_runs
-from .measuring import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
+from .question import Result, band_of, bands_by_loop, by_loop, estimate, squared_errors
 
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the largest condition number of training
 _LAST_QUERY = by_loop_name(SQUARED_ERROR)

@@ -16,7 +16,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from looplab.conf.in_words import FUNCTIONS
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import evaluated
 from looplab.evaluation.results import SQUARED_ERROR, by_loop_name
 from looplab.evaluation.statistics import Estimate, NotMeasured, finite
 from looplab.show.panel import Curve, Panel
@@ -26,7 +26,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.step import Trainer
 
 from .evidence import Evidence, counted, of_runs
-from .measuring import Result, band, estimate, first_at_most, per_doubling
+from .question import Result, band, estimate, first_at_most, per_doubling
 
 _HARDER = {"linear": "dims", "sparse_linear": "sparsity", "decision_tree": "depth"}
 _AXES = {"dims": "dimensions", "sparsity": "inputs that count", "depth": "depth"}
@@ -70,7 +70,7 @@ def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     loops = sorted({cell.loops for cell in cells})
     errors = {}  # of the last query, [seeds, prompts]
     for cell, seeds in cells.items():
-        by_seed = [measured(run, settings)[1]["model_at_b"] for run in seeds]
+        by_seed = [evaluated(run, settings)[1]["model_at_b"] for run in seeds]
         errors[cell] = np.stack(by_seed)[..., -1]
     arrays = []  # of each value, [seeds, prompts, T, b]
     for value in values:

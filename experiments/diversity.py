@@ -19,8 +19,8 @@ from looplab.tasks.linear import NoisyLinear
 from looplab.tasks.posteriors import discrete_posterior
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, measured_groups, of_runs
-from .measuring import Result, estimate, looped_over_standard, prompts_of, unrolled
+from .evidence import Evidence, groups_of_answer, of_runs
+from .question import Result, estimate, looped_over_standard, prompts_of, unrolled
 
 _SETS = {"training": "functions of training", "new": "new functions"}  # of the prompts
 _SOLVERS = {"dmmse": "dMMSE", "ridge": "ridge regression"}
@@ -150,7 +150,7 @@ def over_standard_of_second_fewest(evidence: Evidence) -> Estimate:
 
 def _looped(evidence: Evidence) -> list[Any]:
     """What was found of looped models, by their number of functions."""
-    groups = measured_groups(evidence, "diversity", family="looped")
+    groups = groups_of_answer(evidence, "diversity", family="looped")
     if len(groups) < 2:
         raise NotMeasured("looped models of at least two numbers of functions")
     return sorted(groups, key=lambda group: group["functions"])

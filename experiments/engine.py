@@ -6,16 +6,15 @@ print(perform(ExperimentSettings(experiment=("fig03",))))
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
-from inspect import signature
 from itertools import chain
 from pathlib import Path
 
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation import evaluate_run
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.kept import shown
 from looplab.evaluation.load import load_run
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import remarks, shared
 from looplab.evaluation.verdict import Verdict
 from looplab.show.drawing import save_panels
@@ -31,7 +30,7 @@ from .definition import EVALUATION, Experiment, Member, described, module_of
 from .evidence import Evidence
 from .judge import judge
 from .many_runs import progress, train_all
-from .measuring import Measurement, Request, Result, measure_runs
+from .question import Answer, Request, Result, answer_of
 from .settings import ALL, ExperimentSettings
 
 KIND = "experiment"
@@ -122,40 +121,40 @@ def _finish(
     failures: Mapping[str, str],
 ) -> Result:
     """Measure what is finished, draw, judge and write one experiment's result."""
-    everything = [measured(member, failures) for member in members]
+    everything = [evaluated(member, failures) for member in members]
     runs = [run for run in everything if run.arrays]
-    measurement = _measured(experiment, settings, everything)
+    answer = _answer(experiment, settings, everything)
     command = settings.command(experiment)
-    if not runs and not measurement.results and settings.action == "figure":
+    if not runs and not answer.results and settings.action == "figure":
         raise RunError(
             f"{experiment.name} at scale={settings.scale} has nothing finished to draw: "
             f"{command} trains it"
         )
-    evidence = Evidence(everything, measurement.results)
+    evidence = Evidence(everything, answer.results)
     claims = claims_of(experiment).values()
     about = {"scale": settings.scale, "command": command}
     verdicts = [judge(claim, evidence, **about) for claim in claims]
     result = result_of(experiment, members, everything, failures)
-    result["missing"] += measurement.missing
+    result["missing"] += answer.missing
     result |= about
-    result["panels"] = panels(experiment.panels, runs) + list(measurement.panels)
+    result["panels"] = panels(experiment.panels, runs) + list(answer.panels)
     result["verdicts"] = verdicts
     show_result(result, settings.result_folder(experiment), settings.figures)
     return result
 
 
-def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) -> Measured:
+def evaluated(member: Member, failures: Mapping[str, str], shipped: bool = True) -> EvaluatedRun:
     """A member with the errors of its evaluation, measured now where they are not stored; without
     errors where its training is not finished, or failed. `shipped`: as in `progress`."""
     now = progress(member.config, shipped)
     if now.state != "finished" or now.path in failures:
         # Without errors it has no part in pictures and claims.
-        return Measured(member.label, member.config, now.step, {})
+        return EvaluatedRun(member.label, member.config, now.step, {})
     run = load_run(now.path)
-    result, arrays = evaluate_run.measured(run, member.config.evaluation, member.config.device)
+    result, arrays = evaluate_run.evaluated(run, member.config.evaluation, member.config.device)
     shifts = result.shifts
     labels = {"": result.labels} | {name: shift.labels for name, shift in shifts.items()}
-    return Measured(
+    return EvaluatedRun(
         member.label,
         member.config,
         run.step,
@@ -167,12 +166,12 @@ def measured(member: Member, failures: Mapping[str, str], shipped: bool = True) 
     )
 
 
-def _measured(
-    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[Measured]
-) -> Measurement:
-    """The experiment's own measurement of its runs."""
+def _answer(
+    experiment: Experiment, settings: ExperimentSettings, runs: Sequence[EvaluatedRun]
+) -> Answer:
+    """What the experiment's own file finds of its runs."""
     if experiment.measure == EVALUATION:
-        return Measurement()
+        return Answer()
     request = Request(
         settings=experiment.at(settings.scale).settings,
         runs=[run for run in runs if run.arrays],
@@ -181,22 +180,22 @@ def _measured(
         stored_only=settings.action == "figure",
         unfinished=[run.config for run in runs if not run.arrays],
     )
-    measure = module_of(experiment.measure).measure
-    # These measure trained runs; probes and tables have commands of their own.
-    if "request" not in signature(measure).parameters:
-        return measure_runs(experiment.measure, request)
-    measurement: Measurement = measure(request)
-    return measurement
+    module = module_of(experiment.measure)
+    # Probes and tables have commands of their own, which keep what they find.
+    if hasattr(module, "answer"):
+        answer: Answer = module.answer(request)
+        return answer
+    return answer_of(experiment.measure, request)
 
 
 def result_of(
     experiment: Experiment,
     members: Sequence[Member],
-    runs: Sequence[Measured],
+    runs: Sequence[EvaluatedRun],
     failures: Mapping[str, str],
     shipped: bool = True,
 ) -> Result:
-    """The part of a result.json that says what was trained, from the `runs` that `measured` gave.
+    """The part of a result.json that says what was trained, from the `runs` that `evaluated` gave.
 
     `members` are, for each training, the `label` of its curve, its run folder, the words of the
     command that trains it alone, its step of `steps`, its state (finished, unfinished, missing,
@@ -232,7 +231,7 @@ def show_result(result: Result, folder: Path, figures: FigureSettings) -> None:
     finished = [member for member in result["members"] if member["state"] == "finished"]
     lines = []
     if result["missing"]:
-        lines.append(f"{len(result['missing'])} of its trainings or measurements not finished")
+        lines.append(f"{len(result['missing'])} of its trainings or answers not finished")
     with_remarks = sum(bool(member["remarks"]) for member in finished)
     if with_remarks:
         lines.append(

@@ -20,8 +20,8 @@ import numpy as np
 from looplab.conf.build import config_to_mapping, flatten
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import Group, grouped
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.remarks import unfinished
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
 from looplab.training.assemble import build_task
@@ -29,7 +29,7 @@ from looplab.training.validation import evaluation_prompts
 
 _WORST = 0.9  # of the error of predicting zero
 _PROMPTS = 1280  # on which that error is measured
-Trainings = Group[Measured]  # of one configuration
+Trainings = Group[EvaluatedRun]  # of one configuration
 Errors = Callable[[Trainings], Floats]  # [seeds, prompts]
 
 
@@ -48,12 +48,12 @@ class Evidence:
     {'16': [0.1]}
     """
 
-    members: Sequence[Measured] = ()
+    members: Sequence[EvaluatedRun] = ()
     results: Mapping[str, Any] = field(default_factory=dict)
-    left_out: Mapping[Measured, str] = field(default_factory=dict)
-    asked: list[Measured] = field(default_factory=list, compare=False)
+    left_out: Mapping[EvaluatedRun, str] = field(default_factory=dict)
+    asked: list[EvaluatedRun] = field(default_factory=list, compare=False)
 
-    def where(self, **settings: Any) -> list[Measured]:
+    def where(self, **settings: Any) -> list[EvaluatedRun]:
         """The runs with these settings, given by the last part of their key (`family="looped"`,
         `b=12`, `name="linear"` for the task), in the order of their seeds.
 
@@ -72,7 +72,7 @@ class Evidence:
         return sorted(finished, key=lambda member: member.config.seed)
 
     @cached_property  # the same for each claim that is judged from it
-    def unfinished(self) -> dict[Measured, str]:
+    def unfinished(self) -> dict[EvaluatedRun, str]:
         """Why no claim may be judged from some of the runs."""
         reasons = {member: why_unfinished(member) for member in self.members}
         return {member: why for member, why in reasons.items() if why}
@@ -93,7 +93,7 @@ def _in_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(words) or "any settings"
 
 
-def why_unfinished(member: Measured) -> str:
+def why_unfinished(member: EvaluatedRun) -> str:
     """The reason why no claim may be judged from a run: 'training unfinished: 400 of 7,000 steps',
     or 'learned nothing: …', as its model predicts new prompts of its endless training set hardly
     better than zero does: such models match each other, and stay what they are beyond b. Empty for
@@ -160,7 +160,7 @@ def differing(
     return rows
 
 
-def measured_groups(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
+def groups_of_answer(evidence: Evidence, measure: str, **same: Any) -> list[Any]:
     """The groups that a measure found, those in which these keys have these values; NotMeasured if
     there is none."""
 
@@ -178,7 +178,7 @@ def of_group(
 ) -> Estimate:
     """The number that a measure found, under these names, of the group with these settings (of
     several the first, or the one with the `most` of a key), on whose runs the verdict rests."""
-    matching = measured_groups(evidence, measure, **same)
+    matching = groups_of_answer(evidence, measure, **same)
     evidence.where(**same)
     value = matching[0]
     if most:

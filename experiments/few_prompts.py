@@ -15,7 +15,7 @@ from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bo
 
 from .evidence import Evidence, Trainings, groups, last, lowest, ratio
 from .in_context import least_error
-from .measuring import first_at_most
+from .question import first_at_most
 
 _LEARNED = 0.5  # of the error of predicting zero, which is 1 for linear functions
 _BEYOND = 2  # times the most prompts: what a model counts with that needs more than these

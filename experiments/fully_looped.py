@@ -18,7 +18,7 @@ from scipy.special import betaincinv
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.evaluate_run import logged, measured
+from looplab.evaluation.evaluate_run import evaluated, logged
 from looplab.evaluation.statistics import (
     Estimate,
     NotMeasured,
@@ -105,9 +105,9 @@ def final_error(run: Run, settings: EvaluationConfig) -> float:
     """The error at b: bits per byte of a text, else the mean over prompts and numbers of examples,
     over that of predicting zero."""
     if run.task.is_text:
-        _, arrays = measured(run, run.config.evaluation)
+        _, arrays = evaluated(run, run.config.evaluation)
         return float(arrays["held_out"][:, trained_loops(run.config) - 1].mean())
-    return float(np.mean(measured(run, settings)[1]["model_at_b"], dtype=np.float64))
+    return float(np.mean(evaluated(run, settings)[1]["model_at_b"], dtype=np.float64))
 
 
 def initial_error(config: Config) -> float:

@@ -27,7 +27,7 @@ from looplab.conf.in_words import in_words
 from looplab.conf.lazy import optional
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.setting import check_settings
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.run_sets import BEGUN
 from looplab.show.panel import Panel, file_name
 from looplab.show.panel_spec import PanelSpec
@@ -41,7 +41,7 @@ from looplab.training.run_folder.files import write_record
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
 
-from .engine import measured
+from .engine import evaluated
 from .grid_result import Grid, GridResult, summarise
 from .many_runs import is_done, train_all
 from .one_command import check_evaluation_of
@@ -263,11 +263,11 @@ def _task(members: Sequence[Sequence[str]], logs: str) -> None:
 
 def _result(grid: Grid, failures: Mapping[str, str]) -> GridResult:
     """The result of what is trained, measured where it is not."""
-    runs = [measured(member, failures, shipped=False) for member in grid.members]
+    runs = [evaluated(member, failures, shipped=False) for member in grid.members]
     return summarise(grid, runs, failures, grid_panels(grid, runs))
 
 
-def grid_panels(grid: Grid, runs: Sequence[Measured]) -> list[Panel]:
+def grid_panels(grid: Grid, runs: Sequence[EvaluatedRun]) -> list[Panel]:
     """The panels of the finished runs. The varied setting with most values, if they are numbers, is
     an x axis, another one has a curve for each of its values, and each combination of the others a
     panel of its own; by examples, the first one has the curves. Errors are those after b loops, as
@@ -299,11 +299,11 @@ def _numbers(values: Sequence[str]) -> list[float]:
 
 
 def _panels(
-    spec: PanelSpec, key: str, runs: Sequence[tuple[Mapping[str, str], Measured]]
+    spec: PanelSpec, key: str, runs: Sequence[tuple[Mapping[str, str], EvaluatedRun]]
 ) -> list[Panel]:
     """The panels of each combination of the values of all other settings, with a curve for each
     value of the setting `key`, if there is one."""
-    combinations: dict[str, list[Measured]] = {}
+    combinations: dict[str, list[EvaluatedRun]] = {}
     values: dict[str, str] = {}  # by the label of their curve
     for settings, run in runs:
         label: str = run.config.model.family

@@ -23,8 +23,8 @@ from looplab.conf.in_words import in_words, name_in_words
 from looplab.conf.schema import Config, FigureSettings
 from looplab.conf.words import run_py
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import grouped
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import (
     LEVEL,
     Estimate,
@@ -155,7 +155,7 @@ class Cell:
 
 
 def summarise(
-    grid: Grid, runs: Sequence[Measured], failures: Mapping[str, str], panels: Sequence[Panel]
+    grid: Grid, runs: Sequence[EvaluatedRun], failures: Mapping[str, str], panels: Sequence[Panel]
 ) -> GridResult:
     """Write the result of a grid and return it. `runs` are its members, measured; `failures` are
     the reasons why runs failed, by the path of their folder. Beside what an experiment's has, its
@@ -207,7 +207,7 @@ def _count_of_states(members: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(counts)
 
 
-def cells_of(grid: Grid, runs: Sequence[Measured]) -> list[Cell]:
+def cells_of(grid: Grid, runs: Sequence[EvaluatedRun]) -> list[Cell]:
     """The cells of the finished runs; `runs` are measured members, in their order."""
     settings = dict(zip(runs, grid.settings, strict=True))
     cells = []

@@ -26,8 +26,8 @@ from looplab.training.assemble import trained_loops
 from looplab.training.halting import Halting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, measured_groups
-from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
+from .evidence import Evidence, groups_of_answer
+from .question import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 _RULES = {  # each one's label and kind of curve
     "fixed": ("the same loops for all prompts", "control"),
@@ -287,6 +287,6 @@ def _by_loops(
 
 def of_linear(evidence: Evidence, ratio: str) -> Estimate:
     """A ratio of two rules' loops, of the looped model of linear functions."""
-    group = measured_groups(evidence, "halting", task="linear")[0]
+    group = groups_of_answer(evidence, "halting", task="linear")[0]
     evidence.where(family="looped", name="linear")
     return Estimate.read(group[ratio])

@@ -36,7 +36,7 @@ from .evidence import (
     within,
 )
 from .flops import shapes_of
-from .measuring import per_doubling
+from .question import per_doubling
 
 _STAYS = 1.5  # an error that grows by half is still of one size on the figures' axes
 _FAR = 3  # times b: what an evaluation follows unless it is told more

@@ -26,7 +26,7 @@ from looplab.training.objective import error
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, counted, highest
-from .measuring import Result, estimate
+from .question import Result, estimate
 
 _BATCHES = (1, 8, 32)
 _REPEATS = 5

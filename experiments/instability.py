@@ -18,7 +18,7 @@ from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence
 from .fully_looped import final_error
-from .measuring import Result
+from .question import Result
 
 _EXPLODES = 100.0  # times the run's median: of plain trainings the largest gradient is 3 to 30
 _DECAY = 0.9  # of the smoothed loss

@@ -24,14 +24,14 @@ from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import evaluated
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
 from looplab.show.panel import Curve, Panel, without_interval
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence
-from .measuring import Result, prompts_of
 from .plateau import LEAVES
+from .question import Result, prompts_of
 from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
 from .scaling_law.runs import row_of
@@ -48,7 +48,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     which those of the law have `left`; `zero` is the loss of predicting 0."""
     config = runs[0].config
     prompts = prompts_of(runs[0], settings)
-    bayes = float(measured(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
+    bayes = float(evaluated(runs[0], settings)[1]["bayes"].mean(dtype=np.float64))
     zero = float(prompts.ys.double().square().mean()) / runs[0].task.divisor
     rows = []
     for run in runs:

@@ -17,7 +17,7 @@ from looplab.tasks import Prompts
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, of_group
-from .measuring import (
+from .question import (
     BESIDE_SOLVERS,
     Result,
     band,

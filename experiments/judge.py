@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.plain import part_of
 from looplab.evaluation.remarks import shared
 from looplab.evaluation.statistics import Estimate, NotMeasured, finite, seeds_note
@@ -58,7 +58,7 @@ def judge(claim: Claim, evidence: Evidence, *, scale: str, command: str) -> Verd
     )
 
 
-def _fewest_steps(estimate: Estimate, runs: Sequence[Measured]) -> int:
+def _fewest_steps(estimate: Estimate, runs: Sequence[EvaluatedRun]) -> int:
     """The fewest steps of what the estimate rests on; 0 for nothing."""
     steps = [member.step for member in runs]
     if estimate.steps is not None:
@@ -88,7 +88,7 @@ def _left_out(evidence: Evidence) -> str:
     return f"left out: {', '.join(lost)}" if lost else ""
 
 
-def _remarks(runs: Sequence[Measured]) -> list[str]:
+def _remarks(runs: Sequence[EvaluatedRun]) -> list[str]:
     """The remarks on the runs; those of one label and seed (several tasks) together."""
     by_run: dict[str, list[str]] = {}
     for member in runs:
@@ -98,7 +98,7 @@ def _remarks(runs: Sequence[Measured]) -> list[str]:
 
 
 def _size_note(
-    claim: Claim, estimate: Estimate, runs: Sequence[Measured], steps: int, scale: str
+    claim: Claim, estimate: Estimate, runs: Sequence[EvaluatedRun], steps: int, scale: str
 ) -> str:
     """'at small scale (d = 5, 2,000 steps; published: d = 20, 500,000 steps)'; empty for the
     published scale."""
@@ -111,7 +111,7 @@ def _size_note(
     return f"at {scale} scale ({ours})"
 
 
-def _size(runs: Sequence[Measured]) -> str:
+def _size(runs: Sequence[EvaluatedRun]) -> str:
     """The dimensions of inputs, 'd = 3, 5', for texts the width of models; empty without runs."""
     configs = [member.config for member in runs]
     if any(config.task.is_text for config in configs):
@@ -130,7 +130,7 @@ def _size_and_steps(size: str, steps: int | None) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _named(member: Measured) -> str:
+def _named(member: EvaluatedRun) -> str:
     return f"{member.label}, seed {member.config.seed}"
 
 

@@ -15,7 +15,7 @@ from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap
 
 from .evidence import Evidence, Trainings, bits, group, groups, ratio, within
-from .measuring import first_at_most
+from .question import first_at_most
 
 _ALLOWED = 1.01  # times the least bits per byte, to be near it
 

@@ -10,7 +10,7 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
-from looplab.evaluation.text.measure import last_stage
+from looplab.evaluation.text.evaluate import last_stage
 from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 

@@ -15,7 +15,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .evidence import Evidence
-from .measuring import Result, band, estimate
+from .question import Result, band, estimate
 
 _PENALTIES = (1e-4, 1e-3, 0.01, 0.1, 1.0)
 

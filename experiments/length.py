@@ -13,7 +13,7 @@ from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
 from .evidence import Evidence, of_group, of_runs
-from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, squared_errors
+from .question import Result, band, estimate, looped_over_standard, paired_ratio, squared_errors
 
 _LONGEST = 4  # times the length of training, which model.n_positions must hold
 

@@ -22,8 +22,8 @@ from looplab.tasks.mixture import Mixture
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
-from .evidence import Evidence, measured_groups, of_runs
-from .measuring import Result, band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
+from .evidence import Evidence, groups_of_answer, of_runs
+from .question import Result, band, estimate, looped_over_standard, paired_ratio, ratio, unrolled
 
 _SUMS = "sums of functions of all classes"
 
@@ -140,6 +140,6 @@ def sums_over_classes(evidence: Evidence) -> Estimate:
 
 def _of_mixture(evidence: Evidence) -> Any:
     """The looped model of the mixture."""
-    group = measured_groups(evidence, "mixture", family="looped")[0]
+    group = groups_of_answer(evidence, "mixture", family="looped")[0]
     evidence.where(family="looped", name="mixture")
     return group

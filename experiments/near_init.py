@@ -32,7 +32,7 @@ from looplab.probing.dynamics.trajectory import cosines as cosines_of
 from looplab.show.panel import Curve, Panel, mean_of_seeds
 from looplab.training.progress import Progress
 
-from .measuring import Result
+from .question import Result
 
 # The residual scalings of arXiv 2606.18524.
 LABELS = {"none": "ε = 1 (none)", "sqrt": "ε = 1/√R (sqrt)", "linear": "ε = 1/R (linear)"}

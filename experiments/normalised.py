@@ -10,9 +10,9 @@ import numpy as np
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
-from looplab.evaluation.evaluate_run import measured, resolved
+from looplab.evaluation.evaluate_run import evaluated, resolved
+from looplab.evaluation.evaluator import Evaluator, shift_names
 from looplab.evaluation.groups import Group, labelled
-from looplab.evaluation.measure import Measure, shift_names
 from looplab.evaluation.results import ON_THESE_INPUTS, ZERO, examples_name
 from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel
@@ -20,8 +20,8 @@ from looplab.tasks import SHIFTS, Shifted
 from looplab.tasks.shift import Covariance, ScaledFunction, ScaledInputs
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, highest, measured_groups
-from .measuring import Result, band, estimate, paired_ratio, ratio
+from .evidence import Evidence, groups_of_answer, highest
+from .question import Result, band, estimate, paired_ratio, ratio
 
 Kind = Literal["none", "scale", "whiten"]
 TRAINING = "training"  # the inputs of training, beside the shifts
@@ -88,14 +88,14 @@ def _errors(
     """By inputs, and then by how prompts are read [seeds, prompts, k] or by solver [1, prompts, k],
     errors over the variance of y on these inputs; and the solvers' labels."""
     first = group.runs[0]
-    measure = Measure(first, resolved(first, settings))
+    evaluator = Evaluator(first, resolved(first, settings))
     inputs: dict[str, Shifted | None] = {TRAINING: None}
-    inputs |= {name: measure.shifted(name) for name in shift_names(settings)}
-    in_training = measure.prompts.ys.double().square().mean().item() / first.task.divisor
+    inputs |= {name: evaluator.shifted(name) for name in shift_names(settings)}
+    in_training = evaluator.prompts.ys.double().square().mean().item() / first.task.divisor
     arrays = {}  # of each seed
     for kind in _READ:
         reads = replace(settings, normalise=kind)
-        arrays[kind] = [measured(run, reads)[1] for run in group.runs]
+        arrays[kind] = [evaluated(run, reads)[1] for run in group.runs]
     errors: dict[str, dict[str, Floats]] = {}
     labels: dict[str, str] = {}
     for name, shifted in inputs.items():
@@ -106,7 +106,7 @@ def _errors(
         for kind, seeds in arrays.items():
             errors[name][kind] = np.stack([seed[key] for seed in seeds]) / unit
         for solver in _SOLVERS:
-            label, values = measure.baseline(solver, shifted)
+            label, values = evaluator.baseline(solver, shifted)
             labels.setdefault(solver, label)
             errors[name][solver] = values[None] / unit
     return errors, labels
@@ -181,7 +181,7 @@ def _panels(group: Result) -> Iterator[Panel]:
 
 def whitened_over_ridge(evidence: Evidence, family: str, shift: str) -> Estimate:
     """The mean error of whitened prompts over that of ridge regression, the largest over d."""
-    groups = measured_groups(evidence, "normalised", family=family)
+    groups = groups_of_answer(evidence, "normalised", family=family)
     evidence.where(family=family)
     by_dims = [group["shifts"][shift]["over_ridge"]["whiten"] for group in groups]
     return highest(map(Estimate.read, by_dims))

@@ -60,7 +60,7 @@ def check_evaluation_of(config: Config) -> None:
     the task's own is asked for, nothing is imported."""
     asked = config.evaluation.baselines or config.evaluation.normalise != "none"
     if config.task.settings.get("eval") or asked or config.plugins:
-        from looplab.evaluation.text.measure import check_evaluation
+        from looplab.evaluation.text.evaluate import check_evaluation
 
         check_evaluation(build_task(config), config.evaluation, config.task.points)
 

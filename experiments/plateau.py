@@ -25,8 +25,8 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.checkpoint import snapshots_of
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, group, measured_groups, of_runs, over_examples, within
-from .measuring import Result, band, batches, estimate, first_at_most, prompts_of, value_at
+from .evidence import Evidence, group, groups_of_answer, of_runs, over_examples, within
+from .question import Result, band, batches, estimate, first_at_most, prompts_of, value_at
 
 LEAVES = 0.5  # the end of the plateau, from 0, the Bayes error, to 1, that of predicting 0
 _PLATEAU = 0.1  # of the error's fall: up to there a model is on the plateau
@@ -244,6 +244,6 @@ def muon_over_adam(evidence: Evidence) -> Estimate:
 
 def of_adam(evidence: Evidence, quantity: str) -> Estimate:
     """A number of the group of Adam, on whose runs the verdict rests."""
-    (adam,) = measured_groups(evidence, "plateau", optimizer="adam")
+    (adam,) = groups_of_answer(evidence, "plateau", optimizer="adam")
     evidence.where(optimizer="adamw")
     return Estimate.read(adam[quantity])

@@ -17,9 +17,9 @@ from looplab.tasks import Prompts
 from looplab.tasks.conditioned_linear import ConditionedLinear
 from looplab.training.run_folder.run import Run
 
-from .evidence import Evidence, measured_groups
+from .evidence import Evidence, groups_of_answer
 from .iterates import solved
-from .measuring import (
+from .question import (
     BESIDE_SOLVERS,
     Result,
     bands_by_loop,
@@ -112,6 +112,6 @@ def _spread(run: Run, root: Floats) -> float:
 def of_fewest_loops(evidence: Evidence, quantity: str) -> Estimate:
     """A number of the linear attention with the fewest loops in training: the more loops, the less
     they need a preconditioner."""
-    group = min(measured_groups(evidence, "preconditioner"), key=lambda group: group["b"])
+    group = min(groups_of_answer(evidence, "preconditioner"), key=lambda group: group["b"])
     evidence.where(injection="linear_attention", b=group["b"])
     return Estimate.read(group[quantity])

@@ -18,21 +18,21 @@ from looplab.show.panel import Curve, Panel, mean_of_seeds
 
 from . import probes
 from .evidence import Evidence, highest
-from .measuring import Measurement, Request
+from .question import Answer, Request
 
 
-def measure(request: Request) -> Measurement:
-    """Probe each run at each rate, or read what is stored, as `probes.measure`; nothing is drawn
+def answer(request: Request) -> Answer:
+    """Probe each run at each rate, or read what is stored, as `probes.answer`; nothing is drawn
     until all of it is there."""
     by_rate: dict[str, Any] = {}
     missing: list[str] = []
     for entry in request.settings:
-        probed = probes.measure(replace(request, settings=[entry]))
+        probed = probes.answer(replace(request, settings=[entry]))
         missing += probed.missing
         if probed.results:
             by_rate[f"{entry['learning_rate']:g}"] = probed.results["probing"]
     drawn = _panels(by_rate) if by_rate and not missing else []
-    return Measurement({"probe_rates": by_rate}, drawn, missing)
+    return Answer({"probe_rates": by_rate}, drawn, missing)
 
 
 def _panels(by_rate: Mapping[str, Mapping[str, Sequence[Probing]]]) -> list[Panel]:

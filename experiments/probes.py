@@ -2,8 +2,8 @@
 Figure 8).
 
 `settings` has one entry: the words of `python -m probing` without `run`. The result "probing" lists
-for each label the contents of probing.json, one a seed. `measure` takes the whole request, and not
-runs and settings: probes lie in the runs' own folders.
+for each label the contents of probing.json, one a seed. It has `answer` in place of `measure`:
+probes are kept in the runs' own folders.
 """
 
 import math
@@ -24,10 +24,10 @@ from looplab.probing.settings import ProbingSettings
 
 from .definition import words_of
 from .evidence import Evidence, highest
-from .measuring import Measurement, Request
+from .question import Answer, Request
 
 
-def measure(request: Request) -> Measurement:
+def answer(request: Request) -> Answer:
     """Probe each run, or read what is stored in its folder; a run that cannot be probed is said in
     `missing`. Raises ConfigError for invalid settings."""
     given = request.only_settings("the probes")
@@ -49,7 +49,7 @@ def measure(request: Request) -> Measurement:
         else:
             probed.setdefault(measured.label, []).append(result)
     if not probed:
-        return Measurement(missing=missing)
+        return Answer(missing=missing)
     first = next(iter(probed.values()))[0]
     task = f"{first['task'].replace('_', ' ')}, d = {first['dims']}"
     panels = []
@@ -57,7 +57,7 @@ def measure(request: Request) -> Measurement:
         file = f"probing-{name.replace('_', '-')}"
         title = f"{target['label']}; {task}"
         panels.append(replace(by_layer(name, probed), name=file, title=title))
-    return Measurement({"probing": probed}, panels, missing)
+    return Answer({"probing": probed}, panels, missing)
 
 
 def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:

@@ -21,13 +21,13 @@ from looplab.openml_eval.settings import asked
 
 from .definition import words_of
 from .evidence import Evidence
-from .measuring import Measurement, Request
+from .question import Answer, Request
 
 _ENDS = (5, 95)  # percentiles of a 90 % interval
 Runs = Sequence[Mapping[str, Any]]  # of one model, by seed: their seed and step
 
 
-def measure(request: Request) -> Measurement:
+def answer(request: Request) -> Answer:
     """Train and score each model with each table left out, or read what is stored. Runs that fail,
     and tables that are not there, are said in `missing`. Raises ConfigError for invalid
     settings."""
@@ -39,11 +39,11 @@ def measure(request: Request) -> Measurement:
             leave_one_out(settings, configs)
         result = stored(settings, configs)
     except RunError as error:
-        return Measurement(missing=[f"held-out tables: {error}"])
+        return Answer(missing=[f"held-out tables: {error}"])
     if result is None:
-        return Measurement(missing=["held-out tables: not measured yet"])
+        return Answer(missing=["held-out tables: not measured yet"])
     panel = replace(accuracy_panel(result), name="openml-accuracy")
-    return Measurement({"openml": result}, [panel], result["failed"])
+    return Answer({"openml": result}, [panel], result["failed"])
 
 
 def looped_less_standard(evidence: Evidence) -> Estimate:

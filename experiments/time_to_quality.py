@@ -23,7 +23,7 @@ from looplab.training.run_folder.run import Run, RunFolder
 
 from .evidence import Evidence, highest
 from .flops import Flops
-from .measuring import Result, batches, prompts_of
+from .question import Result, batches, prompts_of
 
 _COSTS = {"cpu_seconds": "processor seconds of training", "flops": "FLOPs of training"}
 # What training has taken up to a snapshot, and its error there, with the interval's upper end.

@@ -14,9 +14,9 @@ from looplab.conf.checksum import key_of
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import clustered_bootstrap
+from looplab.evaluation.evaluator import weights_digest
 from looplab.evaluation.kept import Arrays, Cache, shown
 from looplab.evaluation.load import load_run
-from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.show.drawing import save_panels
 from looplab.training import Run, train

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from looplab.conf.mistakes import ConfigError
+from looplab.evaluation.evaluator import weights_digest
 from looplab.evaluation.kept import Arrays, arrays_of, kept, shown
-from looplab.evaluation.measure import weights_digest
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.results import kind_of
 from looplab.show.drawing import save_panels

@@ -13,8 +13,8 @@ import numpy as np
 from looplab.conf.build import setting_of
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import Group
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import (
     ERROR_RATE,
     NATS,
@@ -35,7 +35,7 @@ from .style import STYLES
 _FAR = 3  # times the error of predicting zero, or of the worst model
 _POOR = 0.5  # of the error of predicting zero, which a solver of any use falls below
 _WIDE = 8  # the largest value over the smallest from which on an axis is logarithmic
-Labelled = tuple[str, Group[Measured]]
+Labelled = tuple[str, Group[EvaluatedRun]]
 
 
 def errors_panel(
@@ -170,7 +170,7 @@ def loops_of(groups: Sequence[Labelled], name: str, title: str) -> Panel:
 def values_of(groups: Sequence[Labelled], name: str, title: str, key: str, x_label: str) -> Panel:
     """The last query's errors of groups over the values of the setting `key`, a curve for each
     label; of a text the bits per byte after all loops."""
-    by_label: dict[str, dict[float, Group[Measured]]] = {}
+    by_label: dict[str, dict[float, Group[EvaluatedRun]]] = {}
     for label, group in groups:
         value = float(setting_of(group.config, key))
         by_label.setdefault(label, {})[value] = group
@@ -194,13 +194,13 @@ def values_of(groups: Sequence[Labelled], name: str, title: str, key: str, x_lab
     return panel
 
 
-def curve_of(label: str, group: Group[Measured], name: str) -> Curve:
+def curve_of(label: str, group: Group[EvaluatedRun], name: str) -> Curve:
     """A group's errors of this name, [seeds, prompts, x], as a curve with its band over seeds and
     prompts."""
     return _curve(label, group, interval_over_seeds([group.errors(name)], log=True))
 
 
-def _curve(label: str, group: Group[Measured], interval: Interval) -> Curve:
+def _curve(label: str, group: Group[EvaluatedRun], interval: Interval) -> Curve:
     """A curve in the label's own style where it has one (recipes, residual scalings), else in that
     of its model."""
     model = group.config.model
@@ -222,7 +222,7 @@ def _last_name(config: Config, error: str) -> str:
     return "bits per byte" if config.task.is_text else by_loop_name(error)
 
 
-def _last_errors(group: Group[Measured]) -> Floats:
+def _last_errors(group: Group[EvaluatedRun]) -> Floats:
     """The last query's errors, [seeds, prompts]; of a text the bits per byte of its blocks."""
     if group.config.task.is_text:
         return group.errors("held_out")[..., group.b - 1]

@@ -6,7 +6,7 @@ from looplab.conf.command import as_word
 from looplab.conf.words import as_typed
 from looplab.evaluation.evaluate_run import KIND
 from looplab.evaluation.evaluation import FORMAT, Evaluation
-from looplab.evaluation.measure import weights_digest
+from looplab.evaluation.evaluator import weights_digest
 from looplab.evaluation.plain import Content
 from looplab.evaluation.results import by_loop_name, unit
 from looplab.tasks.language import Language

@@ -12,7 +12,7 @@ from typing import Any
 from looplab.conf.checks.folders import is_writable
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import EvaluationConfig, FigureSettings
-from looplab.evaluation.evaluate_run import KIND, changed, logged, measured
+from looplab.evaluation.evaluate_run import KIND, changed, evaluated, logged
 from looplab.evaluation.evaluation import Evaluation
 from looplab.evaluation.kept import shown
 from looplab.evaluation.load import run_of
@@ -81,7 +81,7 @@ def evaluate(
     """
     run = run_of(run)
     settings = changed(settings or run.config.evaluation, changes, run.config)
-    evaluation, arrays = measured(run, settings, device)
+    evaluation, arrays = evaluated(run, settings, device)
     evaluation = replace(evaluation, remarks=remarks(run))
     figures = figures or run.config.figures
     result = Result(evaluation.plain())

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from looplab.conf.build import config_to_mapping, flatten, setting_of
 from looplab.conf.in_words import in_words, labels_of_settings, name_in_words, task_in_words
 from looplab.conf.schema import Config
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import Group, grouped
-from looplab.evaluation.measured import Measured
 from looplab.tasks import SHIFTS
 
 from .builders import Labelled, examples_of, loops_of, values_of
@@ -14,12 +14,12 @@ from .panel import Panel, file_name
 from .panel_spec import PanelSpec
 
 
-def panels(specs: Sequence[PanelSpec], runs: Sequence[Measured]) -> list[Panel]:
+def panels(specs: Sequence[PanelSpec], runs: Sequence[EvaluatedRun]) -> list[Panel]:
     """The panels of all pictures: one for each task among the runs, and for each value of the
     setting that the picture is split by."""
     drawn: list[Panel] = []
     for spec in specs:
-        by_name: dict[str, list[Measured]] = {}
+        by_name: dict[str, list[EvaluatedRun]] = {}
         for run in runs:
             by_name.setdefault(_name(run.config, spec), []).append(run)
         for name, members in by_name.items():
@@ -55,7 +55,7 @@ def panels_of(spec: PanelSpec, groups: Sequence[Labelled], name: str, title: str
     return shown
 
 
-def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
+def _labels(groups: Sequence[Group[EvaluatedRun]], x: str) -> list[str]:
     """The label of each group, as its runs have it; where two would be one curve, which differ in
     more than the setting `x`, each with what sets it apart."""
     labels = [group.runs[0].label for group in groups]
@@ -72,7 +72,7 @@ def _labels(groups: Sequence[Group[Measured]], x: str) -> list[str]:
     return [f"{label}, {words}" for label, words in zip(labels, differences, strict=True)]
 
 
-def _title(runs: Sequence[Measured], split: str) -> str:
+def _title(runs: Sequence[EvaluatedRun], split: str) -> str:
     """The functions of a panel's runs, and their value of the setting that it is split by."""
     config = runs[0].config
     dims = 0 if config.task.is_text else config.task.dims

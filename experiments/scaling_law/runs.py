@@ -14,9 +14,9 @@ from pandas import DataFrame
 
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import evaluated
 from looplab.evaluation.load import load_run
-from looplab.evaluation.text.measure import last_stage
+from looplab.evaluation.text.evaluate import last_stage
 from looplab.models.flops import pass_costs
 from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.status import is_run
@@ -31,7 +31,7 @@ def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     stage = last_stage(run)
     points = run.config.task.points
     sequences = run.step * run.config.training.batch_size
-    _, arrays = measured(run, settings)
+    _, arrays = evaluated(run, settings)
     if run.task.is_text:
         loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)  # from bits
         data = sequences * points

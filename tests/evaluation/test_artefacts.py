@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.evaluation.measure import called_by_name
+from looplab.evaluation.evaluator import called_by_name
 from looplab.main import main
 from looplab.probing.__main__ import main as probing
 from looplab.show.evaluate import evaluate

@@ -12,7 +12,7 @@ import torch
 from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import evaluated
 from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run
@@ -72,10 +72,10 @@ def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
 def test_halting_reads_each_prediction_where_it_settled(
     tiny_run: Run, on: Literal["state", "prediction"]
 ) -> None:
-    _, before = measured(tiny_run, SETTINGS)
+    _, before = evaluated(tiny_run, SETTINGS)
     middle = float(np.median(before[f"{on}_change"][:, 2]))  # half have settled by loop 3
     settings = replace(SETTINGS, loops="auto", halt_on=on, tolerance=middle, halt_by=9)
-    result, saved = measured(tiny_run, settings)
+    result, saved = evaluated(tiny_run, settings)
     error, loops = halted_at(saved["by_loop"], saved[f"{on}_change"], middle, 9)
     np.testing.assert_array_equal(saved["model"][:, -1], error)
     np.testing.assert_array_equal(saved["loops_used"][:, -1], loops)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import Config
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import grouped, labelled, labels_of
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import NotMeasured
 
 
@@ -51,8 +51,8 @@ def test_labels_say_in_what_groups_differ() -> None:
 def test_errors_are_stacked_by_seed_as_far_as_the_shortest_reaches() -> None:
     first, second = planned("seed=1", "")
     runs = [
-        Measured("looped", first.config, 1, {"by_loop": np.ones((3, 5))}),
-        Measured("looped", second.config, 1, {"by_loop": np.zeros((3, 4))}),
+        EvaluatedRun("looped", first.config, 1, {"by_loop": np.ones((3, 5))}),
+        EvaluatedRun("looped", second.config, 1, {"by_loop": np.zeros((3, 4))}),
     ]
     (group,) = grouped(runs)
     assert group.errors("by_loop").shape == (2, 3, 4)

@@ -12,8 +12,8 @@ from looplab.conf import imports
 from looplab.conf.plugins import load_plugins
 from looplab.evaluation.baselines.lasso import lasso
 from looplab.evaluation.baselines.simple import averaging
-from looplab.evaluation.evaluate_run import _measure
-from looplab.evaluation.measure import Measure
+from looplab.evaluation.evaluate_run import _evaluate
+from looplab.evaluation.evaluator import Evaluator
 from looplab.experiments import length
 from looplab.openml_eval.scoring import solver_answers
 from looplab.probing.probe import probe
@@ -24,10 +24,10 @@ from looplab.training.run_folder.sources import measured_by
 from tests.conftest import HOME
 
 MEASURED: dict[str, tuple[Any, ...]] = {
-    "model": (Measure, Linear),
-    "averaging": (Measure, Linear, averaging),
-    "Lasso": (Measure, Linear, lasso),
-    "evaluation": (_measure, Linear, averaging),
+    "model": (Evaluator, Linear),
+    "averaging": (Evaluator, Linear, averaging),
+    "Lasso": (Evaluator, Linear, lasso),
+    "evaluation": (_evaluate, Linear, averaging),
     "probes": (probe, Linear),
     "question": (length, Linear),
     "tables": (solver_answers,),

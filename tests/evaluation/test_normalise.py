@@ -11,9 +11,9 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, Halting
-from looplab.evaluation.evaluate_run import measured, resolved
+from looplab.evaluation.evaluate_run import evaluated, resolved
+from looplab.evaluation.evaluator import Evaluator
 from looplab.evaluation.kept import Arrays
-from looplab.evaluation.measure import Measure
 from looplab.evaluation.normalise import (
     check_normalise,
     in_own_units,
@@ -53,8 +53,8 @@ def test_the_scale_of_x_and_of_w_changes_nothing(tiny_run: Run, kind: str) -> No
 
 def test_without_examples_a_prompt_is_as_it_is(tiny_run: Run) -> None:
     settings = EvaluationConfig(prompts=16, resamples=20, baselines=())
-    _, plain = measured(tiny_run, settings)
-    result, whitened = measured(tiny_run, replace(settings, normalise="whiten"))
+    _, plain = evaluated(tiny_run, settings)
+    result, whitened = evaluated(tiny_run, replace(settings, normalise="whiten"))
     np.testing.assert_allclose(whitened["model"][:, 0], plain["model"][:, 0], rtol=1e-5)
     assert not np.allclose(whitened["model"], plain["model"], rtol=1e-2)
     assert "prompts whitened" in report(result)
@@ -91,8 +91,8 @@ def test_classes_have_no_scale() -> None:
 
 def test_errors_over_the_variance_of_shifted_outputs(tiny_run: Run) -> None:
     settings = EvaluationConfig(prompts=16, resamples=20, baselines=(), shifts=("scaled_w_3",))
-    result, arrays = measured(tiny_run, settings)
-    ys = Measure(tiny_run, resolved(tiny_run, settings)).shifted("scaled_w_3").queries.ys
+    result, arrays = evaluated(tiny_run, settings)
+    ys = Evaluator(tiny_run, resolved(tiny_run, settings)).shifted("scaled_w_3").queries.ys
     variance = ys.double().square().mean().item()
     squared_errors = arrays["scaled_w_3/model_at_b"].mean(0) * tiny_run.task.divisor
     own = in_own_unit(result.shifts["scaled_w_3"])

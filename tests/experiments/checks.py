@@ -25,7 +25,7 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation.bootstrap import Floats
 from looplab.experiments import fully_looped as common
-from looplab.experiments.measuring import Measurement, _plain
+from looplab.experiments.question import Answer, _plain
 from looplab.experiments.scaling_law import runs as rows
 from looplab.show.drawing import draw, styled
 from looplab.show.panel import Panel
@@ -64,7 +64,7 @@ def check_panels(panels: Sequence[Panel]) -> list[str]:
     return names
 
 
-def check_found_again(measure: Callable[[bool], Measurement]) -> Measurement:
+def check_found_again(measure: Callable[[bool], Answer]) -> Answer:
     """What is measured, which is found again when only what is stored is asked for; panels that can
     be drawn."""
     nothing = measure(True)
@@ -139,14 +139,14 @@ def give(
     """Let a measure's module find these bits per byte [blocks, loops] and these records by the name
     of a run."""
 
-    def measured(run: Run, settings: object) -> tuple[None, dict[str, Floats]]:
+    def evaluated(run: Run, settings: object) -> tuple[None, dict[str, Floats]]:
         return None, {"held_out": bits[run.path.name]}
 
     def logged(run: Run) -> list[dict[str, float]]:
         steps = np.arange(1, run.step + 1)
         return (logs or {}).get(run.path.name) or [{"step": int(s), "loss": 1.0} for s in steps]
 
-    for name, replacement in (("measured", measured), ("logged", logged)):
+    for name, replacement in (("evaluated", evaluated), ("logged", logged)):
         for place in (module, common, rows):
             if hasattr(place, name):
                 monkeypatch.setattr(place, name, replacement)

@@ -16,12 +16,12 @@ from looplab.conf.schema import (
     TaskConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments import difficulty
 from looplab.experiments.claims import find_claim
 from looplab.experiments.evidence import Evidence
 from looplab.experiments.judge import judge
-from looplab.experiments.measuring import _plain
+from looplab.experiments.question import _plain
 from looplab.tasks import make_task
 from looplab.training import Run, train
 from tests.conftest import tiny_config
@@ -46,13 +46,13 @@ def _run(dims: int, T: int, b: int, seed: int) -> Run:
 
 
 def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(run: Run, settings: EvaluationConfig) -> tuple[None, dict[str, Floats]]:
+    def evaluated(run: Run, settings: EvaluationConfig) -> tuple[None, dict[str, Floats]]:
         loops = run.config.loops
         level = _LEVELS[run.config.task.dims, loops.T][_LOOPS.index(loops.b)]
         noise = np.random.default_rng([run.config.seed, loops.b]).normal(1, 0.01, (50, 5))
         return None, {"model_at_b": level * noise}
 
-    monkeypatch.setattr(difficulty, "measured", measured)
+    monkeypatch.setattr(difficulty, "evaluated", evaluated)
     monkeypatch.setattr(difficulty, "kept_bytes", lambda run: 2**20 * run.config.loops.T)
     runs = [_run(*of, b, seed) for of in _LEVELS for b in _LOOPS for seed in (0, 1)]
     result = _plain(difficulty.measure(runs, EvaluationConfig(resamples=100)))
@@ -67,7 +67,7 @@ def test_the_least_loops_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch
     assert easy == pytest.approx(2 - 0.025 / 0.9, abs=0.05)
     assert hard == pytest.approx(8 - 4 * 0.05 / 0.4, abs=0.2)
     assert found["growth"]["mean"] == pytest.approx(hard / easy, rel=1e-6)
-    members = [Measured("looped", run.config, 500_000, {}) for run in runs]
+    members = [EvaluatedRun("looped", run.config, 500_000, {}) for run in runs]
     evidence = Evidence(members, {"difficulty": result})
     verdict = judge(find_claim("difficulty_linear"), evidence, scale="small", command="")
     assert verdict.mean == pytest.approx(hard / easy, rel=1e-6)

@@ -22,7 +22,7 @@ STUCK = ("0", "27")  # at 0.9
 
 
 def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(run: Run, settings: EvaluationConfig) -> tuple[None, dict[str, Any]]:
+    def evaluated(run: Run, settings: EvaluationConfig) -> tuple[None, dict[str, Any]]:
         rec = sum(parameter.numel() for parameter in run.model.loop.blocks.parameters())
         size = run.model.backbone_parameters() - rec + run.config.loops.b**LAW.phi * rec
         prompts = run.step * run.config.training.batch_size
@@ -30,8 +30,8 @@ def test_the_law_is_fitted_to_those_who_left(monkeypatch: pytest.MonkeyPatch) ->
         loss = 0.9 if run.path.name in STUCK else loss
         return None, {"model_at_b": np.full((4, 2), loss), "bayes": np.full((4, 2), LAW.E)}
 
-    monkeypatch.setattr(iso_depth, "measured", measured)
-    monkeypatch.setattr(rows, "measured", measured)
+    monkeypatch.setattr(iso_depth, "evaluated", evaluated)
+    monkeypatch.setattr(rows, "evaluated", evaluated)
     runs = []
     for index, member in enumerate(members_of(load("iso_depth"), "medium")):
         config, task = member.config, build_task(member.config)

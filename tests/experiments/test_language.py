@@ -14,7 +14,7 @@ from looplab.conf.schema import EvaluationConfig, LoopsConfig, ModelConfig, Trai
 from looplab.experiments import inference
 from looplab.experiments import language_iso_depth as iso_flop
 from looplab.experiments.evidence import Evidence
-from looplab.experiments.measuring import _plain
+from looplab.experiments.question import _plain
 from looplab.models import Model, ModelSpec
 from looplab.tasks.language import Language
 from tests.experiments.checks import check_panels, give, panels_of, run

@@ -7,12 +7,12 @@ from typing import Literal
 import pytest
 
 from looplab.conf.schema import EvaluationConfig, Shift
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments import normalised
 from looplab.experiments.claims import find_claim
 from looplab.experiments.evidence import Evidence
-from looplab.experiments.measuring import _plain
 from looplab.experiments.normalised import kind_of_shift
+from looplab.experiments.question import _plain
 from looplab.tasks import SHIFTS
 from looplab.training import Run, train
 from tests.conftest import tiny_config
@@ -47,7 +47,7 @@ def test_scales_are_undone_and_claims_read_the_ratio_to_ridge(tmp_path: Path) ->
         assert len(group["cost"]["whiten"]["mean"]) == 7
     check_panels(panels_of(normalised, result))
     plain = _plain(result)
-    members = [Measured("", run.config, 500_000, {}) for run in runs]
+    members = [EvaluatedRun("", run.config, 500_000, {}) for run in runs]
     claim = find_claim("normalised_standard_half_subspace")
     found = claim.estimate(Evidence(members, {"normalised": plain}))
     ratio = plain["groups"][1]["shifts"]["half_subspace"]["over_ridge"]["whiten"]

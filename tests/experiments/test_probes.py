@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import TaskConfig
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments import probe_rates
-from looplab.experiments.measuring import Measurement, Request
-from looplab.experiments.probes import measure
+from looplab.experiments.probes import answer
+from looplab.experiments.question import Answer, Request
 from looplab.training import train
 from tests.conftest import tiny_config
 from tests.experiments.checks import check_found_again, check_panels
@@ -22,21 +22,21 @@ ENTRY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def trained(folder: Path, family: str, seed: int) -> Measured:
+def trained(folder: Path, family: str, seed: int) -> EvaluatedRun:
     config = tiny_config(folder)
     model = config.model
     if family == "standard":
         model = replace(model, family="standard", n_layer=2, injection="none")
     task, training = TaskConfig("linear", 3, 7), replace(config.training, steps=4)
     run = train(replace(config, task=task, model=model, training=training, seed=seed))
-    return Measured(family, run.config, run.step, {}, path=str(run.path))
+    return EvaluatedRun(family, run.config, run.step, {}, path=str(run.path))
 
 
 def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> None:
     runs = [trained(tmp_path, *of) for of in (("looped", 0), ("looped", 1), ("standard", 0))]
 
-    def asked(stored: bool) -> Measurement:
-        return measure(Request([ENTRY], runs, str(tmp_path), stored_only=stored))
+    def asked(stored: bool) -> Answer:
+        return answer(Request([ENTRY], runs, str(tmp_path), stored_only=stored))
 
     nothing = asked(True)
     assert len(nothing.missing) == 3
@@ -60,12 +60,12 @@ def test_runs_are_probed_once_and_their_seeds_drawn_together(tmp_path: Path) -> 
 def test_each_rate_has_probes_of_its_own(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "looped", seed) for seed in (0, 1)]
     entries = [{**ENTRY, "learning_rate": rate} for rate in (0.01, 0.001, 0.0001)]
-    half = probe_rates.measure(Request(entries[:1], runs, str(tmp_path)))
+    half = probe_rates.answer(Request(entries[:1], runs, str(tmp_path)))
     assert list(half.results["probe_rates"]) == ["0.01"]
-    some = probe_rates.measure(Request(entries, runs, str(tmp_path), stored_only=True))
+    some = probe_rates.answer(Request(entries, runs, str(tmp_path), stored_only=True))
     assert (len(some.missing), list(some.panels)) == (4, [])
 
-    found = probe_rates.measure(Request(entries, runs, str(tmp_path)))
+    found = probe_rates.answer(Request(entries, runs, str(tmp_path)))
     assert not found.missing
     by_rate = found.results["probe_rates"]
     assert by_rate["0.01"] == half.results["probe_rates"]["0.01"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from looplab.experiments.measuring import Request
-from looplab.experiments.tables import measure
+from looplab.experiments.question import Request
+from looplab.experiments.tables import answer
 from tests.experiments.checks import check_found_again
 from tests.openml_eval.conftest import write_tables
 
@@ -22,7 +22,7 @@ ENTRY: dict[str, Any] = {
 def test_accuracies_by_table(tmp_path: Path) -> None:
     entry = ENTRY | {"data_dir": str(write_tables(tmp_path / "data"))}
     runs = str(tmp_path / "runs")
-    found = check_found_again(lambda stored: measure(Request([entry], (), runs, 1, stored)))
+    found = check_found_again(lambda stored: answer(Request([entry], (), runs, 1, stored)))
     tables = [table["name"] for table in found.results["openml"]["tables"]]
     assert tables == ["third", "abalone"]
     assert [panel.name for panel in found.panels] == ["openml-accuracy"]

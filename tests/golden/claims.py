@@ -36,8 +36,8 @@ import torch
 from numpy.typing import NDArray
 
 from looplab.conf.build import config_from_mapping, config_to_mapping
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.groups import Group
-from looplab.evaluation.measured import Measured
 from looplab.experiments.evidence import Evidence
 from looplab.training.run_folder.files import read_json
 from looplab.training.run_folder.run import versions
@@ -77,7 +77,7 @@ class _Stacked(np.ndarray[Any, Any]):
     """Arrays of several runs [seeds, prompts, columns], of which a column read as [..., 3] is noted
     as such, and anything else as all of them."""
 
-    members: list[Measured]
+    members: list[EvaluatedRun]
     name: str
 
     def __getitem__(self, index: Any) -> Any:
@@ -100,7 +100,7 @@ class _Stacked(np.ndarray[Any, Any]):
 _errors = Group.errors
 
 
-def _noting_errors(of: Group[Measured], name: str = "model_at_b") -> Any:
+def _noting_errors(of: Group[EvaluatedRun], name: str = "model_at_b") -> Any:
     """`Group.errors`, whose reader's columns are noted."""
     if not all(isinstance(member.arrays, _Read) for member in of.runs):
         return _errors(of, name)
@@ -134,18 +134,18 @@ def freeze(words: list[str]) -> None:
         members = settings.members(experiment)
         if any(progress(member.config).state != "finished" for member in members):
             raise RunError(f"{experiment.name}: not every training is finished")
-        runs = [engine.measured(member, {}) for member in members]
-        measurement = engine._measured(experiment, settings, runs)
-        if measurement.missing:
-            raise RunError(f"{experiment.name}: {measurement.missing[0]}")
-        reading = [Measured(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
-        found = Evidence(reading, measurement.results)
+        runs = [engine.evaluated(member, {}) for member in members]
+        answer = engine._answer(experiment, settings, runs)
+        if answer.missing:
+            raise RunError(f"{experiment.name}: {answer.missing[0]}")
+        reading = [EvaluatedRun(**(vars(run) | {"arrays": _Read(run.arrays)})) for run in runs]
+        found = Evidence(reading, answer.results)
         for claim in claims_of(experiment).values():
             judge(claim, found, scale="small", command="")
         evidence[experiment.name] = {
             "claims": list(experiment.claims),
             "members": [_plain(run, arrays) for run in reading],
-            "results": measurement.results,
+            "results": answer.results,
         }
         folders = [Path(run.path) for run in runs]
         made_with = [read_json(folder / "environment.json") or {} for folder in folders]
@@ -248,7 +248,7 @@ def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evi
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     arrays = _read_errors()
     for experiment, parts in sorted(evidence.items()):
-        members = [_measured(each, arrays, wide=wide) for each in parts["members"]]
+        members = [_evaluated_run(each, arrays, wide=wide) for each in parts["members"]]
         names = [*parts["claims"], *_added(experiment, parts["claims"])]
         yield experiment, names, Evidence(members, _results(experiment, parts["results"]))
 
@@ -329,7 +329,7 @@ def _same(ours: float | None, theirs: float | None) -> bool:
     return math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _plain(run: Measured, arrays: _Arrays) -> dict[str, Any]:
+def _plain(run: EvaluatedRun, arrays: _Arrays) -> dict[str, Any]:
     """A run as plain values; what was read of its arrays is put into `arrays`, each once, and so is
     what a later claim may read."""
     assert isinstance(run.arrays, _Read)
@@ -386,9 +386,9 @@ def _put(array: NDArray[Any], arrays: _Arrays) -> str:
     return key
 
 
-def _measured(
+def _evaluated_run(
     plain: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, wide: bool
-) -> Measured:
+) -> EvaluatedRun:
     """The run again; columns that were not read are NaN."""
     found: _Arrays = {}
     for name, each in plain["arrays"].items():
@@ -401,7 +401,7 @@ def _measured(
     if wide:
         found |= {name: arrays[key].astype(np.float32) for name, key in plain["wide"].items()}
     config = config_from_mapping(plain["config"])
-    return Measured(plain["label"], config, plain["step"], found, plain["labels"])
+    return EvaluatedRun(plain["label"], config, plain["step"], found, plain["labels"])
 
 
 def _weights(path: Path) -> str:

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 from looplab import LoopedClassifier, LoopedRegressor
 from looplab.conf.schema import EvaluationConfig
-from looplab.evaluation.evaluate_run import measured
+from looplab.evaluation.evaluate_run import evaluated
 from looplab.evaluation.load import load_run
 from looplab.tasks import Prompts
 from looplab.training import import_checkpoint
@@ -42,7 +42,7 @@ def _evaluated(folder: Path) -> dict[str, list[float]]:
     for name in _SHIPPED:
         run = replace(load_run(f"shipped/{name}"), path=folder / name)
         settings = EvaluationConfig(prompts=64, resamples=5, baselines=("least_squares",))
-        _, arrays = measured(run, replace(settings, shifts=("scaled_x_2",)), "cpu")
+        _, arrays = evaluated(run, replace(settings, shifts=("scaled_x_2",)), "cpu")
         parts = ("model_at_b", "by_loop", "least_squares", "scaled_x_2/model_at_b")
         found[f"evaluation of {name}"] = [
             float(mean) for part in parts for mean in arrays[part].mean(0)

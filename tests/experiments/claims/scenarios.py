@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.statistics import Estimate
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.evidence import Evidence
@@ -171,7 +171,7 @@ def loops_of(variant: str, other: str = "") -> Made:
     """A variant of 2 and 8 loops, whose ratio is the value; with another variant, that over it."""
 
     def made(ratio: float) -> Evidence:
-        found, least = list[Measured](), {"block": "flt", "injection": "none"}
+        found, least = list[EvaluatedRun](), {"block": "flt", "injection": "none"}
         for connectivity, factor in ((variant, ratio), *([(other, 1.0)] if other else [])):
             found += language(2.0, 2, connectivity=connectivity, **least)
             found += language(2.0 * factor, 8, connectivity=connectivity, **least)
@@ -186,7 +186,7 @@ def loops_of(variant: str, other: str = "") -> Made:
 
 def wide(ratio: float) -> Evidence:
     """FLT and LT_i at two widths, the wide FLT with so many times the others' bits per byte."""
-    found = list[Measured]()
+    found = list[EvaluatedRun]()
     for connectivity, width in product(("FLT", "LT_i"), (32, 64)):
         level = 2.0 * ratio if (connectivity, width) == ("FLT", 64) else 2.0
         shape = {"connectivity": connectivity, "n_embd": width, "injection": "none"}
@@ -282,7 +282,7 @@ def of_experiment(name: str, arrays: Callable[[Member, float], dict[str, Any]]) 
         members = members_of(load(name), "small")
         steps = [each.config.training.steps for each in members]
         return Evidence([
-            Measured(each.label, each.config, step, arrays(each, value))
+            EvaluatedRun(each.label, each.config, step, arrays(each, value))
             for each, step in zip(members, steps, strict=True)
         ])  # fmt: skip
 

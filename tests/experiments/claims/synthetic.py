@@ -16,7 +16,7 @@ from looplab.conf.schema import (
     TrainingConfig,
 )
 from looplab.evaluation.bootstrap import Floats
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments.evidence import Evidence
 
 PROMPTS, DIMS = 200, 4
@@ -39,7 +39,7 @@ def run(
     steps: int = 1000,
     step: int | None = None,
     **model: Any,
-) -> Measured:
+) -> EvaluatedRun:
     """A finished run with mean errors of about `level` at every number of examples and loop, and
     those of least squares; prompts are hard or easy for all runs alike."""
     points = 2 * DIMS + 1
@@ -63,15 +63,15 @@ def run(
 
     arrays = {"model_at_b": errors(level), "by_loop": errors(level, 10 * b)}
     arrays["least_squares"] = 0.5 * np.repeat(hard[:, None], points, axis=1)
-    return Measured(label or family, config, steps if step is None else step, arrays)
+    return EvaluatedRun(label or family, config, steps if step is None else step, arrays)
 
 
-def seeds(count: int = 3, **settings: Any) -> list[Measured]:
+def seeds(count: int = 3, **settings: Any) -> list[EvaluatedRun]:
     """The same run for several seeds."""
     return [run(seed=seed, **settings) for seed in range(count)]
 
 
-def language(level: float, b: int, **model: Any) -> list[Measured]:
+def language(level: float, b: int, **model: Any) -> list[EvaluatedRun]:
     """Runs whose held-out blocks have about so many bits per byte at every loop."""
     members = []
     for member in seeds(task="language", b=b, T=1, **model):
@@ -82,6 +82,6 @@ def language(level: float, b: int, **model: Any) -> list[Measured]:
     return members
 
 
-def evidence(*runs: list[Measured], **results: Any) -> Evidence:
+def evidence(*runs: list[EvaluatedRun], **results: Any) -> Evidence:
     """The runs of several lists, and results of other commands."""
     return Evidence([member for each in runs for member in each], results)

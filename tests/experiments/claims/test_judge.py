@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from looplab.conf.schema import GrowthConfig
-from looplab.evaluation.measured import Measured
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.statistics import Estimate, over_seeds
 from looplab.evaluation.verdict import Said, Verdict, VerdictName
 from looplab.experiments.claims import Claim, Estimator, find_claim
@@ -118,7 +118,7 @@ def test_so_many_seeds_would_settle_it() -> None:
         assert "would" not in verdict_of(unknown).note
 
 
-def judged(name: str, runs: list[Measured]) -> Verdict:
+def judged(name: str, runs: list[EvaluatedRun]) -> Verdict:
     return judge(find_claim(name), Evidence(runs), scale="small", command="")
 
 
@@ -131,7 +131,7 @@ def test_an_unfinished_seed_is_left_out_and_named() -> None:
     assert unfinished in verdict.note
 
 
-def changed(group: str, **changes: Any) -> list[Measured]:
+def changed(group: str, **changes: Any) -> list[EvaluatedRun]:
     """Two looped and two standard runs with other settings of a group."""
     members = []
     for member in (*seeds(2), *seeds(2, family="standard")):
@@ -155,7 +155,7 @@ _WIDER = [*seeds(2), *changed("task", dims=8)[2:]]
     ],
 )
 def test_runs_that_tell_nothing_are_not_compared(
-    claim: str, runs: list[Measured], note: str
+    claim: str, runs: list[EvaluatedRun], note: str
 ) -> None:
     verdict = judged(claim, runs)
     assert verdict.verdict == "not measured"

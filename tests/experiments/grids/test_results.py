@@ -14,8 +14,8 @@ from scipy.stats import ttest_ind, ttest_rel
 from looplab.conf.compose import commands
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.load import load_run
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.statistics import hierarchical_test
 from looplab.experiments.grid import train_grid
 from looplab.experiments.grid_result import (
@@ -36,7 +36,7 @@ def _difference(means: Sequence[Floats]) -> Floats:
     return means[0][..., 0] - means[1][..., 0]
 
 
-def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Measured]]:
+def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[EvaluatedRun]]:
     """Runs of a grid whose errors are exponential with the mean of the setting, the same draws for
     every member, and a little noise of the seed."""
     grid = Grid.of(commands([*_WORDS, *words], multirun=True))
@@ -46,7 +46,7 @@ def _results(words: list[str], error: dict[str, float]) -> tuple[Grid, list[Meas
         mean = math.prod(error[f"{key}={value}"] for key, value in settings.items())
         noise = 1 + 0.01 * np.random.default_rng(member.config.seed).standard_normal()
         arrays = {"model_at_b": draws * mean * noise, "model": draws * mean * noise}
-        found.append(Measured(member.label, member.config, 0, arrays, {"": {}}))
+        found.append(EvaluatedRun(member.label, member.config, 0, arrays, {"": {}}))
     return grid, found
 
 

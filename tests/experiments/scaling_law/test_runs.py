@@ -32,7 +32,7 @@ def test_parameters_are_counted_by_where_they_stand(
     apart = ("loop.blocks.", "loop.positions", "read_in.", "read_out.")
     once = sum(size for name, size in sizes.items() if not name.startswith(apart))
     errors = {"model_at_b": np.ones((1, 1))}
-    monkeypatch.setattr(rows, "measured", lambda run, settings: (None, errors))
+    monkeypatch.setattr(rows, "evaluated", lambda run, settings: (None, errors))
     config = Config()
     row = rows.row_of(Run(Path(), config, build_task(config), model, 0), config.evaluation)
     assert (row["N_once"], row["N_rec"]) == (once, rec)

@@ -14,7 +14,7 @@ from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import numbers
 from looplab.evaluation.errors import ErrorSettings, Halting, halted_at, model_errors
 from looplab.evaluation.evaluate_run import resolved
-from looplab.evaluation.measure import Measure
+from looplab.evaluation.evaluator import Evaluator
 from looplab.show.compare import compare
 from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
@@ -94,10 +94,10 @@ def test_other_weights_are_measured_anew(tiny_run: Run) -> None:
 
 
 def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(tiny_run: Run) -> None:
-    measure = Measure(tiny_run, resolved(tiny_run, SETTINGS))
-    label, errors = measure.baseline("lasso")
+    evaluator = Evaluator(tiny_run, resolved(tiny_run, SETTINGS))
+    label, errors = evaluator.baseline("lasso")
     others = evaluation_prompts(tiny_run.task, 256, 7, SETTINGS.seed + 1)
-    assert not torch.isin(others.xs, measure.prompts.xs).any()
+    assert not torch.isin(others.xs, evaluator.prompts.xs).any()
     choices = solvers("lasso", tiny_run.task)
 
     def errors_of(label: str, prompts: Prompts) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def test_choosing_reuses_no_other_settings_errors_and_no_judged_prompt(tiny_run:
     assert sorted(map(np.mean, kept)) == pytest.approx(sorted(means.values()))
     assert len(set(map(np.mean, kept))) == 5
     assert means[label] == min(means.values())
-    np.testing.assert_allclose(errors, errors_of(label, measure.prompts))
+    np.testing.assert_allclose(errors, errors_of(label, evaluator.prompts))
 
 
 def test_a_run_at_work_is_left_alone(two_runs: tuple[Run, Run], tmp_path: Path) -> None:

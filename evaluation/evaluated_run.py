@@ -14,7 +14,7 @@ from .statistics import NotMeasured
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class EvaluatedRun:
     """A run, equal to itself alone: its errors prompt by prompt, on the same prompts for all
     members of an experiment at one scale.
 

@@ -8,7 +8,7 @@ import pytest
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.statistics import Estimate, NotMeasured
-from looplab.experiments.measuring import Request, band, estimate, measure_runs
+from looplab.experiments.question import Request, answer_of, band, estimate
 from tests.experiments.checks import check_found_again
 
 _SETTINGS = EvaluationConfig(resamples=200)
@@ -39,7 +39,7 @@ def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured(
 def test_a_figure_is_measured_once_and_found_again(tmp_path: Path) -> None:
     entry = {"loops": [1, 3], "seeds": 2}
     found = check_found_again(
-        lambda stored: measure_runs(
+        lambda stored: answer_of(
             "residual_scaling_toy", Request([entry], (), str(tmp_path), 1, stored)
         )
     )

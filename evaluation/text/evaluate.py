@@ -25,8 +25,8 @@ from looplab.training.validation import evaluation_prompts
 from ..baselines import TRIED, Solver, solvers, try_solver
 from ..bootstrap import Band, Floats
 from ..evaluation import Size, Texts, TextScores
+from ..evaluator import Evaluator, baseline_names, named_solvers
 from ..kept import Arrays, digest
-from ..measure import Measure, baseline_names, named_solvers
 from ..normalise import check_normalise
 from .scores import (
     bits_per_byte,
@@ -41,23 +41,23 @@ from .scores import (
 _MOST = 1 << 62  # tokens
 
 
-def measure_language(measure: Measure) -> tuple[Texts, Arrays]:
+def evaluate_language(evaluator: Evaluator) -> tuple[Texts, Arrays]:
     """Score every text at 1 to `evaluation.max_loops` loops; with `held_out` [blocks, loops], the
     bits per byte of the held-out text's blocks. Raises ConfigError where a file cannot be
     read."""
-    task = measure.task
+    task = evaluator.task
     assert isinstance(task, Language)
     lengths = task.corpus.lengths
-    held_out = _Text(measure, "held_out", task.corpus.tokens["held_out"], lengths)
+    held_out = _Text(evaluator, "held_out", task.corpus.tokens["held_out"], lengths)
     texts = {"held_out": held_out.result()}
-    most = max(measure.settings.tokens or _MOST, measure.run.config.task.points)
+    most = max(evaluator.settings.tokens or _MOST, evaluator.run.config.task.points)
     for path in eval_files(task.eval):
         documents = read_documents(str(path), task.column, "task.eval")
         tokens, bytes_of_tokens = tokens_of(documents, task.tokenizer, most)
-        text = _Text(measure, path.name, tokens, bytes_of_tokens)
+        text = _Text(evaluator, path.name, tokens, bytes_of_tokens)
         texts[path.name] = replace(text.result(), running_perplexity=text.running_perplexity())
     bits = bits_per_byte(held_out.nats, held_out.prompts, lengths)
-    return Texts(size=_size(measure.run), texts=texts), {"held_out": bits}
+    return Texts(size=_size(evaluator.run), texts=texts), {"held_out": bits}
 
 
 def _size(run: Run) -> Size:
@@ -92,16 +92,16 @@ class _Text:
     """The tokens of a text by name, in blocks as long as the prompts of training, and the bytes
     that each token stands for."""
 
-    def __init__(self, measure: Measure, name: str, tokens: Tokens, lengths: Lengths) -> None:
-        assert isinstance(measure.task, Language)
-        self.measure = measure
+    def __init__(self, evaluator: Evaluator, name: str, tokens: Tokens, lengths: Lengths) -> None:
+        assert isinstance(evaluator.task, Language)
+        self.evaluator = evaluator
         self.name = name
         self.tokens = tokens
         self.lengths = lengths
-        self.task = measure.task
-        self.tokenizer = measure.task.tokenizer
-        self.length = measure.run.config.task.points
-        self.most = measure.settings.tokens or _MOST
+        self.task = evaluator.task
+        self.tokenizer = evaluator.task.tokenizer
+        self.length = evaluator.run.config.task.points
+        self.most = evaluator.settings.tokens or _MOST
         self.prompts = blocks(tokens, self.tokenizer.start, self.length, self.most, name)
         # A start token between documents is read, but its prediction is not scored: [blocks, n].
         self.counted = torch.from_numpy(lengths > 0)[self.prompts.ys]
@@ -112,7 +112,7 @@ class _Text:
         scores = self._scores(self.nats)
         bands = {}
         # Of no loops: their nats are one column, and so is each band.
-        for name in baseline_names(self.task, self.measure.settings):
+        for name in baseline_names(self.task, self.evaluator.settings):
             ((label, solve),) = solvers(name, self.task).items()
             bands[label] = self._scores(self._solver_nats(name, solve)).bits_per_byte
         return replace(scores, solvers=bands or None)
@@ -124,10 +124,10 @@ class _Text:
             return None
         everything = torch.ones_like(prompts.ys, dtype=torch.bool)
         nats = self._nats(f"running-{self.name}", prompts, everything)
-        return running_perplexity(nats, self.length, self.measure.settings)
+        return running_perplexity(nats, self.length, self.evaluator.settings)
 
     def _scores(self, nats: Floats) -> TextScores:
-        settings = self.measure.settings
+        settings = self.evaluator.settings
         return text_result(nats, self.prompts, self.tokenizer, self.lengths, settings)
 
     def _solver_nats(self, name: str, solve: Solver) -> Floats:
@@ -140,19 +140,19 @@ class _Text:
             return {"nats": nats.sum(1, keepdims=True)}
 
         name = f"text-{self.name}-{name}"
-        return self.measure.rows(name, content, len(self.prompts), compute, solve)["nats"]
+        return self.evaluator.rows(name, content, len(self.prompts), compute, solve)["nats"]
 
     def _nats(self, name: str, prompts: Prompts, counted: Tensor) -> Floats:
         """By block and loop, [blocks, loops]."""
-        measure = self.measure
-        loops = measure.settings.max_loops
+        evaluator = self.evaluator
+        loops = evaluator.settings.max_loops
         assert loops is not None
 
         def compute(rows: slice) -> Arrays:
-            return nats_by_loop(measure.device_model, prompts[rows], loops, counted[rows])
+            return nats_by_loop(evaluator.device_model, prompts[rows], loops, counted[rows])
 
         content = {"prompts": digest(prompts.xs, prompts.ys), "loops": loops}
-        return measure.rows(name, content, len(prompts), compute)["nats"]
+        return evaluator.rows(name, content, len(prompts), compute)["nats"]
 
 
 def last_stage(run: Run) -> Stage:

@@ -1,4 +1,4 @@
-"""A measurement: its request and its answer, and the form that all questions on runs have.
+"""A question: what is asked for (`Request`), its `Answer`, and the form that all on runs have.
 
 Runs are `grouped` by their settings. The errors of each group are arrays [seeds, prompts, …].
 Curves have a `band`, numbers the interval that decides (`estimate`), and each claim reads one
@@ -26,11 +26,11 @@ import torch
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
+from looplab.evaluation.evaluated_run import EvaluatedRun
+from looplab.evaluation.evaluator import weights_digest
 from looplab.evaluation.groups import Group
 from looplab.evaluation.kept import found, kept
 from looplab.evaluation.load import load_run
-from looplab.evaluation.measure import weights_digest
-from looplab.evaluation.measured import Measured
 from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import (
     Estimate,
@@ -70,13 +70,13 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Request:
-    """The `settings` of an experiment's file at a scale (one mapping for each measurement to make),
+    """The `settings` of an experiment's file at a scale (one mapping for each thing to measure),
     its finished runs, the folder of all runs, and the number of processes (None: one a core). With
     `stored_only` nothing is computed that takes long: only what is stored is read. `unfinished` are
     its other runs."""
 
     settings: Sequence[Mapping[str, Any]]
-    runs: Sequence[Measured]
+    runs: Sequence[EvaluatedRun]
     folder: str
     processes: int | None = None
     stored_only: bool = False
@@ -90,7 +90,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Answer:
     """The results by name, for claims (`Evidence.results`), pictures as numbers, and what is
     missing, a line each."""
 
@@ -99,7 +99,7 @@ class Measurement:
     missing: Sequence[str] = ()
 
 
-def measure_runs(name: str, request: Request) -> Measurement:
+def answer_of(name: str, request: Request) -> Answer:
     """Return what the `measure` of the module of this name finds in the request's runs, as plain
     values: the stored result, or that of now; with the pictures that its `panels` makes of it.
 
@@ -114,7 +114,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
     shown = tuple(given.pop("panels", ("",)))
     trains = request.runs or request.unfinished
     if not members and (trains or not request.settings):
-        return Measurement()
+        return Answer()
     settings = members[0].config.evaluation if members else EvaluationConfig()
     unfinished = request.unfinished if takes_unfinished else ()
     also = {"unfinished": unfinished} if takes_unfinished else {}
@@ -134,7 +134,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
         measure = partial(module.measure, runs, settings, **given, **also)
         stored = kept(folder, "measure", key, lambda: ({"result": _plain(measure())}, None))
     except RunError as error:
-        return Measurement(missing=(f"{name}: {error}",))
+        return Answer(missing=(f"{name}: {error}",))
     result = stored["result"]
     panels = []
     if "panels" in result:  # a user's file in the form of before
@@ -143,7 +143,7 @@ def measure_runs(name: str, request: Request) -> Measurement:
         panels = [Panel.read(panel) for panel in result["panels"]]
     elif hasattr(module, "panels"):
         panels = module.panels(result)
-    return Measurement({name: result}, [panel for panel in panels if panel.name.startswith(shown)])
+    return Answer({name: result}, [panel for panel in panels if panel.name.startswith(shown)])
 
 
 def _identity(run: Run) -> list[Any]:

@@ -38,7 +38,7 @@ _SOLVER_CHUNK = 1024  # prompts; bounds a solver's memory
 _SLOW_SOLVER_CHUNK = 128  # prompts; bounds what an interruption of a slow solver costs
 
 
-class Measure:
+class Evaluator:
     """All errors of one run under one set of resolved settings."""
 
     def __init__(self, run: Run, settings: EvaluationConfig, device: str = "auto") -> None:
@@ -128,7 +128,7 @@ class Measure:
     ) -> Floats:
         """A solver's errors [P, n] at the queries asked, from the pairs given before each."""
         content = {
-            "sources": measured_by(Measure, type(self.task), solve),
+            "sources": measured_by(Evaluator, type(self.task), solve),
             "label": label,
             "prompts": digest(given.xs, given.ys, asked.xs, asked.ys),
             "task": repr(self.task),
