@@ -24,7 +24,7 @@ from tests.conftest import HOME
 
 CODE = "\ufffc"  # stands for a piece of inline code
 _ABBREVIATIONS = ("e.g.", "i.e.", "al.", "cf.", "vs.", "Fig.", "Figs.", "Eq.", "Sec.", "No.", "pp.")
-_GENERATED = re.compile(r"<!-- counted -->.*?<!-- to here -->", re.DOTALL)
+_GENERATED = re.compile(r"<!-- (?:counted|statements) -->.*?<!-- to here -->", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CODE_SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)")

@@ -1,8 +1,8 @@
 """How claims stand at the small scale, by claims.json, which `tests.golden.claims` writes, and the
-pages that say so: the tables of docs/claims.md, the counts of README, and those of the rows of the
-papers' pages. And docs/results.md, each of whose other numbers is read from a file of docs/figures:
-`filled` makes what stands between a comment that names the number, and `<!-- to here -->`. No torch
-here.
+pages that say so: the tables of docs/claims.md, the counts of README, and the tables of the papers'
+pages, where each statement has a row. And docs/results.md, each of whose other numbers is read from
+a file of docs/figures: `filled` makes what stands between a comment that names the number, and
+`<!-- to here -->`. No torch here.
 
 <!-- value: paper_sparse_linear error_by_examples model_at_b mean -->   of docs/figures: a curve's
                                                     mean over x, or its value with interval at an x
@@ -55,7 +55,10 @@ _CLAIMS = (
     "| command `python run.py experiment=…` "
     "| claim | published | ours (90 %) | line | seeds | verdict |"
 )
-_STATEMENTS = "| statement | what the paper says | claims | verdict |"
+_STATEMENTS = (
+    "| statement | what the paper says | published | ours at the small scale (90 %) | seeds "
+    "| verdict | at the medium scale |"
+)
 _BY_PAPER = (
     "| paper | statements | hold | fail | not settled | not measured "
     "| want the paper's scale | without a claim |"
@@ -180,14 +183,49 @@ def _sections(found: list[Verdict]) -> list[str]:
         own = [row for row in found if _section(row) == section]
         parts += [f"## {title}", f"{_count(own)}.", _table(_CLAIMS, map(_claim, own))]
         if whole := statements(own):
-            several = [
-                f"| {identity} | {says} | {count} | **{verdict}** |"
-                for identity, verdict, count, says in whole
-            ]
             count = count_text([verdict for _, verdict, _, _ in whole])
-            text = f"Statement by statement: {count.replace('claim', 'statement')}."
-            parts += [text, _table(_STATEMENTS, several)]
+            page = f"papers/{PAPERS[section][1]}.md#statement-by-statement"
+            parts += [f"[Statement by statement]({page}): {count.replace('claim', 'statement')}."]
     return parts
+
+
+def _of_paper(prefix: str, found: list[Verdict]) -> str:
+    """A row for each statement of a paper, those without a claim too, in the order of numbers."""
+    by_identity = {identity: verdict for identity, verdict, _, _ in statements(found)}
+    medium = read_verdicts()["medium"]
+    lines = []
+    for identity, statement in read_values("statements").items():
+        if not identity.startswith(f"{prefix}-"):
+            continue
+        claims = [row for row in found if row.statement == identity]
+        published = dict.fromkeys(published_text(row) for row in claims if row.published)
+        at_medium = [medium[row.claim] for row in claims if row.claim in medium]
+        seeds = min((row.seeds for row in claims), default=0)
+        cells = [
+            identity,
+            statement["says"],
+            "<br>".join(published).replace("|", "/") or "–",
+            _estimates_of(claims) or statement["without"],
+            str(seeds or "–"),
+            f"**{by_identity[identity]}**" if claims else "no claim",
+            "<br>".join(_medium_text(kept) for kept in at_medium) or "–",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return _table(_STATEMENTS, lines)
+
+
+def _estimates_of(claims: Iterable[Verdict]) -> str:
+    """Each claim's name with its estimate and its line, or with the reason why there is none."""
+    texts = []
+    for row in claims:
+        estimate = estimate_text(row.mean, row.low, row.high)
+        known = estimate if row.mean is not None else row.note
+        texts.append(f"`{row.claim}` {known}, line {_line(row)}")
+    return "<br>".join(texts)
+
+
+def _medium_text(kept: Mapping[str, Any]) -> str:
+    return f"{estimate_text(*(kept[key] for key in NUMBERS))} {kept['verdict']}"
 
 
 def _by_paper(found: list[Verdict]) -> str:
@@ -213,13 +251,11 @@ def _contradicted(found: list[Verdict]) -> str:
         failing = [row for row in found if row.statement == identity and row.verdict == "fails"]
         if verdict != "fails":
             continue
-        estimates = "; ".join(
-            f"`{row.claim}` {estimate_text(row.mean, row.low, row.high)}, line {_line(row)}"
-            for row in failing
-        )
         seeds = min(row.seeds for row in failing)
         thought = known[identity].get("thought", "Not known.")
-        lines.append(f"| {identity} | {says} | {estimates} | {seeds or '–'} | {thought} |")
+        lines.append(
+            f"| {identity} | {says} | {_estimates_of(failing)} | {seeds or '–'} | {thought} |"
+        )
     return _table(_CONTRADICTED, lines)
 
 
@@ -304,9 +340,9 @@ def _short(claims: list[Verdict]) -> str:
     return f"Of {len(claims)} claims of four papers {decided} and {open_}"
 
 
-def _between(text: str, made: str) -> str:
-    """The text with what stands between its markers made anew."""
-    pattern = r"(<!-- counted -->).*?(<!-- to here -->)"
+def _between(text: str, made: str, name: str = "counted") -> str:
+    """The text with what stands between the markers of this name made anew."""
+    pattern = rf"(<!-- {name} -->).*?(<!-- to here -->)"
     assert re.search(pattern, text, flags=re.S)
     return re.sub(pattern, lambda found: f"{found[1]}{made}{found[2]}", text, flags=re.S)
 
@@ -348,16 +384,19 @@ def pages() -> dict[Path, str]:
         HOME / "README.md": _short(of_papers),
     }
     by_page: dict[Path, dict[str, Verdict]] = {}  # without the claims of other pages' papers
-    for paper, (_, page) in PAPERS.items():
+    tables = {}
+    for (paper, (_, page)), prefix in zip(PAPERS.items(), DECIDABLE, strict=True):
         path = HOME / "docs" / "papers" / f"{page}.md"
         own = [row for row in of_papers if _section(row) == paper]
         made[path] = _count(own)
+        tables[path] = f"\n\n{_of_paper(prefix, every)}\n\n"
         others = PAPERS.keys() - {paper}
         by_page[path] = {name: row for name, row in found.items() if _section(row) not in others}
     texts = {}
     for path, text in made.items():
         texts[path] = _between(path.read_text(encoding="utf-8"), text)
         if path in by_page:
+            texts[path] = _between(texts[path], tables[path], "statements")
             lines = texts[path].split("\n")
             texts[path] = "\n".join(_of_row(line, by_page[path]) for line in lines)
     texts[RESULTS] = filled(texts[RESULTS], found)
