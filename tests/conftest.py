@@ -28,6 +28,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0" if torch.cuda.is_available() else 
 import pytest
 from torch import Tensor, nn
 
+from looplab.conf import plugins
 from looplab.conf.schema import (
     Config,
     EvaluationConfig,
@@ -36,9 +37,13 @@ from looplab.conf.schema import (
     TaskConfig,
     TrainingConfig,
 )
+from looplab.evaluation import baselines
 from looplab.main import main
 from looplab.models import Model
+from looplab.models.loops import make
 from looplab.models.segment import Segment
+from looplab.probing.targets import TARGETS
+from looplab.tasks import SHIFTS, task
 from looplab.training import Run, train
 from looplab.training.run_folder import sources
 
@@ -76,6 +81,28 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What tests keep of texts, and the processes that they start."""
     os.environ["LOOPLAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def own_things(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """What a test registers, and what it imports from its own folder, is gone after it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    registries: list[dict[str, Any]] = [
+        *(task._REGISTRY, make._REGISTRY, baselines._SOLVERS, SHIFTS, TARGETS),
+        *(plugins._TASKS, plugins._NAMES, *plugins._NAMES.values()),
+    ]
+    before = [dict(registry) for registry in registries]
+    modules = set(sys.modules)
+    yield
+    for registry, things in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(things)
+    for name in sys.modules.keys() - modules:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if Path(file).is_relative_to(tmp_path_factory.getbasetemp()):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
@@ -12,9 +11,8 @@ import torch
 
 from looplab.conf.plugins import PREFIX, Slip, load_plugins, written_in
 from looplab.models.blocks.spec import BlockSpec
-from looplab.probing.targets import TARGETS, find_target
+from looplab.probing.targets import find_target
 from looplab.tasks import SHIFTS, Shift, Task, make_task, task_class
-from looplab.tasks import task as registry
 
 CODE = '''
 from dataclasses import dataclass
@@ -69,15 +67,12 @@ MODULE = f"{PREFIX}guarded_file"
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module of a user's file; what it registers is gone after the test."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def file(tmp_path: Path) -> ModuleType:
+    """The module of a user's file."""
     path = tmp_path / "guarded_file.py"
     path.write_text(CODE, encoding="utf-8")
     load_plugins([str(path)])
-    yield sys.modules[MODULE]
-    del sys.modules[MODULE]
-    del SHIFTS["narrow"], TARGETS["broken"], TARGETS["static"], registry._REGISTRY["guarded"]
+    return sys.modules[MODULE]
 
 
 def line_of(text: str) -> str:

@@ -1,7 +1,6 @@
 """Slips in a user's file: each is one line with file and line, before anything is trained."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -112,14 +111,11 @@ SLIPS = {
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
-    """Writes a file of the user's, beside another one; what it registers is gone after the test."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def written(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a file of the user's, beside another one."""
     (tmp_path / "beside.py").write_text("def fails():\n    raise ValueError('far away')\n")
     file = tmp_path / f"é{tmp_path.name}.py"  # a name is loaded once in a process
-    yield lambda code: (file.write_text(code, "utf-8"), file)[1]
-    for name in ("beside", f"plugin:{file.stem}"):
-        sys.modules.pop(name, None)
+    return lambda code: (file.write_text(code, "utf-8"), file)[1]
 
 
 @pytest.mark.parametrize("said", SLIPS)

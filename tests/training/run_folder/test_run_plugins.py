@@ -1,7 +1,6 @@
 """A run and the files of its user: its name, its copies of them, and what is said of edits."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,11 @@ def called(*numbers):
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def file(tmp_path: Path) -> Path:
     made = tmp_path / "kept.py"
     made.write_text(CODE, "utf-8")
     (tmp_path / "kept_helper.py").write_text(HELPER, "utf-8")
-    yield made
-    forget()
+    return made
 
 
 @pytest.fixture
