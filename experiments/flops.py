@@ -4,14 +4,18 @@ Flops(config, shapes_of(config), curriculum)(step=1000)
 of_budget(config, flops=1e18, tokens=983_040_000)
 """
 
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+
+from torch import Generator
 
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
-from looplab.models import Model
+from looplab.models import Model, ModelSpec
 from looplab.models.flops import pass_costs
+from looplab.models.loops.loop import Loop
+from looplab.models.loops.make import loop_class
 from looplab.tasks.language.tokens import nominal_vocabulary
-from looplab.training.assemble import build_curriculum, build_task, model_of
+from looplab.training.assemble import build_curriculum, build_task, spec_of
 from looplab.training.optim.optimizers import muon_kinds
 from looplab.training.progress import Work
 
@@ -20,12 +24,20 @@ _POWER = -0.32  # of the tokens, in MuonH's rate (the code of arXiv 2604.21106)
 
 
 def shapes_of(config: Config) -> Model:
-    """The model of a configuration, without weights."""
+    """The model of a configuration, without weights: one object for all of the same shape."""
     task = config.task
-    if not task.is_text:
-        return model_of(config, build_task(config).classes, empty=True)
-    vocabulary = nominal_vocabulary(task.settings["tokens"], task.settings["vocabulary"])
-    return model_of(config, vocabulary=vocabulary, empty=True)
+    if task.is_text:
+        vocabulary = nominal_vocabulary(task.settings["tokens"], task.settings["vocabulary"])
+        spec = spec_of(config, vocabulary=vocabulary)
+    else:
+        spec = spec_of(config, build_task(config).classes)
+    return _empty_model(spec, loop_class(spec.injection))
+
+
+@lru_cache(maxsize=64)  # the runs of a grid have few shapes
+def _empty_model(spec: ModelSpec, own_loop: type[Loop] | None) -> Model:
+    """The model of a spec, without weights; `own_loop` is its user's loop, which may be edited."""
+    return Model(spec, Generator(), empty=True)
 
 
 class Flops:

@@ -49,10 +49,9 @@ def build_model(config: Config, task: Task) -> Model:
     return model
 
 
-def model_of(config: Config, classes: int = 0, vocabulary: int = 0, empty: bool = False) -> Model:
-    """A new model for a task of so many classes, or a text of so many tokens; `empty`: its shapes
-    alone."""
-    spec = ModelSpec(
+def spec_of(config: Config, classes: int = 0, vocabulary: int = 0) -> ModelSpec:
+    """The shape of a model for a task of so many classes, or a text of so many tokens."""
+    return ModelSpec(
         dims=config.task.dims,
         classes=classes,
         vocabulary=vocabulary,
@@ -65,7 +64,12 @@ def model_of(config: Config, classes: int = 0, vocabulary: int = 0, empty: bool 
         halts=config.loops.halt is not None,
         **asdict(config.model),
     )
-    model = Model(spec, _seed(Generator(), config.seed, _WEIGHTS), empty)
+
+
+def model_of(config: Config, classes: int = 0, vocabulary: int = 0) -> Model:
+    """A new model for a task of so many classes, or a text of so many tokens."""
+    spec = spec_of(config, classes, vocabulary)
+    model = Model(spec, _seed(Generator(), config.seed, _WEIGHTS))
     if config.training.embedding_dtype == "bfloat16":
         # After its weights were drawn: the same numbers as in float32, rounded.
         model.read_in.to(torch.bfloat16)
