@@ -37,12 +37,15 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """Compare runs of one class by its difficulty: the dimensions of linear functions, the
     sparsity of sparse ones, the depth of trees.
 
-    Each of the `classes`, by name, has its `values` of difficulty, `least`: by T the least b of
-    each value whose last query's error is at most a fourth above the least of all b and T there
-    (None: none is; between two b of the grid by lines), `growth`: at the largest T, the least b of
-    the hardest over that of the easiest; `memory`, by T and b, the bytes that a step of the hardest
-    keeps; and as `bands`, by b the `errors` of each value at the largest T, by value the `least` b
-    of each T, and by T the errors of the `hardest` for each b.
+    Each of the `classes`, by name, has
+
+    - `values` of difficulty, and the `loops` b and `windows` T of training;
+    - `least` [values, T]: the least b at which the last query's error is at most a fourth above the
+      least of all b and T. Between two b of the grid it lies on a line; None: no b does it;
+    - `growth`: at the largest T, the least b of the hardest over that of the easiest;
+    - `memory` [T, b]: the bytes that a step of the hardest keeps;
+    - `bands`: of each value the `errors` by b at the largest T, of each T the `least` b by value,
+      of each b the errors of the `hardest` by T.
     """
     names = dict.fromkeys(run.task.name for run in runs)
     classes = {}
@@ -192,14 +195,16 @@ def _panels(name: str, of_class: Result) -> list[Panel]:
     title_of_b = f"{title}, T = {windows[-1]}"
     title_of_least = f"{title}: loops that training needs"
     title_of_memory = f"{title}, {setting} = {values[-1]}, T = {windows[0]} to {windows[-1]}"
-    by_bytes = ("MiB that a step keeps for its backward pass", error, memory[:, -1].tolist())
-    by_value = (_AXES[setting], "least b", values)
-    by_loops = ("loops b in training", error, loops)
-    return [
-        panel(f"errors-{file}", title_of_b, *by_loops, by_b, log="xy"),
-        panel(f"least-{file}", title_of_least, *by_value, least, limits=(0, None)),
-        panel(f"memory-{file}", title_of_memory, *by_bytes, by_memory, log="y"),
-    ]
+    of_errors = panel(
+        f"errors-{file}", title_of_b, "loops b in training", error, loops, by_b, log="xy"
+    )
+    of_least = panel(
+        f"least-{file}", title_of_least, _AXES[setting], "least b", values, least, limits=(0, None)
+    )
+    kept = "MiB that a step keeps for its backward pass"
+    most = memory[:, -1].tolist()
+    of_memory = panel(f"memory-{file}", title_of_memory, kept, error, most, by_memory, log="y")
+    return [of_errors, of_least, of_memory]
 
 
 def growth(evidence: Evidence, task: str) -> Estimate:

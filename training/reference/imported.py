@@ -113,8 +113,11 @@ def import_checkpoint(
     if task.name == "halfspaces" and not shape.classes and shape.code.startswith("dtsip"):
         shape = shape.as_classifier()
     if (task.classes, task.is_text) != (shape.classes, is_text):
-        outputs = "two logits, as for tables or halfspaces" if shape.classes else "one number"
-        outputs = "the next token of a text" if is_text else outputs
+        outputs = "one number"
+        if is_text:
+            outputs = "the next token of a text"
+        elif shape.classes:
+            outputs = "two logits, as for tables or halfspaces"
         raise ConfigError("task", f"cannot be {task.name!r}: {path} reads out {outputs}")
     try:
         weights = dict(shape.weights)
