@@ -207,6 +207,7 @@ def add_estimates(words: list[str]) -> None:
         for row in measured:
             numbers = {key: row[key] for key in (*NUMBERS, "seeds", "steps", "verdict")}
             kept[row["claim"]] = made | numbers
+            content["not_measured"].pop(row["claim"], None)
         print(f"{experiment.name}: {len(measured)} claims at the {settings.scale} scale")
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
