@@ -3,7 +3,7 @@
 import types
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from .checks.config import check_config, typed_settings
@@ -46,7 +46,7 @@ def config_from_mapping(mapping: Mapping[str, Any]) -> Config:
 
 def config_to_mapping(config: Config) -> dict[str, Any]:
     """A complete Config as plain values, with the schema's version."""
-    return {"schema_version": SCHEMA_VERSION} | _plain(asdict(config))
+    return {"schema_version": SCHEMA_VERSION, **_plain(config)}
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -123,7 +123,9 @@ def _convert_one_of(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists, for YAML and JSON."""
+    """Dataclasses as mappings and tuples as lists, for YAML and JSON."""
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
