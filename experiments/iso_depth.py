@@ -129,9 +129,9 @@ def most_recurrences_over_one(evidence: Evidence) -> Estimate:
     """The error above the Bayes error, of the most recurrences over one: the geometric mean over
     the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")
-    excess = {}
-    for run in result["losses"]:
-        excess[run["r"], run["width"], run["steps"]] = run["loss"] - result["bayes"]
+    # The mean of the runs of a size, where there are several seeds.
+    losses = DataFrame(result["losses"]).groupby(["r", "width", "steps"]).loss.mean()
+    excess = (losses - result["bayes"]).to_dict()
     most = max(result["settings"]["r"])
     ratios = []
     for (r, width, steps), value in excess.items():

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from pandas import DataFrame, Series
+from pandas import DataFrame, Series, concat
 
 from looplab.experiments.scaling_law.__main__ import MINIMA, read_csv
 from looplab.experiments.scaling_law.minima import losses_at_equal_flops, minima, vertex, vertices
@@ -49,6 +49,12 @@ def test_the_stored_design_is_that_of_the_code() -> None:
     stored = read_csv(MINIMA.with_name("design.csv"))
     for name, values in design().items():
         assert stored[name].to_numpy() == pytest.approx(values.to_numpy(), rel=1e-6), name
+
+
+def test_the_least_loss_is_of_the_mean_over_seeds_not_of_the_luckiest() -> None:
+    one = DataFrame({"N_once": 1.0, "N_rec": [8.0, 16.0], "r": 2, "budget": 1e18, "D": 1.0})
+    seeds = concat([one.assign(loss=[2.0, 2.25]), one.assign(loss=[3.0, 2.25])])
+    assert minima(seeds).measured.tolist() == [2.25]
 
 
 def test_losses_at_equal_flops_stand_beside_each_other() -> None:
