@@ -38,6 +38,7 @@ from .scaling_law.runs import row_of
 
 CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
 NOTE = "one seed: the interval is over runs alone"
+_SIZE = ["r", "width", "steps"]  # such runs differ in their seed alone
 
 
 def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
@@ -54,7 +55,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     for run in runs:
         size = {"width": run.config.model.n_embd, "steps": run.step}
         rows.append(row_of(run, settings) | size)
-    table = DataFrame(rows).drop(columns="budget").sort_values(["r", "width", "steps"])
+    table = DataFrame(rows).drop(columns="budget").sort_values(_SIZE)
     table["left"] = table.loss <= bayes + LEAVES * (zero - bayes)
     # The law describes trained models: a run on the plateau is none.
     left = table[table.left]
@@ -107,11 +108,21 @@ def panel_by_r(
     return Panel(name, title, *axes, losses.index.tolist(), curves, log="x", **more)
 
 
-def of_phi(phi: Result) -> Estimate:
+def seeds_of(rows: DataFrame, columns: Sequence[str]) -> int:
+    """How many runs differ in their seed alone: the most of those that agree in these columns."""
+    return int(rows.groupby(list(columns)).size().max())
+
+
+def over_runs(estimate: Estimate, seeds: int) -> Estimate:
+    """An estimate whose interval is over runs or sizes, with its number of seeds."""
+    return estimate._replace(seeds=seeds, note=NOTE if seeds == 1 else "")
+
+
+def of_phi(phi: Result, seeds: int) -> Estimate:
     """The estimate of a law's phi with its interval, over clusters of runs."""
     low = -math.inf if phi["low"] is None else phi["low"]
     high = math.inf if phi["high"] is None else phi["high"]
-    return Estimate(phi["value"], low, high, 1, note=NOTE)
+    return over_runs(Estimate(phi["value"], low, high, seeds), seeds)
 
 
 def phi(evidence: Evidence) -> Estimate:
@@ -119,9 +130,10 @@ def phi(evidence: Evidence) -> Estimate:
     result = evidence.result("iso_depth")
     if result["phi"] is None:
         raise NotMeasured(f"the runs determine no law: {result['no_law']}")
-    estimate = of_phi(result["phi"])
+    estimate = of_phi(result["phi"], seeds_of(DataFrame(result["losses"]), _SIZE))
     if "phi" in result["not_determined"]:
-        estimate = estimate._replace(note=f"{NOTE}; the losses leave phi open")
+        note = "; ".join(filter(None, (estimate.note, "the losses leave phi open")))
+        estimate = estimate._replace(note=note)
     return _sized(estimate, result)
 
 
@@ -129,9 +141,9 @@ def most_recurrences_over_one(evidence: Evidence) -> Estimate:
     """The error above the Bayes error, of the most recurrences over one: the geometric mean over
     the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")
+    losses = DataFrame(result["losses"])
     # The mean of the runs of a size, where there are several seeds.
-    losses = DataFrame(result["losses"]).groupby(["r", "width", "steps"]).loss.mean()
-    excess = (losses - result["bayes"]).to_dict()
+    excess = (losses.groupby(_SIZE).loss.mean() - result["bayes"]).to_dict()
     most = max(result["settings"]["r"])
     ratios = []
     for (r, width, steps), value in excess.items():
@@ -140,7 +152,7 @@ def most_recurrences_over_one(evidence: Evidence) -> Estimate:
     if not ratios:
         raise NotMeasured("no size at which models with and without recurrence left the plateau")
     estimate = over_seeds(ratios, log=True, what="size")
-    return _sized(estimate._replace(seeds=1, note=NOTE), result)
+    return _sized(over_runs(estimate, seeds_of(losses, _SIZE)), result)
 
 
 def _sized(estimate: Estimate, result: Any) -> Estimate:

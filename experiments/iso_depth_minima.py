@@ -93,7 +93,7 @@ def panels(found: Mapping[str, Any]) -> list[Panel]:
 
 def phi(evidence: Evidence) -> Estimate:
     """The worth of one recurrence by the law of the minima."""
-    return _of_minima(of_phi(evidence.result("iso_depth_minima", "phi")))
+    return _of_minima(of_phi(evidence.result("iso_depth_minima", "phi"), seeds=1))
 
 
 def worth_over(evidence: Evidence, parameters: float) -> Estimate:
@@ -159,4 +159,5 @@ def _ratio_of_squares(missed: Mapping[str, Any], above: str, below: str) -> Esti
 
 def _of_minima(estimate: Estimate) -> Estimate:
     """The estimate with what its interval is over; nothing was trained here."""
-    return estimate._replace(steps=0, size=_OF_MINIMA, note=f"the interval is over {_OF_MINIMA}")
+    note = f"the interval is over {_OF_MINIMA}"
+    return estimate._replace(steps=0, seeds=1, size=_OF_MINIMA, note=note)

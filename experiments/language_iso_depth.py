@@ -15,7 +15,7 @@ from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, lowest
-from .iso_depth import CLUSTERS, NOTE, of_phi, panel_by_r
+from .iso_depth import CLUSTERS, of_phi, over_runs, panel_by_r, seeds_of
 from .scaling_law.law import fitted
 from .scaling_law.minima import minima, rounded_budget
 from .scaling_law.runs import row_of
@@ -102,7 +102,7 @@ def phi_difference(evidence: Evidence, kind: str) -> Estimate:
     other = _phi(evidence, PLAIN)
     low = one.low - other.high
     high = one.high - other.low
-    return Estimate(one.mean - other.mean, low, high, 1, note=NOTE)
+    return over_runs(Estimate(one.mean - other.mean, low, high, one.seeds), one.seeds)
 
 
 def _phi(evidence: Evidence, kind: str) -> Estimate:
@@ -110,10 +110,16 @@ def _phi(evidence: Evidence, kind: str) -> Estimate:
     if found is None:
         raise NotMeasured(f"the runs with {kind} determine no law")
     evidence.where(name="language")
-    note = NOTE
+    estimate = of_phi(found, _seeds(evidence))
     if found["not_determined"]:
-        note = f"{NOTE}; φ is not determined: {found['not_determined']}"
-    return of_phi(found)._replace(note=note)
+        reason = f"φ is not determined: {found['not_determined']}"
+        estimate = estimate._replace(note="; ".join(filter(None, (estimate.note, reason))))
+    return estimate
+
+
+def _seeds(evidence: Evidence) -> int:
+    points = DataFrame(evidence.result("language_iso_depth", "points"))
+    return seeds_of(points, ["kind", "budget", "r", "width"])
 
 
 def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
@@ -126,8 +132,7 @@ def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
     evidence.where(name="language")
     least = by_kind[[kind, PLAIN]].dropna().groupby(["budget", "r"]).min()
     ratios = least[kind] / least[PLAIN]
-    estimate = over_seeds(ratios, log=True, what="budget and r")
-    return estimate._replace(seeds=1, note=NOTE)
+    return over_runs(over_seeds(ratios, log=True, what="budget and r"), _seeds(evidence))
 
 
 def phi_tells_apart(evidence: Evidence) -> Estimate:
@@ -145,7 +150,8 @@ def recurrences_over_next_smaller(evidence: Evidence, of: str = "minima") -> Est
     """The least loss of r over that of the next smaller r, of the `minima` measured or of the
     `vertices` of parabolas: see `over_next_smaller`."""
     evidence.where(name="language")
-    return over_next_smaller(evidence.result("language_iso_depth", of).values())
+    budgets = evidence.result("language_iso_depth", of).values()
+    return over_runs(over_next_smaller(budgets), _seeds(evidence))
 
 
 def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:
@@ -164,5 +170,4 @@ def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:
             smallest.append(min(more / fewer for fewer, more in pairwise(losses)))
     if len(smallest) < 2:
         raise NotMeasured("fewer than two budgets with every number of recurrences")
-    estimate = over_seeds(smallest, log=True, what="budget")
-    return estimate._replace(seeds=1, note=NOTE)
+    return over_seeds(smallest, log=True, what="budget")

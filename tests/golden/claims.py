@@ -309,7 +309,7 @@ def _verdict(name: str, evidence: Evidence) -> dict[str, Any]:
 
 
 def differences() -> list[str]:
-    """The claims whose verdict is another one, or whose numbers differ by more than 1e-9."""
+    """The claims whose verdict or seeds are others, or whose numbers differ by more than 1e-9."""
     frozen = read_verdicts()["verdicts"]
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     lines = [f"{name}: is gone" for name in frozen if name not in found]
@@ -317,9 +317,9 @@ def differences() -> list[str]:
         was = frozen.get(name)
         if was is None:
             lines.append(f"{name}: is new")
-        elif verdict["verdict"] != was["verdict"] or not all(
-            _same(verdict[key], was[key]) for key in NUMBERS
-        ):
+            continue
+        is_same = all(_same(verdict[key], was[key]) for key in NUMBERS)
+        if not is_same or any(verdict[key] != was[key] for key in ("verdict", "seeds")):
             lines.append(f"{name}: {verdict} was {was}")
     return lines
 

@@ -212,7 +212,7 @@ def iso_flop(kind: str = "") -> Made:
     def made(value: float) -> Evidence:
         plain = iso_phi(0.5 if kind else value)
         found = {"gradients of all loops": plain, kind: iso_phi(0.5 + value)}
-        return evidence(language(2.0, 8), language_iso_depth={"phi": found})
+        return evidence(language(2.0, 8), language_iso_depth={"phi": found, "points": points()})
 
     return made
 
@@ -225,7 +225,8 @@ def shared(ratio: float) -> Evidence:
         }
         for budget in (12, 13)
     }
-    return evidence(language(2.0, 8), language_iso_depth={"minima": minima, "vertices": minima})
+    found = {"minima": minima, "vertices": minima, "points": points()}
+    return evidence(language(2.0, 8), language_iso_depth=found)
 
 
 def lower_loss(kind: str) -> Made:
