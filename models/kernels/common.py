@@ -14,23 +14,26 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from . import private_triton
+from .variants import Variants
 
 INTERPRETED = tl.constexpr(private_triton.is_interpreted())
 # TF32 has 10 bits of mantissa, float32 23. Tensor cores cut the other 13 bits off, which is 2.6
 # times the error of rounding and makes every product too small; so operands are rounded before.
 _TF32_HALF = tl.constexpr(0x1000)
 _TF32_MASK = tl.constexpr(-0x2000)
+ROWS = 8  # of a program that has whole rows and no product
 
 
 @dataclass(frozen=True)
 class Compute:
-    """The arithmetic of products: operands of `dtype` (float32 or bfloat16), and for float32
-    whether they are rounded to TF32. `casts` holds the weights that were cast, so that each is cast
-    once a step: it must not outlive the step, since a replayed CUDA graph changes weights
-    unseen."""
+    """The arithmetic of products: operands of `dtype` (float32 or bfloat16), for float32 whether
+    they are rounded to TF32, and each operation's variant. `casts` holds the weights that were
+    cast, so that each is cast once a step: it must not outlive the step, since a replayed CUDA
+    graph changes weights unseen."""
 
     dtype: torch.dtype
     tf32: bool = False
+    variants: Variants = field(default_factory=Variants)
     casts: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -97,6 +100,14 @@ def width(n_embd: int) -> int:
 def affine(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
     """Weight and bias of a LayerNorm, detached."""
     return norm.weight.detach(), norm.bias.detach()
+
+
+def float32_product(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right by PyTorch, of matrices in the compute dtype, in float32."""
+    if left.is_cuda and left.dtype is torch.bfloat16:
+        return torch.mm(left, right, out_dtype=torch.float32)
+    with torch.autocast("cpu", enabled=False):
+        return left.float() @ right.float()
 
 
 @triton.jit

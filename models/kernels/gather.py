@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .common import Compute
+from .common import Compute, float32_product
 
 _MOST_BYTES = 640 * 2**20  # limit of a layer's gathered uses
 
@@ -109,7 +109,4 @@ def gather(operations: list[Operation]) -> Tensor:
 def weight_product(gradients: Tensor, inputs: Tensor) -> Tensor:
     """Σ gradientᵀ input over uses and rows in float32: [uses, N, out] and [uses, N, in] to
     [out, in]."""
-    left, right = gradients.flatten(0, 1).T, inputs.flatten(0, 1)
-    if left.is_cuda and left.dtype is torch.bfloat16:
-        return torch.mm(left, right, out_dtype=torch.float32)
-    return left.float() @ right.float()
+    return float32_product(gradients.flatten(0, 1).T, inputs.flatten(0, 1))

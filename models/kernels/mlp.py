@@ -1,10 +1,13 @@
 """The MLP, added to the stream: x + scale · contract(gelu(expand(norm_2(x)))).
 
-A program loads its rows once and computes the hidden layer in chunks. Forwards it is never stored;
-backwards it is computed again and stored with its gradient, for the products that give the weights'
-gradients, one for all uses.
+Fused, a program loads its rows once and computes the hidden layer in chunks. Forwards it is never
+stored; backwards it is computed again and stored with its gradient, for the products that give the
+weights' gradients, one for all uses. `mlp_parts` has the kernels of the other variants.
 """
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,10 +18,12 @@ from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
 from .common import (
+    ROWS,
     Compute,
     Tiles,
     TileTable,
     affine,
+    float32_product,
     gelu_gate,
     gelu_slope,
     normalise,
@@ -31,6 +36,9 @@ from .common import (
     width,
 )
 from .gather import Operation, Uses, weight_product
+from .mlp_parts import mlp_expand_kernel, mlp_gelu_kernel, mlp_hidden_kernel, mlp_norm_kernel
+from .norm import norm_backward_kernel
+from .projection import add_cublas_product, add_product
 
 _FORWARD = TileTable(
     Tiles(16, 16, 8, 1), Tiles(64, 64, 4, 2), Tiles(64, 32, 4, 2),
@@ -40,6 +48,29 @@ _BACKWARD = TileTable(
     Tiles(32, 16, 8, 2), Tiles(32, 64, 4, 2), Tiles(16, 64, 4, 2),
     Tiles(16, 32, 4, 2), Tiles(16, 16, 4, 2),
 )  # fmt: skip
+# Rows and hidden units of the variants in parts; none has been timed.
+_EXPAND = TileTable(
+    Tiles(16, 16, 8, 1), Tiles(64, 128, 4, 1), Tiles(64, 32, 4, 1),
+    Tiles(64, 32, 8, 1), Tiles(32, 32, 8, 1),
+)  # fmt: skip
+_GELU = Tiles(32, 128, 4, 1)
+
+
+def _contract_tiles(compute: Compute) -> Tiles:
+    if compute.precision == "ieee":
+        return Tiles(32, 32, 4, 1)
+    return Tiles(32 if compute.tf32 else 64, 64, 4, 3)
+
+
+def _hidden_tiles(compute: Compute) -> Tiles:
+    if compute.precision == "ieee":
+        return Tiles(32, 32, 4, 1)
+    return Tiles(32, 64, 4, 2) if compute.tf32 else Tiles(64, 128, 8, 2)
+
+
+def _step(inner: int, compute: Compute) -> int:
+    """The columns of a product's step: 128 bytes of each row, or less where `inner` has others."""
+    return math.gcd(inner, 128 // compute.dtype.itemsize)
 
 
 def reference(x: Tensor, block: Block, scale: float) -> Tensor:
@@ -85,20 +116,21 @@ def mlp_forward_kernel(
 @triton.jit
 def mlp_backward_kernel(
     x, norm_w, norm_b, expand, expand_b, contract, dout, b_out, scaled, hidden_out,
-    dx, sums, N, scale,
+    dx, sums, unit_sums, N, scale,
     D: tl.constexpr, EPSILON: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """dx from dout. For the weights' gradients, in the compute dtype: norm_2's output and
     scale · dout [N, D], the hidden layer and beside it the gradient before GELU [N, 8 D]. A
-    program's sums over its rows for the gradients of norm_2, contract_b and expand_b go to sums
-    [tiles, 7 D]."""
+    program's sums over its rows go to sums [tiles, 3, D] for the gradients of norm_2 and
+    contract_b, and to unit_sums [tiles, 4 D] for that of expand_b."""
     tile = tl.program_id(0)
     begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
     x += begin
     dout += begin
     hidden_out += begin * 8
-    sums += tile * 7 * D
+    sums += tile * 3 * D
+    unit_sums += tile * 4 * D
     columns = tl.arange(0, BLOCK_D)
     rows = tl.arange(0, BLOCK_M)[:, None]
     b, _ = normalise(tl.load(x + at, inside, 0.0), D, BLOCK_D, EPSILON)
@@ -118,7 +150,7 @@ def mlp_backward_kernel(
         tl.store(hidden_out + to, operand(pre * gate, expand, PRECISION), stored)
         dpre = product(g, _chunk(contract, units, 1, D, BLOCK_D), zeros, PRECISION)
         dpre *= gelu_slope(pre, gate)
-        tl.store(sums + 3 * D + units, tl.sum(dpre, 0))
+        tl.store(unit_sums + units, tl.sum(dpre, 0))
         dpre = operand(dpre, expand, PRECISION)
         tl.store(hidden_out + to + 4 * D, dpre, stored)
         db = product(dpre, tl.trans(w), db, PRECISION)
@@ -145,6 +177,10 @@ class MlpOperation(Operation):
 
     def forward(self, x: Tensor) -> Tensor:
         """The stream after the MLP, from x [B, S, D]."""
+        ways = {"fused": self._fused, "split": self._split, "cublas": self._cublas}
+        return ways[self.compute.variants.mlp_forward](x)
+
+    def _fused(self, x: Tensor) -> Tensor:
         (prompts, length, D), launch = x.shape, _FORWARD.choose(self.compute, x.shape[-1])
         rows, out, b = prompts * length, torch.empty_like(x), self.expand.new_empty(x.shape)
         mlp_forward_kernel[(triton.cdiv(rows, launch.rows),)](
@@ -154,26 +190,117 @@ class MlpOperation(Operation):
         )  # fmt: skip
         return out
 
+    def _split(self, x: Tensor) -> Tensor:
+        (prompts, length, D), launch = x.shape, _EXPAND.choose(self.compute, x.shape[-1])
+        rows, hidden = prompts * length, self.expand.new_empty(prompts, length, 4 * D)
+        mlp_expand_kernel[(triton.cdiv(rows, launch.rows), 4 * D // launch.columns)](
+            x, *affine(self.norm), self.expand, self.expand_b, hidden, rows,
+            *self._constants(D, launch), num_warps=launch.warps, num_stages=launch.stages,
+        )  # fmt: skip
+        return add_product(
+            x,
+            hidden,
+            self.contract,
+            self.contract_b,
+            self.scale,
+            self.compute.precision,
+            _contract_tiles(self.compute),
+            _step(4 * D, self.compute),
+        )
+
+    def _cublas(self, x: Tensor) -> Tensor:
+        (prompts, length, D), precision = x.shape, self.compute.precision
+        rows, b = prompts * length, self.expand.new_empty(prompts * length, D)
+        mlp_norm_kernel[(triton.cdiv(rows, ROWS),)](
+            x, *affine(self.norm), x, b, b, b, rows, self.scale,
+            D, self.norm.eps, precision, False, ROWS, width(D), num_warps=4,
+        )  # fmt: skip
+        pre, hidden = float32_product(b, self.expand.T), self.expand.new_empty(rows, 4 * D)
+        self._gelu(pre, pre, hidden, hidden, False)
+        return add_cublas_product(x, hidden, self.contract, self.contract_b, self.scale)
+
     def backward(self, use: int, x: Tensor, dout: Tensor) -> Tensor:
         """The gradient of x; `gradients` returns those of the parameters."""
-        (prompts, length, D), launch = x.shape, _BACKWARD.choose(self.compute, x.shape[-1])
-        rows = prompts * length
-        count, cast = triton.cdiv(rows, launch.rows), self.expand
-        b, scaled = (self.slot(name, use, (rows, D), cast) for name in ("b", "scaled"))
-        hidden = self.slot("hidden", use, (rows, 8 * D), cast)
-        sums, dx = self.slot("sums", use, (count, 7 * D), x), torch.empty_like(x)
-        mlp_backward_kernel[(count,)](
-            x, *affine(self.norm), self.expand, self.expand_b, self.contract, dout,
-            b, scaled, hidden, dx, sums, rows, self.scale, *self._constants(D, launch),
-            num_warps=launch.warps, num_stages=launch.stages,
-        )  # fmt: skip
+        in_parts = self._backward_in_parts
+        ways: dict[str, Callable[[int, Tensor, Tensor], Tensor]] = {
+            "fused": self._backward_fused,
+            "split": partial(in_parts, self._hidden_by_kernel, _hidden_tiles(self.compute)),
+            "cublas": partial(in_parts, self._hidden_by_cublas, _GELU),
+        }
+        dx = ways[self.compute.variants.mlp_backward](use, x, dout)
         self.finish(use)
         return dx
 
+    def _slots(self, use: int, x: Tensor, tiles: int, unit_tiles: int) -> tuple[Tensor, ...]:
+        """What `weight_gradients` reads: b, scaled, hidden and, by tiles, sums and unit_sums."""
+        rows, D = x.shape[0] * x.shape[1], x.shape[2]
+        b = self.slot("b", use, (rows, D), self.expand)
+        scaled = self.slot("scaled", use, (rows, D), self.expand)
+        hidden = self.slot("hidden", use, (rows, 8 * D), self.expand)
+        sums = self.slot("sums", use, (tiles, 3, D), x)
+        return b, scaled, hidden, sums, self.slot("unit_sums", use, (unit_tiles, 4 * D), x)
+
+    def _backward_fused(self, use: int, x: Tensor, dout: Tensor) -> Tensor:
+        (prompts, length, D), launch = x.shape, _BACKWARD.choose(self.compute, x.shape[-1])
+        rows, dx = prompts * length, torch.empty_like(x)
+        tiles = triton.cdiv(rows, launch.rows)
+        b, scaled, hidden, sums, unit_sums = self._slots(use, x, tiles, tiles)
+        mlp_backward_kernel[(tiles,)](
+            x, *affine(self.norm), self.expand, self.expand_b, self.contract, dout,
+            b, scaled, hidden, dx, sums, unit_sums, rows, self.scale, *self._constants(D, launch),
+            num_warps=launch.warps, num_stages=launch.stages,
+        )  # fmt: skip
+        return dx
+
+    def _backward_in_parts(
+        self, make_hidden: Callable[..., None], launch: Tiles, use: int, x: Tensor, dout: Tensor
+    ) -> Tensor:
+        (prompts, length, D), dx = x.shape, torch.empty_like(x)
+        rows, (norm_w, norm_b) = prompts * length, affine(self.norm)
+        tiles, unit_tiles = triton.cdiv(rows, ROWS), triton.cdiv(rows, launch.rows)
+        b, scaled, hidden, sums, unit_sums = self._slots(use, x, tiles, unit_tiles)
+        mlp_norm_kernel[(tiles,)](
+            x, norm_w, norm_b, dout, b, scaled, sums, rows, self.scale,
+            D, self.norm.eps, self.compute.precision, True, ROWS, width(D), num_warps=4,
+        )  # fmt: skip
+        make_hidden(b, scaled, hidden, unit_sums)
+        db = float32_product(hidden[:, 4 * D :], self.expand)
+        norm_backward_kernel[(tiles,)](
+            x, norm_w, db, dout, dx, sums, rows,
+            D, self.norm.eps, sums.shape[1], True, ROWS, width(D), num_warps=4,
+        )  # fmt: skip
+        return dx
+
+    def _hidden_by_kernel(
+        self, b: Tensor, scaled: Tensor, hidden: Tensor, unit_sums: Tensor
+    ) -> None:
+        (rows, D), launch = b.shape, _hidden_tiles(self.compute)
+        mlp_hidden_kernel[(len(unit_sums), 4 * D // launch.columns)](
+            b, scaled, self.expand, self.expand_b, self.contract, hidden, unit_sums, rows,
+            D, self.compute.precision, launch.rows, launch.columns, _step(D, self.compute),
+            num_warps=launch.warps, num_stages=launch.stages,
+        )  # fmt: skip
+
+    def _hidden_by_cublas(
+        self, b: Tensor, scaled: Tensor, hidden: Tensor, unit_sums: Tensor
+    ) -> None:
+        pre, dhidden = float32_product(b, self.expand.T), float32_product(scaled, self.contract)
+        self._gelu(pre, dhidden, hidden, unit_sums, True)
+
+    def _gelu(
+        self, pre: Tensor, dhidden: Tensor, hidden: Tensor, unit_sums: Tensor, backward: bool
+    ) -> None:
+        (rows, units), launch = pre.shape, _GELU
+        mlp_gelu_kernel[(triton.cdiv(rows, launch.rows), units // launch.columns)](
+            pre, dhidden, self.expand_b, hidden, unit_sums, rows,
+            units // 4, self.compute.precision, backward, launch.rows, launch.columns,
+            num_warps=launch.warps,
+        )  # fmt: skip
+
     def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        D = stacks["b"].shape[-1]
-        norm_w, norm_b, contract_b, expand_b = stacks["sums"].sum((0, 1)).split([D, D, D, 4 * D])
-        hidden, dpre = stacks["hidden"].split(4 * D, dim=-1)
+        norm_w, norm_b, contract_b = stacks["sums"].sum((0, 1))
+        expand_b = stacks["unit_sums"].sum((0, 1))
+        hidden, dpre = stacks["hidden"].chunk(2, dim=-1)
         expand = weight_product(dpre, stacks["b"])
         contract = weight_product(stacks["scaled"], hidden)
         return norm_w, norm_b, expand, expand_b, contract, contract_b

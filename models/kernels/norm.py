@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .common import Compute, affine, normalise, normalise_backward, rows_of, vector, width
+from .common import ROWS, Compute, affine, normalise, normalise_backward, rows_of, vector, width
 from .gather import Operation, Uses
 
 
@@ -29,17 +29,23 @@ def norm_forward_kernel(
 
 @triton.jit
 def norm_backward_kernel(
-    x, norm_w, dout, dx, sums, N,
-    D: tl.constexpr, EPSILON: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+    x, norm_w, dout, skipped, dx, sums, N,
+    D: tl.constexpr, EPSILON: tl.constexpr, SUMS: tl.constexpr, SKIP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
+    """dx; with SKIP the gradient that skipped the norm is added. A tile's sums over its rows are
+    the first two of sums [tiles, SUMS, D]."""
     tile = tl.program_id(0)
     begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
     columns = tl.arange(0, BLOCK_D)
     normal, inverse = normalise(tl.load(x + begin + at, inside, 0.0), D, BLOCK_D, EPSILON)
     dy = tl.load(dout + begin + at, inside, 0.0)
-    tl.store(sums + 2 * tile * D + columns, tl.sum(dy * normal, 0), columns < D)
-    tl.store(sums + (2 * tile + 1) * D + columns, tl.sum(dy, 0), columns < D)
+    sums += SUMS * tile * D
+    tl.store(sums + columns, tl.sum(dy * normal, 0), columns < D)
+    tl.store(sums + D + columns, tl.sum(dy, 0), columns < D)
     dy = normalise_backward(dy * vector(norm_w, D, BLOCK_D), normal, inverse, D)
+    if SKIP:
+        dy += tl.load(skipped + begin + at, inside, 0.0)
     tl.store(dx + begin + at, dy, inside)
 
 
@@ -55,7 +61,7 @@ class NormOperation(Operation):
         out = torch.empty_like(x)
         rows, D, grid = self._shape(x)
         norm_forward_kernel[grid](
-            x, *affine(self.norm), out, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
+            x, *affine(self.norm), out, rows, D, self.norm.eps, ROWS, width(D), num_warps=4
         )
         return out
 
@@ -65,8 +71,9 @@ class NormOperation(Operation):
         sums, dx = self.slot("sums", 0, (*grid, 2, D), x), torch.empty_like(x)
         weight, _ = affine(self.norm)
         norm_backward_kernel[grid](
-            x, weight, dout, dx, sums, rows, D, self.norm.eps, _ROWS, width(D), num_warps=4
-        )
+            x, weight, dout, dout, dx, sums, rows,
+            D, self.norm.eps, 2, False, ROWS, width(D), num_warps=4,
+        )  # fmt: skip
         self.finish(0)
         return dx
 
@@ -76,10 +83,7 @@ class NormOperation(Operation):
 
     def _shape(self, x: Tensor) -> tuple[int, int, tuple[int]]:
         rows = x.shape[0] * x.shape[1]
-        return rows, x.shape[2], (triton.cdiv(rows, _ROWS),)
-
-
-_ROWS = 8  # per program
+        return rows, x.shape[2], (triton.cdiv(rows, ROWS),)
 
 
 class Norm(torch.autograd.Function):

@@ -9,7 +9,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
-from .common import Compute, Tiles, operand, product, rounded
+from .common import (
+    ROWS,
+    Compute,
+    Tiles,
+    float32_product,
+    operand,
+    product,
+    rounded,
+    rows_of,
+    vector,
+    width,
+)
 from .gather import Operation, Uses, weight_product
 
 
@@ -21,22 +32,25 @@ def reference(x: Tensor, mixed: Tensor, projection: nn.Linear, scale: float) -> 
 @triton.jit
 def projection_forward_kernel(
     x, mixed, weight, bias, out, N, scale,
-    D: tl.constexpr, PRECISION: tl.constexpr,
+    D: tl.constexpr, INNER: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
+    """x + scale · (mixed @ weightᵀ + bias), of mixed [N, INNER] and weight [D, INNER]."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     outputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
-    row_at = rows.to(tl.int64)[:, None] * D
+    mixed_at = rows.to(tl.int64)[:, None] * INNER
     sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    for start in range(0, D, BLOCK_K):
-        a = tl.load(mixed + row_at + (start + inner)[None, :], (rows < N)[:, None], 0.0)
+    for start in range(0, INNER, BLOCK_K):
+        columns = start + inner
+        a = tl.load(mixed + mixed_at + columns[None, :], (rows < N)[:, None], 0.0)
         a = operand(a, weight, PRECISION)
         w = tl.load(
-            weight + outputs[None, :] * D + (start + inner)[:, None], (outputs < D)[None, :], 0.0
+            weight + outputs[None, :] * INNER + columns[:, None], (outputs < D)[None, :], 0.0
         )
         sums = product(a, w, sums, PRECISION)
     inside = (rows < N)[:, None] & (outputs < D)[None, :]
+    row_at = rows.to(tl.int64)[:, None] * D
     sums += tl.load(bias + outputs, outputs < D, 0.0)[None, :]
     stream = tl.load(x + row_at + outputs[None, :], inside, 0.0)
     tl.store(out + row_at + outputs[None, :], stream + scale * sums, inside)
@@ -71,11 +85,72 @@ def projection_backward_kernel(
     tl.store(dmixed + row_at + outputs[None, :], rounded(sums, dmixed), inside)
 
 
+@triton.jit
+def residual_kernel(
+    x, sums, bias, out, N, scale,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """x + scale · (sums + bias), of a product that PyTorch made."""
+    begin, at, inside = rows_of(tl.program_id(0), N, D, BLOCK_M, BLOCK_D)
+    total = tl.load(sums + begin + at, inside, 0.0) + vector(bias, D, BLOCK_D)
+    stream = tl.load(x + begin + at, inside, 0.0)
+    tl.store(out + begin + at, stream + scale * total, inside)
+
+
+@triton.jit
+def scale_kernel(
+    x, out, bias_sums, N, scale,
+    D: tl.constexpr, PRECISION: tl.constexpr, SUMS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """scale · x as operand; with SUMS its sums over a tile's rows: bias_sums [tiles, D]."""
+    tile = tl.program_id(0)
+    begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
+    scaled = tl.load(x + begin + at, inside, 0.0).to(tl.float32) * scale
+    tl.store(out + begin + at, operand(scaled, out, PRECISION), inside)
+    if SUMS:
+        columns = tl.arange(0, BLOCK_D)
+        tl.store(bias_sums + tile * D + columns, tl.sum(scaled, 0), columns < D)
+
+
 def tiles(compute: Compute) -> Tiles:
-    """For both kernels; `columns` is the width of a program's output."""
+    """For both kernels with a product; `columns` is the width of a program's output."""
     if compute.precision == "ieee":
         return Tiles(32, 32, 4, 1)
     return Tiles(32 if compute.tf32 else 64, 128, 4, 3)
+
+
+def add_product(
+    x: Tensor,
+    inputs: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    scale: float,
+    precision: str,
+    launch: Tiles,
+    inner: int,
+) -> Tensor:
+    """x + scale · (inputs @ weightᵀ + bias) by one kernel, in steps of `inner` columns; x [B, S, D]
+    and inputs [B, S, I]."""
+    (prompts, length, D), out = x.shape, torch.empty_like(x)
+    rows = prompts * length
+    projection_forward_kernel[(triton.cdiv(rows, launch.rows), triton.cdiv(D, launch.columns))](
+        x, inputs, weight, bias, out, rows, scale, D, inputs.shape[-1], precision,
+        launch.rows, launch.columns, inner, num_warps=launch.warps, num_stages=launch.stages,
+    )  # fmt: skip
+    return out
+
+
+def add_cublas_product(
+    x: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor, scale: float
+) -> Tensor:
+    """The same with PyTorch's product; inputs [B · S, I] are operands."""
+    (prompts, length, D), out = x.shape, torch.empty_like(x)
+    rows, sums = prompts * length, float32_product(inputs, weight.T)
+    residual_kernel[(triton.cdiv(rows, ROWS),)](
+        x, sums, bias, out, rows, scale, D, ROWS, width(D), num_warps=4
+    )
+    return out
 
 
 class ProjectionOperation(Operation):
@@ -98,18 +173,33 @@ class ProjectionOperation(Operation):
 
     def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
         """The stream after attention, from x and mixed, all [B, S, D]."""
-        out = torch.empty_like(x)
-        self._launch(projection_forward_kernel, x, x, mixed, self.weight, self.bias, out)
-        return out
+        constants = self.weight, self.bias, self.scale
+        if self.compute.variants.projection_forward == "cublas":
+            operands = mixed.flatten(0, 1)
+            if self.compute.tf32:
+                operands = torch.empty_like(operands)
+                self._scale(mixed, operands, 1.0)
+            return add_cublas_product(x, operands, *constants)
+        return add_product(x, mixed, *constants, self.compute.precision, tiles(self.compute), 32)
 
     def backward(self, use: int, dout: Tensor) -> Tensor:
         """The gradient of `mixed`; that of x is dout itself."""
         rows, D = dout.shape[0] * dout.shape[1], dout.shape[2]
+        by_cublas = self.compute.variants.projection_backward == "cublas"
+        launch = tiles(self.compute)
+        tile_count = triton.cdiv(rows, ROWS if by_cublas else launch.rows)
         scaled = self.slot("scaled", use, (rows, D), self.weight)
-        count = triton.cdiv(rows, tiles(self.compute).rows)
-        bias_sums = self.slot("bias", use, (count, D), self.bias)
-        dmixed = self.weight.new_empty(dout.shape)
-        self._launch(projection_backward_kernel, dout, dout, self.weight, scaled, dmixed, bias_sums)
+        bias_sums = self.slot("bias", use, (tile_count, D), self.bias)
+        if by_cublas:
+            self._scale(dout, scaled, self.scale, bias_sums)
+            dmixed = (scaled @ self.weight).view(dout.shape)
+        else:
+            dmixed = self.weight.new_empty(dout.shape)
+            projection_backward_kernel[(tile_count, triton.cdiv(D, launch.columns))](
+                dout, self.weight, scaled, dmixed, bias_sums, rows, self.scale,
+                D, self.compute.precision, launch.rows, launch.columns, 32,
+                num_warps=launch.warps, num_stages=launch.stages,
+            )  # fmt: skip
         self.finish(use)
         return dmixed
 
@@ -118,12 +208,12 @@ class ProjectionOperation(Operation):
         weight = weight_product(scaled, self.mixed[first : first + len(scaled)])
         return weight, stacks["bias"].sum((0, 1))
 
-    def _launch(self, kernel: Any, like: Tensor, *tensors: Tensor) -> None:
-        (prompts, length, D), launch = like.shape, tiles(self.compute)
-        rows = prompts * length
-        kernel[(triton.cdiv(rows, launch.rows), triton.cdiv(D, launch.columns))](
-            *tensors, rows, self.scale, D, self.compute.precision, launch.rows, launch.columns, 32,
-            num_warps=launch.warps, num_stages=launch.stages,
+    def _scale(self, x: Tensor, out: Tensor, scale: float, sums: Tensor | None = None) -> None:
+        """Fill out [B · S, D] with scale · x, as operand, and `sums` with those over tiles."""
+        rows, D = out.shape
+        scale_kernel[(triton.cdiv(rows, ROWS),)](
+            x, out, out if sums is None else sums, rows, scale,
+            D, self.compute.precision, sums is not None, ROWS, width(D), num_warps=4,
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ x = y + e,  y * e + positions,  y + positions  or  y
 qkv = norm_1(x) @ weightᵀ + bias
 """
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from ..blocks.gpt2 import Block
 from .common import (
+    ROWS,
     Compute,
     Tiles,
     TileTable,
@@ -35,7 +37,7 @@ _FORWARD = TileTable(
     Tiles(16, 16, 8, 1), Tiles(64, 128, 8, 2), Tiles(64, 64, 8, 2),
     Tiles(32, 64, 8, 2), Tiles(16, 32, 8, 2),
 )  # fmt: skip
-_BACKWARD_ROWS, _BACKWARD_WARPS = 8, 2  # of the kernel without a product
+_WITHOUT_PRODUCT = Tiles(ROWS, 16, 2, 1)  # `columns` is not used
 
 
 def reference(
@@ -67,9 +69,10 @@ def qkv_forward_kernel(
     source, e, positions, norm_f_w, norm_f_b, norm_1_w, norm_1_b, weight, bias,
     x_out, y_out, a_out, qkv, N, S,
     D: tl.constexpr, EPSILON: tl.constexpr, NORM: tl.constexpr, INJECTION: tl.constexpr,
-    KEEP: tl.constexpr, PRECISION: tl.constexpr,
+    KEEP: tl.constexpr, PRECISION: tl.constexpr, PRODUCT: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
+    """x, y at the x positions with KEEP, norm_1's output a and, with PRODUCT, qkv."""
     tile = tl.program_id(0)
     begin, at, inside = rows_of(tile, N, D, BLOCK_M, BLOCK_D)
     columns = tl.arange(0, BLOCK_D)
@@ -93,17 +96,18 @@ def qkv_forward_kernel(
     a, _ = normalise(y, D, BLOCK_D, EPSILON)
     a = a * vector(norm_1_w, D, BLOCK_D) + vector(norm_1_b, D, BLOCK_D)
     a = through_memory(operand(a, weight, PRECISION), a_out + begin, at, inside)
-    qkv += begin * 3
-    for start in range(0, 3 * D, BLOCK_N):
-        outputs = start + tl.arange(0, BLOCK_N)
-        w = tl.load(
-            weight + outputs[None, :] * D + columns[:, None],
-            (outputs < 3 * D)[None, :] & (columns < D)[:, None], 0.0,
-        )  # fmt: skip
-        z = product(a, w, tl.zeros([BLOCK_M, BLOCK_N], tl.float32), PRECISION)
-        z += tl.load(bias + outputs, outputs < 3 * D, 0.0)[None, :]
-        to = tl.arange(0, BLOCK_M)[:, None] * (3 * D) + outputs[None, :]
-        tl.store(qkv + to, rounded(z, qkv), (rows < N)[:, None] & (outputs < 3 * D)[None, :])
+    if PRODUCT:
+        qkv += begin * 3
+        for start in range(0, 3 * D, BLOCK_N):
+            outputs = start + tl.arange(0, BLOCK_N)
+            w = tl.load(
+                weight + outputs[None, :] * D + columns[:, None],
+                (outputs < 3 * D)[None, :] & (columns < D)[:, None], 0.0,
+            )  # fmt: skip
+            z = product(a, w, tl.zeros([BLOCK_M, BLOCK_N], tl.float32), PRECISION)
+            z += tl.load(bias + outputs, outputs < 3 * D, 0.0)[None, :]
+            to = tl.arange(0, BLOCK_M)[:, None] * (3 * D) + outputs[None, :]
+            tl.store(qkv + to, rounded(z, qkv), (rows < N)[:, None] & (outputs < 3 * D)[None, :])
 
 
 @triton.jit
@@ -194,16 +198,20 @@ class QkvOperation(Operation):
         """x [B, S, D], qkv [B, S, 3 D] and, with `keep`, y at the x positions."""
         prompts, length, D = source.shape
         x = source if self.injection == "inner" else torch.empty_like(source)
-        qkv = self.weight.new_empty(prompts, length, 3 * D)
         y_out = source.new_empty(prompts, (length + 1) // 2, D) if keep else source
         a = self.weight.new_empty(source.shape)
-        launch = _FORWARD.choose(self.compute, D)
+        by_cublas = self.compute.variants.qkv_forward == "cublas"
+        launch = _WITHOUT_PRODUCT if by_cublas else _FORWARD.choose(self.compute, D)
+        qkv = a if by_cublas else self.weight.new_empty(prompts, length, 3 * D)
         qkv_forward_kernel[(triton.cdiv(prompts * length, launch.rows),)](
             source, *self._read(source), self.weight, self.bias, x, y_out, a, qkv,
             prompts * length, length, D, self.norm_1.eps, normed, self.injection, keep,
-            self.compute.precision, launch.rows, width(D), launch.columns,
+            self.compute.precision, not by_cublas, launch.rows, width(D), launch.columns,
             num_warps=launch.warps, num_stages=launch.stages,
         )  # fmt: skip
+        if by_cublas:
+            qkv = torch.addmm(self._bias_operand, a.flatten(0, 1), self.weight.T)
+            qkv = qkv.view(prompts, length, 3 * D)
         return (x, qkv, y_out) if keep else (x, qkv)
 
     def backward(
@@ -220,7 +228,8 @@ class QkvOperation(Operation):
         rows = prompts * length
         if use == self.uses.number - 1:  # a new pass
             self._dx = self._de = None
-        count = triton.cdiv(rows, _BACKWARD_ROWS)
+        launch = _WITHOUT_PRODUCT
+        count = triton.cdiv(rows, launch.rows)
         da = dqkv.view(rows, 3 * D) @ self.weight
         a = self.slot("a", use, (rows, D), self.weight)
         sums = self.slot("sums", use, (count, 4, D), source)
@@ -231,10 +240,15 @@ class QkvOperation(Operation):
             da, source, *self._read(source), dx, dx if dy_out is None else dy_out,
             a, *self._sums(source), dsource, sums,
             rows, length, D, self.norm_1.eps, normed, self.injection, dy_out is not None,
-            self.compute.precision, _BACKWARD_ROWS, width(D), num_warps=_BACKWARD_WARPS,
+            self.compute.precision, launch.rows, width(D), num_warps=launch.warps,
         )  # fmt: skip
         self.finish(use)
         return dsource
+
+    @cached_property
+    def _bias_operand(self) -> Tensor:
+        """The bias in the compute dtype, as cuBLAS takes it. It is no factor: TF32 leaves it."""
+        return self.bias.to(self.weight.dtype)
 
     def weight_gradients(self, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
         sums = stacks["sums"].sum((0, 1))

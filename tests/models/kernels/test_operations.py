@@ -3,6 +3,7 @@ references, one after another, are the step of the loop; and operands of TF32 pr
 to nearest, where tensor cores would cut them off."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,11 +16,12 @@ from looplab.models.blocks.spec import BlockSpec
 from looplab.models.kernels import attention, mlp, norm, projection, qkv
 from looplab.models.kernels.attention import Attention
 from looplab.models.kernels.common import INTERPRETED, Compute
-from looplab.models.kernels.gather import Uses
+from looplab.models.kernels.gather import Operation, Uses
 from looplab.models.kernels.mlp import MlpOperation
 from looplab.models.kernels.norm import NormOperation
 from looplab.models.kernels.projection import ProjectionOperation
 from looplab.models.kernels.qkv import QkvOperation
+from looplab.models.kernels.variants import VARIANTS, Variants
 from looplab.models.loops.loop import SharedLoop, StepContext
 from tests.models.kernels.yardstick import Draws, assert_near, relative_error
 
@@ -67,6 +69,26 @@ def shapes(*small: Shape, slow: Sequence[Shape] = ()) -> list[Any]:
     return [pytest.param(shape, marks=m, id="x".join(map(str, shape))) for shape, m in described]
 
 
+FORWARD = {"qkv": "qkv_forward", "projection": "projection_forward", "mlp": "mlp_forward"}
+BACKWARD = {"projection": "projection_backward", "mlp": "mlp_backward"}
+
+
+def of(operation: str, variant: str) -> Variants:
+    """An operation's passes by one variant."""
+    names = [passes[operation] for passes in (FORWARD, BACKWARD) if operation in passes]
+    return Variants(**dict.fromkeys(names, variant))
+
+
+def with_variants(operation: str, fused: list[Any], *others: Shape) -> list[Any]:
+    """The operation's variants with shapes: fused with all of these, the others with few."""
+    cases = []
+    for variant in VARIANTS[FORWARD[operation]]:
+        for case in fused if variant == "fused" else shapes(*others):
+            values, name = (of(operation, variant), *case.values), f"{variant}-{case.id}"
+            cases.append(pytest.param(*values, marks=case.marks, id=name))
+    return cases
+
+
 ONE_TOKEN = Shape(1, 1, 32, 2, 1)
 UNEVEN = Shape(3, 23, 32, 4, 2)  # 69 rows are no multiple of 8, 16, 32 or 64, nor are 23
 NO_POWER_OF_TWO = Shape(2, 5, 96, 4, 1)
@@ -93,11 +115,15 @@ def test_norm_and_its_gradients_are_near(shape: Shape, device: torch.device) -> 
 GRADIENTS = ("norm_w", "norm_b", "expand", "expand_b", "contract", "contract_b")
 
 
-@pytest.mark.parametrize("shape", shapes(ONE_TOKEN, UNEVEN, NO_POWER_OF_TWO))
+@pytest.mark.parametrize(
+    ("variants", "shape"),
+    with_variants("mlp", shapes(ONE_TOKEN, UNEVEN, NO_POWER_OF_TWO), UNEVEN, NO_POWER_OF_TWO),
+)
 def test_mlp_and_its_gradients_are_near(
-    shape: Shape, compute: Compute, device: torch.device
+    variants: Variants, shape: Shape, compute: Compute, device: torch.device
 ) -> None:
     """All uses forward, all backward, then the weights' gradients."""
+    compute = replace(compute, variants=variants)
     draws, size = Draws(device), (shape.prompts, shape.length, shape.width)
     block = draws.block(shape.width, shape.heads)
     xs = [draws.normal(*size) for _ in range(shape.uses)]
@@ -117,11 +143,20 @@ def test_mlp_and_its_gradients_are_near(
     assert_near(ours, eager, (*xs, block), douts, compute)
 
 
-@pytest.mark.parametrize("shape", shapes(ONE_TOKEN, UNEVEN, NO_POWER_OF_TWO, TWO_TILES_WIDE))
+@pytest.mark.parametrize(
+    ("variants", "shape"),
+    with_variants(
+        "projection",
+        shapes(ONE_TOKEN, UNEVEN, NO_POWER_OF_TWO, TWO_TILES_WIDE),
+        UNEVEN,
+        NO_POWER_OF_TWO,
+    ),
+)
 @pytest.mark.parametrize("scale", [1.0, 0.7])
 def test_projection_and_its_gradients_are_near(
-    shape: Shape, scale: float, compute: Compute, device: torch.device
+    variants: Variants, shape: Shape, scale: float, compute: Compute, device: torch.device
 ) -> None:
+    compute = replace(compute, variants=variants)
     draws, size = Draws(device), (shape.prompts, shape.length, shape.width)
     block, uses = draws.block(shape.width, shape.heads), range(shape.uses)
     operation = ProjectionOperation(block, compute, Uses(shape.uses, 2), scale)
@@ -262,19 +297,29 @@ def check_qkv(
     assert_near(ours, eager, arguments, [c for some in cotangents for c in some], compute)
 
 
-@pytest.mark.parametrize("shape", shapes(UNEVEN, EVEN_LENGTH, slow=(ONE_TOKEN, NO_POWER_OF_TWO)))
+@pytest.mark.parametrize(
+    ("variants", "shape"),
+    with_variants(
+        "qkv", shapes(UNEVEN, EVEN_LENGTH, slow=(ONE_TOKEN, NO_POWER_OF_TWO)), EVEN_LENGTH
+    ),
+)
 @pytest.mark.parametrize("injection", ["add", "multiply", "none"])
 def test_every_injection_and_its_gradients_are_near(
-    shape: Shape, injection: str, compute: Compute, device: torch.device
+    variants: Variants, shape: Shape, injection: str, compute: Compute, device: torch.device
 ) -> None:
     """Uses as a loop makes them: first from its start, then from unnormed streams."""
+    compute = replace(compute, variants=variants)
     check_qkv(shape, injection, [PLAIN, NORMED, KEPT], compute, device)
 
 
-@pytest.mark.parametrize("shape", shapes(UNEVEN, NO_POWER_OF_TWO))
+@pytest.mark.parametrize(
+    ("variants", "shape"),
+    with_variants("qkv", shapes(UNEVEN, NO_POWER_OF_TWO), NO_POWER_OF_TWO),
+)
 def test_a_layer_that_no_prompt_enters_and_its_gradients_are_near(
-    shape: Shape, compute: Compute, device: torch.device
+    variants: Variants, shape: Shape, compute: Compute, device: torch.device
 ) -> None:
+    compute = replace(compute, variants=variants)
     check_qkv(shape, "inner", [PLAIN] * shape.uses, compute, device)
 
 
@@ -317,8 +362,12 @@ def test_a_weight_that_is_no_number_stays_so() -> None:
 
 
 @interpreted
-@pytest.mark.parametrize("operation", ["projection", "qkv", "mlp"])
-def test_a_forward_pass_is_the_product_of_rounded_operands(operation: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "variant"),
+    [(name, variant) for name, field in FORWARD.items() for variant in VARIANTS[field]],
+)
+def test_a_forward_pass_is_the_product_of_rounded_operands(operation: str, variant: str) -> None:
+    compute = replace(TF32, variants=of(operation, variant))
     draws = Draws(torch.device("cpu"))
     block = draws.block(SIZE[-1], 4)
     x, mixed = (draws.normal(*SIZE).detach() for _ in range(2))
@@ -340,11 +389,40 @@ def test_a_forward_pass_is_the_product_of_rounded_operands(operation: str) -> No
 
     with torch.no_grad():
         if operation == "qkv":
-            ours = QkvOperation(block, TF32, Uses(1, 1)).forward(x, False, False)[1]
+            ours = QkvOperation(block, compute, Uses(1, 1)).forward(x, False, False)[1]
         elif operation == "projection":
-            ours = ProjectionOperation(block, TF32, Uses(1, 1), 1.0).forward(x, mixed)
+            ours = ProjectionOperation(block, compute, Uses(1, 1), 1.0).forward(x, mixed)
         else:
-            ours = MlpOperation(block, TF32, Uses(1, 1), 1.0).forward(x)
+            ours = MlpOperation(block, compute, Uses(1, 1), 1.0).forward(x)
     # Where rounding decides between two neighbours, float32's own rounding can tip it.
     assert relative_error(ours, exact(nearest)) < 3e-5
     assert relative_error(ours, exact(cut)) > 2e-4
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("operation", "variant"),
+    [(name, variant) for name, field in BACKWARD.items() for variant in VARIANTS[field]],
+)
+def test_a_backward_pass_stores_rounded_operands(
+    operation: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the products of the weights' gradients."""
+    draws, compute = Draws(torch.device("cpu")), replace(TF32, variants=of(operation, variant))
+    block, stored = draws.block(SIZE[-1], 4), {}
+    x, dout = (draws.normal(*SIZE).detach() for _ in range(2))
+
+    def keep(self: Operation, first: int, stacks: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        stored.update(stacks)
+        return ()
+
+    if operation == "mlp":
+        monkeypatch.setattr(MlpOperation, "weight_gradients", keep)
+        MlpOperation(block, compute, Uses(1, 1), 0.7).backward(0, x, dout)
+        names = ["b", "scaled", "hidden"]
+    else:
+        monkeypatch.setattr(ProjectionOperation, "weight_gradients", keep)
+        ProjectionOperation(block, compute, Uses(1, 1), 0.7).backward(0, dout)
+        names = ["scaled"]
+    for name in names:
+        assert torch.equal(stored[name].double(), nearest(stored[name])), name

@@ -3,15 +3,17 @@ kernel, which is eager's, as a line says once."""
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from looplab.models import Queries
-from looplab.models.kernels import segment
+from looplab.models.kernels import mlp, segment
 from looplab.models.kernels.gather import Operation
 from looplab.models.kernels.segment import run_segment
+from looplab.models.kernels.variants import VARIANTS, Variants
 from looplab.models.loops.loop import Loop, LoopState, StepContext
 from looplab.models.segment import Segment, Span
 from looplab.models.segment import run_segment as run_eager
@@ -78,6 +80,18 @@ def test_predictions_and_all_gradients_are_near(
 ) -> None:
     check(device, dtype, changes, loops, window, grad_loops)
     assert not capsys.readouterr().out  # whatever eager serves, a line says so
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_every_operation_by_its_last_variant_is_near(
+    device: torch.device, dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants = Variants(**{field: names[-1] for field, names in VARIANTS.items()})
+    fused = segment._compute
+    monkeypatch.setattr(segment, "_compute", lambda d: replace(fused(d), variants=variants))
+    monkeypatch.delattr(mlp, "mlp_forward_kernel")  # that no step is fused after all
+    monkeypatch.delattr(mlp, "mlp_backward_kernel")
+    check(device, dtype, {"injection": "multiply"}, 3, 2, 2)
 
 
 def test_a_loss_on_one_loop_of_the_window_has_near_gradients(device: torch.device) -> None:
