@@ -1,23 +1,28 @@
 """Device, precision and backend of a run, chosen once, with the reason."""
 
+import json
 import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
 from looplab.conf.threads import SET_TOO_LATE
 from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
+from looplab.models.kernels.choice import INTERPRETER, Choice, Shape, choose, table
+from looplab.tasks import Task
 
 _LEAST_CAPABILITY = (8, 0)  # of a GPU, which has bf16 products
 _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are made for
@@ -27,12 +32,14 @@ _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are 
 class Placement:
     """A device, the precision of matrix products on it (fp32, tf32, bf16, or mixed: bf16 in the
     loops without gradients and fp32 elsewhere; weights, sums and statistics are always fp32), the
-    backend of the loops, and one line with the reasons."""
+    backend of the loops, and one line with the reasons. Where our kernels can run and the shape of
+    the run is known, also the `choice` that the table made for it."""
 
     device: torch.device
     precision: str
     backend: str
     why: str
+    choice: Choice | None = None
 
     def prepare(self, model: Model) -> Model:
         """Move a model to the device and set its precision and backend. For the whole process this
@@ -43,16 +50,50 @@ class Placement:
             keep_memory()
         model.compute_dtype = torch.bfloat16 if self.precision == "bf16" else None
         model.prefix_dtype = torch.bfloat16 if self.precision == "mixed" else None
-        use_backend(model, self.backend)
+        use_backend(model, self.backend, self.choice.variants if self.choice else None)
         return model.to(self.device)
 
+    def as_begun(self, made_with: Mapping[str, Any], asked: str) -> "Placement":
+        """The placement by which a run goes on: by the variants that `made_with`, its environment,
+        has, whatever the table says today. Where `auto` was `asked` for, also by the one of triton
+        and compile."""
+        if self.choice is None:
+            return self
+        records = [made_with, *made_with.get("continued", [])]
+        before = [record for record in records if record.get("backend") in ("triton", "compile")]
+        by_kernels = [record for record in before if record["backend"] == "triton"]
+        choice = Choice.read(by_kernels[0].get("kernels")) if by_kernels else self.choice
+        backend = before[0]["backend"] if before and asked == "auto" else self.backend
+        return self._with(backend, choice)
 
-def place(device: str, precision: str, backend: str = "auto") -> Placement:
-    """The placement; `auto` is resolved. Raises ConfigError for what this machine does not have.
+    def stated(self) -> str:
+        """The backend and the choice as text, for other processes."""
+        return json.dumps([self.backend, self.choice.record() if self.choice else None])
+
+    def as_stated(self, text: str) -> "Placement":
+        """The placement with the backend and the choice that another process stated."""
+        backend, record = json.loads(text)
+        return self._with(backend, Choice.read(record) if record else None) if self.choice else self
+
+    def _with(self, backend: str, choice: Choice | None) -> "Placement":
+        why = self.why if backend == self.backend else f"{self.why}; {backend}, as it began"
+        return replace(self, backend=backend, choice=choice, why=why)
+
+    def settings(self) -> dict[str, str]:
+        """The backend, and the variants that were chosen, by name."""
+        return {"backend": self.backend} | (asdict(self.choice.variants) if self.choice else {})
+
+
+def place(
+    device: str, precision: str, backend: str = "auto", shape: Shape | None = None
+) -> Placement:
+    """The placement; `auto` is resolved. Raises ConfigError for what this machine does not have,
+    RunError for a damaged table of variants, which is read for the `shape` of a run.
 
     `auto` is CUDA if available. The precision is fp32 on a CPU, with exact products, and TF32 on
-    CUDA, as in the reference's training. The backend is cpu on a CPU, triton where its kernels can
-    run on a GPU, else eager: also for bf16 on a CPU whose oneDNN has no such products.
+    CUDA, as in the reference's training. The backend is cpu on a CPU. It is triton where its
+    kernels can run on a GPU, or compile where the table says that this is ahead. Else it is eager:
+    also for bf16 on a CPU whose oneDNN has no such products.
     """
     if device == "auto":
         target = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -65,14 +106,37 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
+    asked = backend
     backend, reason = _choose_backend(backend, target, precision)
+    choice = None
+    if shape and backend == "triton":
+        choice = choose(capability(target), precision, shape, table())
+        if asked == "auto" and choice.backend == "compile":
+            backend = "compile"
+            reason = "ahead of our own kernels on this GPU"
     name = (
         torch.cuda.get_device_name(target)
         if target.type == "cuda"
         else f"{target}, {torch.get_num_threads()} threads"
     )
     why = f"device {name}, precision {precision} ({why}), backend {backend} ({reason})"
-    return Placement(target, precision, backend, why)
+    return Placement(target, precision, backend, why, choice)
+
+
+def shape_of(config: Config, task: Task) -> Shape:
+    """The shape of a run's products, of one shard's prompts at the end of the curriculum."""
+    model = config.model
+    prompts = config.training.batch_size // config.training.shards
+    # As many tokens as `Model.forward` makes of a prompt, without the last y.
+    tokens = config.task.points if task.is_text else 2 * config.task.points - 1
+    return Shape(model.n_embd, model.n_hidden or 4 * model.n_embd, prompts * tokens)
+
+
+def capability(device: torch.device) -> str:
+    """The compute capability of a GPU, as "9.0"; elsewhere kernels are interpreted."""
+    if device.type != "cuda":
+        return INTERPRETER
+    return "{}.{}".format(*torch.cuda.get_device_capability(device))
 
 
 def place_exactly(device: str) -> Placement:
@@ -135,10 +199,10 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
         if device.type != "cuda":
             return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
-        if problem := _missing(device):
+        if problem := what_triton_lacks(device):
             return "eager", f"triton {problem}"
         return "triton", "our own kernels for this GPU"
-    problem = _missing(device) if backend == "triton" else None
+    problem = what_triton_lacks(device) if backend == "triton" else None
     if backend == "cpu" and device.type != "cpu":
         problem = "needs a CPU"
     if problem:
@@ -146,7 +210,7 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
     return backend, "as asked"
 
 
-def _missing(device: torch.device) -> str | None:
+def what_triton_lacks(device: torch.device) -> str | None:
     """Says what our kernels need and this machine lacks, as in "needs …"; None where it lacks
     nothing."""
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"

@@ -24,6 +24,7 @@ from .run_folder.checkpoint import Checkpoint
 from .signals import Diverged, Interrupted
 
 _STEP = "step"  # among the names of the tensors of a state
+_TEXT = "text"
 
 
 class Processes:
@@ -73,6 +74,11 @@ class Processes:
         """The first process's step and state, in every process; those of the others are ignored."""
         tensors = self._from(0, state | {_STEP: torch.tensor(step)})
         return Checkpoint(int(tensors.pop(_STEP)), tensors)
+
+    def told(self, text: str) -> str:
+        """The first process's text, which is not empty, in every process."""
+        content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+        return self._from(0, {_TEXT: content})[_TEXT].numpy().tobytes().decode()
 
     def from_all(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """The states of all processes together, on the CPU, in every process."""

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from . import private_triton
+from .variants import Variants
 
 INTERPRETED = tl.constexpr(private_triton.is_interpreted())
 # TF32 has 10 bits of mantissa, float32 23. Tensor cores cut the other 13 bits off, which is 2.6
@@ -25,12 +26,13 @@ _TF32_MASK = tl.constexpr(-0x2000)
 @dataclass(frozen=True)
 class Compute:
     """The arithmetic of products: operands of `dtype` (float32 or bfloat16), and for float32
-    whether they are rounded to TF32. `casts` holds the weights that were cast, so that each is cast
-    once a step: it must not outlive the step, since a replayed CUDA graph changes weights
-    unseen."""
+    whether they are rounded to TF32; by which `variants` operations are made. `casts` holds the
+    weights that were cast, so that each is cast once a step: it must not outlive the step, since a
+    replayed CUDA graph changes weights unseen."""
 
     dtype: torch.dtype
     tf32: bool = False
+    variants: Variants = field(default_factory=Variants)
     casts: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -1,0 +1,119 @@
+"""A run computes by the variants of the kernels that it began with, whatever the table says later,
+and ends in the same bits; what the table says of backends; and what other processes are told."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig
+from looplab.models.kernels.choice import INTERPRETER, Choice, Row, own_path
+from looplab.models.kernels.variants import Variants
+from looplab.training import Run, train
+from looplab.training.assemble import build_task
+from looplab.training.device import Placement, shape_of
+from looplab.training.run_folder.run import run_folder
+from tests.training.tiny import assert_same_bits, crashed, saved_tensors, tiny
+
+FIRST = Variants(mlp_backward="cublas")
+SECOND = Variants(qkv_forward="cublas")
+
+
+def by_kernels(folder: Path) -> Config:
+    """The smallest run that kernels compute: two steps, a checkpoint after each."""
+    config = tiny(folder, steps=2, batch_size=1, checkpoint_every=1)
+    model = ModelConfig(n_embd=32, n_head=1, n_positions=2)
+    task = replace(config.task, dims=1, points=2)
+    return replace(
+        config, backend="triton", model=model, task=task, loops=LoopsConfig(1, 1), precision="fp32"
+    )
+
+
+def write_table(config: Config, variants: Variants) -> None:
+    """The user's own, of one row that fits the run."""
+    shape = shape_of(config, build_task(config))
+    names = asdict(variants)
+    row = Row(INTERPRETER, "fp32", 32, 128, 4, names, "triton", "", "", {})
+    assert (shape.n_embd, shape.hidden, shape.rows) == (32, 128, 3)
+    own_path().parent.mkdir(exist_ok=True, parents=True)
+    own_path().write_text(json.dumps({"rows": [asdict(row)]}), encoding="utf-8")
+
+
+def kept(config: Config) -> Mapping[str, Any]:
+    """The run's environment.json."""
+    made_with = run_folder(config).made_with()
+    assert made_with is not None
+    return made_with
+
+
+def variants_of(run: Run) -> Variants:
+    """Those that its model computes by."""
+    segment = run.model.run_segment
+    assert isinstance(segment, partial)
+    variants = segment.keywords["variants"]
+    assert isinstance(variants, Variants)
+    return variants
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() or not find_spec("triton"), reason="interprets the kernels"
+)
+def test_a_run_goes_on_by_the_variants_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole, stopped = by_kernels(tmp_path / "whole"), by_kernels(tmp_path / "stopped")
+    write_table(whole, FIRST)
+    assert variants_of(train(whole)) == FIRST
+    assert kept(whole)["kernels"]["variants"] == asdict(FIRST)
+    crashed(stopped, 1)
+    write_table(stopped, SECOND)
+    capsys.readouterr()
+    assert variants_of(train(stopped)) == FIRST
+    said = capsys.readouterr().out
+    assert "today's table of variants would have qkv_forward=cublas, mlp_backward=fused" in said
+    assert kept(stopped)["kernels"] == kept(whole)["kernels"]
+    assert_same_bits(saved_tensors(stopped), saved_tensors(whole))
+    # Trained again it begins anew.
+    assert variants_of(train(stopped, again=True)) == SECOND
+    assert kept(stopped)["kernels"]["table"] != kept(whole)["kernels"]["table"]
+
+
+CUDA = torch.device("cuda", 0)
+
+
+def placed(backend: str, variants: Variants) -> Placement:
+    """A run on a GPU, as its table has it today."""
+    return Placement(CUDA, "bf16", backend, "", Choice(variants, table="today"))
+
+
+def test_environment_decides_and_before_the_table_all_were_fused() -> None:
+    then = {"backend": "triton", "kernels": {"variants": asdict(FIRST), "table": "then"}}
+    today = placed("triton", SECOND)
+    begun = today.as_begun(then, "auto")
+    assert begun.choice == Choice(FIRST, table="then")
+    assert today.as_begun({"backend": "triton"}, "auto").choice == Choice(Variants())
+    # Begun on a CPU, gone on on a GPU.
+    assert today.as_begun({"backend": "cpu"}, "auto") == today
+    assert today.as_begun({"backend": "cpu", "continued": [then]}, "auto") == begun
+    assert placed("compile", SECOND).as_begun(then, "auto").backend == "triton"
+    by_compile = {"backend": "compile"}
+    assert today.as_begun(by_compile, "auto").backend == "compile"
+    assert today.as_begun(by_compile, "triton") == today
+    # Where nothing is chosen, as on a CPU.
+    on_cpu = Placement(torch.device("cpu"), "fp32", "cpu", "")
+    assert on_cpu.as_begun(then, "auto") == on_cpu
+
+
+def test_the_first_processs_choice_is_everybodys() -> None:
+    first, other = placed("compile", FIRST), placed("triton", SECOND)
+    told = other.as_stated(first.stated())
+    assert told.settings() == first.settings() == {"backend": "compile"} | asdict(FIRST)
+    on_cpu = Placement(torch.device("cpu"), "fp32", "cpu", "")
+    assert on_cpu.as_stated(on_cpu.stated()) == on_cpu
