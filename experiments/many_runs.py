@@ -25,7 +25,7 @@ from looplab.evaluation.load import load_run
 from looplab.show.evaluate import evaluate
 from looplab.training import Run, train
 from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.device import place, shape_of
+from looplab.training.device import place
 from looplab.training.jobs import processes_for, run_jobs
 from looplab.training.progress import Work, how_far
 from looplab.training.run_folder.run import run_folder, shown_evaluation
@@ -228,8 +228,7 @@ def _timed_cost(config: Config) -> float:
     quickest of a few, or the first that takes a second."""
     task = build_task(config)
     curriculum = build_curriculum(config, task)
-    shape = shape_of(config, task)
-    placement = place(config.device, config.precision, config.backend, shape)
+    placement = place(config.device, config.precision, config.backend)
     trainer = Trainer(config, task, curriculum, placement.prepare(build_model(config, task)))
     last = config.training.steps - 1
     threads = torch.get_num_threads()

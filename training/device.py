@@ -1,13 +1,12 @@
 """Device, precision and backend of a run, chosen once, with the reason."""
 
-import json
 import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +20,17 @@ from looplab.conf.threads import SET_TOO_LATE
 from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
-from looplab.models.kernels.choice import INTERPRETER, Choice, Shape, choose, table
+from looplab.models.kernels.choice import (
+    BACKENDS,
+    INTERPRETER,
+    SHIPPED,
+    Choice,
+    Shape,
+    choose,
+    own_path,
+    read_table,
+)
+from looplab.models.kernels.variants import Variants
 from looplab.tasks import Task
 
 _LEAST_CAPABILITY = (8, 0)  # of a GPU, which has bf16 products
@@ -38,7 +47,7 @@ class Placement:
     device: torch.device
     precision: str
     backend: str
-    why: str
+    why: str = field(compare=False)
     choice: Choice | None = None
 
     def prepare(self, model: Model) -> Model:
@@ -57,31 +66,15 @@ class Placement:
         """The placement by which a run goes on: by the variants that `made_with`, its environment,
         has, whatever the table says today. Where `auto` was `asked` for, also by the one of triton
         and compile."""
-        if self.choice is None:
-            return self
-        records = [made_with, *made_with.get("continued", [])]
-        before = [record for record in records if record.get("backend") in ("triton", "compile")]
-        by_kernels = [record for record in before if record["backend"] == "triton"]
-        choice = Choice.read(by_kernels[0].get("kernels")) if by_kernels else self.choice
-        backend = before[0]["backend"] if before and asked == "auto" else self.backend
-        return self._with(backend, choice)
-
-    def stated(self) -> str:
-        """The backend and the choice as text, for other processes."""
-        return json.dumps([self.backend, self.choice.record() if self.choice else None])
-
-    def as_stated(self, text: str) -> "Placement":
-        """The placement with the backend and the choice that another process stated."""
-        backend, record = json.loads(text)
-        return self._with(backend, Choice.read(record) if record else None) if self.choice else self
-
-    def _with(self, backend: str, choice: Choice | None) -> "Placement":
-        why = self.why if backend == self.backend else f"{self.why}; {backend}, as it began"
-        return replace(self, backend=backend, choice=choice, why=why)
-
-    def settings(self) -> dict[str, str]:
-        """The backend, and the variants that were chosen, by name."""
-        return {"backend": self.backend} | (asdict(self.choice.variants) if self.choice else {})
+        for record in (made_with, *made_with.get("continued", [])):
+            if self.choice and record.get("backend") in BACKENDS:
+                backend = record["backend"] if asked == "auto" else self.backend
+                # Versions without a choice had no other variants than fused.
+                kernels = record.get("kernels") or asdict(Choice())
+                choice = Choice(**kernels | {"variants": Variants(**kernels["variants"])})
+                why = f"{self.why.partition(', backend ')[0]}, backend {backend} (as it began)"
+                return replace(self, backend=backend, choice=choice, why=why)
+        return self
 
 
 def place(
@@ -110,7 +103,8 @@ def place(
     backend, reason = _choose_backend(backend, target, precision)
     choice = None
     if shape and backend == "triton":
-        choice = choose(capability(target), precision, shape, table())
+        rows = read_table(own_path()) + read_table(SHIPPED)  # in this order: one's own goes first
+        choice = choose(capability(target), precision, shape, rows)
         if asked == "auto" and choice.backend == "compile":
             backend = "compile"
             reason = "ahead of our own kernels on this GPU"
@@ -124,12 +118,13 @@ def place(
 
 
 def shape_of(config: Config, task: Task) -> Shape:
-    """The shape of a run's products, of one shard's prompts at the end of the curriculum."""
+    """The shape of a run's layers, with the prompts of a shard at the end of the curriculum."""
     model = config.model
     prompts = config.training.batch_size // config.training.shards
     # As many tokens as `Model.forward` makes of a prompt, without the last y.
     tokens = config.task.points if task.is_text else 2 * config.task.points - 1
-    return Shape(model.n_embd, model.n_hidden or 4 * model.n_embd, prompts * tokens)
+    hidden = model.n_hidden or 4 * model.n_embd
+    return Shape(model.n_embd, model.n_head, hidden, prompts, tokens)
 
 
 def capability(device: torch.device) -> str:

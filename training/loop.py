@@ -202,9 +202,8 @@ class Session:
                 self.step = first.step
                 self.trainer.load(first)
             self.trainer.share_optimizer()
-            stated = self.processes.told(self.placement.stated())
-            if not self.writes:
-                self.placement = today.as_stated(stated)
+            first_placement = self.processes.told(self.placement)
+            self.placement = replace(first_placement, device=today.device)
         if self.placement != today:
             self.placement.prepare(self.trainer.model)
 

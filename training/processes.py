@@ -10,6 +10,7 @@ torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -24,7 +25,6 @@ from .run_folder.checkpoint import Checkpoint
 from .signals import Diverged, Interrupted
 
 _STEP = "step"  # among the names of the tensors of a state
-_TEXT = "text"
 
 
 class Processes:
@@ -75,10 +75,11 @@ class Processes:
         tensors = self._from(0, state | {_STEP: torch.tensor(step)})
         return Checkpoint(int(tensors.pop(_STEP)), tensors)
 
-    def told(self, text: str) -> str:
-        """The first process's text, which is not empty, in every process."""
-        content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-        return self._from(0, {_TEXT: content})[_TEXT].numpy().tobytes().decode()
+    def told(self, thing: Any) -> Any:
+        """What the first process has in the place of this, in every process."""
+        things = [thing]
+        dist.broadcast_object_list(things)
+        return things[0]
 
     def from_all(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """The states of all processes together, on the CPU, in every process."""

@@ -78,8 +78,8 @@ def restore(
         print(f"{folder.path}: {state}", flush=True)
         for change in folder.changes(config, placement.backend):
             print(f"  since it began, {change}", flush=True)
-        if not finished and (others := _other_choices(placement, today)):
-            line = f"today's table of variants would have {others}: it goes on as it began"
+        if placement != today and not finished:
+            line = "since it began, the table of variants changed: it goes on by those of then"
             print(f"  {line}", flush=True)
         if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
             reason = f"{problem}, so that it cannot go on; again=true trains again"
@@ -92,12 +92,6 @@ def restore(
     if not checkpoint:  # after the snapshot: from this one on training goes on
         save_checkpoint(folder.checkpoints, 0, trainer.state())
     return step, placement
-
-
-def _other_choices(begun: Placement, today: Placement) -> str:
-    """What the table chooses today and a run did not, when it began."""
-    before = begun.settings()
-    return ", ".join(f"{k}={v}" for k, v in today.settings().items() if before.get(k) != v)
 
 
 def _newest(folder: RunFolder) -> Checkpoint | None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from glob import escape
 from importlib.metadata import version
@@ -376,7 +376,7 @@ def environment(
     rooms = (*TRAINED, KERNELS) if by_kernels else TRAINED
     sources = sources_of(*rooms, things=_classes(config).values(), for_training=True)
     facts = versions() | {"backend": backend, "sources": sources}
-    return facts | {"kernels": choice.record()} if choice and by_kernels else facts
+    return facts | {"kernels": asdict(choice)} if choice and by_kernels else facts
 
 
 def versions() -> dict[str, Any]:
