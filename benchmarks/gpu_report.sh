@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# All measurements that need a GPU, in two halves of at most nine minutes each.
+# All measurements that need a GPU, in thirds of at most nine minutes each.
 #
-#     benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]
+#     benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2|3]
 #
 # REFERENCE is a checkout of github.com/Leiay/looped_transformer. part=1: tests of the kernels, the
 # sparse step beside the reference, its profile, single loops. part=2: the other configurations,
-# parity of the losses. Without part: both in turn.
+# parity of the losses. part=3: the table of kernels' variants, captured steps by torch.compile.
+# Without part: all in turn.
 #
 # OUT (benchmarks/results/gpu) gets two files, written anew after every part:
 #     report.json      of each part its exit code, its seconds and its limit
 #     report.tar.gz    every JSON and log (the archive also while a part runs)
-# A half replaces its own results in OUT and keeps those of the other. Every part has its own limit;
-# one that fails does not stop the others. Exit codes of parts: 0 done, 124 or 137 out of time, -1 no
-# time was left for it.
+# A third replaces its own results in OUT and keeps those of the others. Every part has its own
+# limit; one that fails does not stop the others. Exit codes of parts: 0 done, 124 or 137 out of
+# time, -1 no time was left for it.
 #
-# PYTHON names the interpreter, TOTAL the seconds of a half. DEVICE=cpu rehearses all of it at toy
+# PYTHON names the interpreter, TOTAL the seconds of a third. DEVICE=cpu rehearses all of it at toy
 # sizes: tests interpret the kernels, which are compiled but not timed, and a part may take all the
-# time that is left of its half.
+# time that is left of its third.
 set -u
 
 fail() {
@@ -24,15 +25,15 @@ fail() {
     exit 2
 }
 
-halves="1 2" places=()
+thirds="1 2 3" places=()
 for word in "$@"; do
     case $word in
-        part=1 | part=2) halves=${word#part=} ;;
-        part=*) fail "part must be 1 or 2, got '${word#part=}'" ;;
+        part=1 | part=2 | part=3) thirds=${word#part=} ;;
+        part=*) fail "part must be 1, 2 or 3, got '${word#part=}'" ;;
         *) places+=("$word") ;;
     esac
 done
-usage="usage: benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2]"
+usage="usage: benchmarks/gpu_report.sh REFERENCE [OUT] [part=1|2|3]"
 [ ${#places[@]} -ge 1 ] && [ ${#places[@]} -le 2 ] || fail "$usage"
 [ -d "${places[0]}/scripts" ] || fail "${places[0]} is no checkout of the reference: it holds no scripts/"
 reference=$(realpath "${places[0]}")
@@ -47,7 +48,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 [ -f "$out/report.tar.gz" ] && tar -xzf "$out/report.tar.gz" -C "$work" 2>/dev/null
 
-# archive: all files of both halves into OUT, at once.
+# archive: all files of all thirds into OUT, at once.
 archive() {
     tar -czf "$out/.archive" -C "$work" . 2>/dev/null
     [ $? -le 1 ] && mv "$out/.archive" "$out/report.tar.gz" # 1: a log has grown meanwhile
@@ -55,9 +56,9 @@ archive() {
 
 # record PART EXIT_CODE SECONDS LIMIT: into both files.
 record() {
-    printf '{"half": %s, "part": "%s", "exit_code": %s, "seconds": %s, "limit": %s}\n' \
-        "$half" "$@" >>"$work/half$half/parts.jsonl"
-    cat "$work"/half*/parts.jsonl | sed '1s/^/[\n/; $!s/$/,/; $s/$/\n]/' >"$out/.report"
+    printf '{"third": %s, "part": "%s", "exit_code": %s, "seconds": %s, "limit": %s}\n' \
+        "$third" "$@" >>"$work/third$third/parts.jsonl"
+    cat "$work"/third*/parts.jsonl | sed '1s/^/[\n/; $!s/$/,/; $s/$/\n]/' >"$out/.report"
     mv "$out/.report" "$out/report.json"
     archive
     echo "$1: exit code $2 after $3 s"
@@ -76,9 +77,9 @@ stop() {
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
-# part NAME LIMIT COMMAND…: at most LIMIT of the half's remaining seconds; output goes to NAME.log.
+# part NAME LIMIT COMMAND…: at most LIMIT of the third's remaining seconds; output goes to NAME.log.
 part() {
-    local code=-1 saved remaining=$((total + half_start - SECONDS))
+    local code=-1 saved remaining=$((total + third_start - SECONDS))
     name=$1 limit=$2 start=$SECONDS child=""
     shift 2
     if [ "$device" = cpu ] || [ "$remaining" -lt "$limit" ]; then # a rehearsal goes to the end
@@ -152,8 +153,8 @@ print("missing:", ", ".join(missing) or "none")
 raise SystemExit(bool(missing))' torch triton numpy yaml safetensors sklearn filelock tqdm pytest xdist
 }
 
-# The limits of each half add up to TOTAL at most. In order of worth.
-half1() {
+# The limits of each third add up to TOTAL at most. In order of worth.
+third1() {
     local file kernel_tests=()
     for file in tests/models/kernels/test_*.py; do # test_static needs no GPU
         [ "${file##*/}" = test_static.py ] || kernel_tests+=("$file")
@@ -171,7 +172,7 @@ half1() {
     [ "$device" = cpu ] || measure kernels 60 kernels 'precision=[bf16,tf32]'
 }
 
-half2() {
+third2() {
     local config
     modules
     for config in tree linear relu standard; do
@@ -184,8 +185,24 @@ half2() {
         'early=[0,100]' 'variants=[eager:fp32,triton:bf16:graph,triton:tf32:graph]'
 }
 
-for half in $halves; do
-    half_start=$SECONDS results=$work/half$half child=""
+third3() {
+    local task precision words=(scale=paper)
+    modules
+    [ "$device" = cpu ] && words=(scale=small device=cpu) && export TRITON_INTERPRET=1
+    # Sparse and linear functions have one shape, ReLU networks and trees another.
+    for task in sparse_linear relu_network; do
+        for precision in bf16 tf32; do
+            [ "$device" = cpu ] && [ $precision = tf32 ] && precision=fp32
+            part "tune_${task}_$precision" 50 env "LOOPLAB_CACHE=$results" \
+                "$python" run.py action=tune "task=$task" "precision=$precision" "${words[@]}"
+        done
+    done
+    unset TRITON_INTERPRET
+    tests tests_compile 280 slow tests/training/graph/test_cuda.py
+}
+
+for third in $thirds; do
+    third_start=$SECONDS results=$work/third$third child=""
     rm -rf "$results" && mkdir "$results" || exit 2
-    "half$half"
+    "third$third"
 done

@@ -1,4 +1,4 @@
-"""The speed of the Triton kernels over eager on an NVIDIA GPU, over shapes.
+"""The speed of the Triton kernels over eager on an NVIDIA GPU, captured, over shapes.
 
 python -m benchmarks.kernels precision=bf16,tf32
 """
@@ -13,23 +13,18 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
-from triton.testing import do_bench
 
 from looplab.benchmarks.common import run_benchmark, write_report
 from looplab.benchmarks.settings import KernelSettings
 from looplab.conf.mistakes import ConfigError
+from looplab.experiments.kernel_times import compute_of, milliseconds
 from looplab.models.blocks.spec import BlockSpec
-from looplab.models.kernels.common import Compute
 from looplab.models.kernels.segment import run_shared
 from looplab.models.loops.loop import LoopState, SharedLoop
 from looplab.models.segment import Span, run_segment
 from looplab.show.tables import Table, document
 
-_COMPUTES = {
-    "bf16": Compute(torch.bfloat16),
-    "tf32": Compute(torch.float32, tf32=True),
-    "ieee": Compute(torch.float32),
-}
+_COMPUTES = {name: compute_of(name) for name in ("bf16", "tf32", "ieee")}
 _SHAPES = (  # prompts, points, n_embd, n_head
     (64, 11, 32, 4),
     (64, 11, 64, 4),
@@ -82,9 +77,8 @@ def _break_even(precisions: Sequence[str]) -> Iterator[Row]:
                 microseconds = {}
                 for way in ("eager", "triton"):
                     segment = partial(_segment, way, loop, e, name, grad)
-                    milliseconds = do_bench(segment, return_mode="median")
-                    # The milliseconds of one loop: the segment has _LOOPS of them.
-                    microseconds[way] = 1e3 * milliseconds / _LOOPS
+                    # Of one loop: the segment has _LOOPS of them.
+                    microseconds[way] = 1e3 * milliseconds(segment, e.device) / _LOOPS
                     row[f"{way}_us"] = microseconds[way]
                 row["ratio"] = microseconds["eager"] / microseconds["triton"]
                 yield row

@@ -11,7 +11,7 @@ import torch
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.device import place
+from looplab.training.device import place, shape_of
 from looplab.training.step import Trainer
 
 from .reference import Reference
@@ -56,8 +56,9 @@ class Variant:
     def trainer(self, config: Config, device: torch.device) -> Trainer:
         """Our trainer; ConfigError if this machine cannot run it."""
         _allow_tf32(self.precision)
-        placement = place(str(device), self.precision, self.backend)
         task = build_task(config)
+        shape = shape_of(config, task)
+        placement = place(str(device), self.precision, self.backend, shape)
         model = placement.prepare(build_model(config, task))
         return Trainer(config, task, build_curriculum(config, task), model, capture=self.capture)
 

@@ -106,7 +106,7 @@ def origins_of(words: Sequence[str]) -> dict[str, tuple[Any, str]]:
     has it. Raises ConfigError as `commands` does, and for words that train nothing: a run's own
     settings stand in its config.yaml."""
     action = commands(words)[0].action
-    if action not in ("train", "plan"):
+    if action not in ("train", "plan", "tune"):
         raise ConfigError("--settings", f"is for a training, not for action={action}")
     values, origins = settled(_given(_texts(words)))
     sections = config_to_mapping(Config()).keys() - {"schema_version"}
@@ -198,7 +198,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
         raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), others)}")
     again = convert_scalar(bool, values.pop("again"), "again")
     paths = subject(action, {key: values.pop(key) for key in SUBJECTS}, list(given))
-    if action in ("train", "plan"):
+    if action in ("train", "plan", "tune"):
         # A task's own settings, which are among the others on the command line, are a group.
         for key in own_settings(values["task.name"]) or {}:
             # Only here, after all words: on the command line nobody types `settings`.

@@ -1,8 +1,10 @@
-"""The YAML files of conf/: how they are read, and the names that they give. No torch here.
+"""The YAML files of conf/: how they are read, and the names that they give; and the folder of what
+outlives a run. No torch here.
 
 read_values("scale/small")["loops"]          # {"b": 12, "T": 4}
 """
 
+import os
 import re
 from collections.abc import Mapping
 from copy import deepcopy
@@ -14,6 +16,7 @@ import yaml
 
 from .plugins import added_tasks
 
+CACHE = "LOOPLAB_CACHE"  # a variable of the environment
 _FOLDER = Path(__file__).parent
 
 
@@ -27,6 +30,15 @@ Loader.add_implicit_resolver(
     re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
+
+
+def cache_folder() -> Path | None:
+    """The folder of what is made once for many runs: `$LOOPLAB_CACHE`, else ~/.cache/looplab. None
+    for a user without a home, as containers have them, where the variable is not set."""
+    try:
+        return Path(os.environ.get(CACHE) or "~/.cache/looplab").expanduser()
+    except RuntimeError:
+        return None
 
 
 def read_yaml(text: str) -> Any:

@@ -38,6 +38,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
   python run.py -m task=linear seed=0,1,2 action=plan       its runs, and the time they take
   python run.py -m task=linear seed=0,1,2 engine=slurm      the same as a job array of Slurm
   torchrun --nproc-per-node=2 run.py training.shards=2      one run on two GPUs, half a batch each
+  python run.py task=linear scale=paper action=tune         the fastest kernels for it on this GPU
   python run.py action=evaluate run=runs/NAME evaluation.shifts=all
   python run.py action=evaluate run=shipped/sparse_linear   a trained model that comes with it
   python run.py action=compare runs=runs/A,runs/B

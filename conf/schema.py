@@ -17,7 +17,7 @@ from .plugins import load_plugins
 from .setting import setting
 
 SCHEMA_VERSION = 1
-Action = Literal["train", "evaluate", "compare", "import", "plan"]
+Action = Literal["train", "evaluate", "compare", "import", "plan", "tune"]
 Shift = Literal[
     "all",
     "skewed_covariance",

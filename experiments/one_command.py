@@ -1,5 +1,5 @@
-"""One command of `run.py`: train, evaluate, compare, import or plan, and print the result. What
-measures is imported after training: the first steps need not wait for matplotlib."""
+"""One command of `run.py`: train, evaluate, compare, import, plan or tune, and print the result.
+What measures is imported after training: the first steps need not wait for matplotlib."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,10 @@ def carry_out(command: Command) -> None:
         from .plan import plan_of
 
         print(plan_of(config), flush=True)
+    elif command.action == "tune":
+        from .tune import tune
+
+        print(tune(config), flush=True)
     elif command.action == "evaluate":
         from looplab.evaluation.load import load_run
 

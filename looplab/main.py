@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
 
 def _run(words: list[str]) -> int:
     """Carry out one command; the exit code."""
-    for word in {"action=evaluate", "action=compare", "action=import"} & set(words):
+    for word in {"action=evaluate", "action=compare", "action=import", "action=tune"} & set(words):
         refuse_torchrun(word)
     (command,) = commands(words)
     if command.action != "evaluate" and not is_follower():  # the first process alone needs it

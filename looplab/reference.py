@@ -59,7 +59,7 @@ def reference() -> str:
 def _groups() -> str:
     lines = [f"- `{name}=` {', '.join(choices(name))}" for name in ("task", "model", "scale")]
     lines.append(f"- `recipe=` {', '.join(choices('recipe'))}")
-    of_runs = "train, plan, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)"
+    of_runs = "train, plan, tune, evaluate (`run=`), compare (`runs=`), import (`checkpoint=`)"
     lines.append(f"- `action=` {of_runs}; others have a section below")
     lines.append("- `again=true` trains again; the old run is kept under another name\n")
     return "\n".join(lines)

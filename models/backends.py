@@ -4,6 +4,7 @@ use_backend(model, "compile")
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from types import FunctionType
 from typing import Any, cast
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .cpu import CpuOperations
+from .kernels.variants import Variants
 from .loops.loop import PLAIN, LayerLoop, Loop, LoopState, StepContext, run_blocks
 from .model import Model
 from .operations import Operations
@@ -22,26 +24,28 @@ from .segment import Segment, Span, make_steps, run_segment
 _MOST_VERSIONS = 16  # of a compiled function: two to six are expected
 
 
-def use_backend(model: Model, name: str) -> None:
+def use_backend(model: Model, name: str, variants: Variants | None = None) -> None:
     """Let a model compute by a backend: `eager` (readable PyTorch, the reference for all others),
     `cpu` (oneDNN's products in it), `compile` (torch.compile of one step) or `triton` (our own
-    kernels).
+    kernels, by these variants of their operations).
 
     Raises ValueError for another name, ImportError where Triton is not installed.
     """
-    model.run_segment = segment(name)
+    model.run_segment = segment(name, variants)
     model.operations = CpuOperations() if name == "cpu" else Operations()
 
 
-def segment(name: str) -> Segment:
-    """The `run_segment` of a backend; errors as `use_backend`."""
+def segment(name: str, variants: Variants | None = None) -> Segment:
+    """The `run_segment` of a backend; errors as `use_backend`. Without variants the kernels are
+    fused."""
     if name in ("eager", "cpu"):
         return run_segment
     if name == "compile":
         return _compiled_segment()
     if name == "triton":
         # Imported here alone: not every machine has Triton.
-        return cast(Segment, import_module(".kernels.segment", __package__).run_segment)
+        run = import_module(".kernels.segment", __package__).run_segment
+        return cast(Segment, partial(run, variants=variants) if variants else run)
     raise ValueError(f"backend must be eager, cpu, compile or triton, got {name!r}")
 
 

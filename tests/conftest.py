@@ -40,6 +40,7 @@ from looplab.conf.schema import (
 from looplab.evaluation import baselines
 from looplab.main import main
 from looplab.models import Model
+from looplab.models.kernels.choice import own_path
 from looplab.models.loops import make
 from looplab.models.segment import Segment
 from looplab.probing.targets import TARGETS
@@ -109,6 +110,13 @@ def own_things(
 def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are whole, whatever terminal the tests run in."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def own_table() -> Path:
+    """The file of the user's own table of kernels' variants."""
+    path = own_path()
+    assert path
+    return path
 
 
 def tiny_config(folder: Path) -> Config:

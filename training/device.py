@@ -4,20 +4,34 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from looplab.conf.mistakes import ConfigError
+from looplab.conf.schema import Config
 from looplab.conf.threads import SET_TOO_LATE
 from looplab.models import Model
 from looplab.models.backends import use_backend
 from looplab.models.cpu import has_bf16_products, keep_memory
+from looplab.models.kernels.choice import (
+    BACKENDS,
+    INTERPRETER,
+    SHIPPED,
+    Choice,
+    Shape,
+    choose,
+    own_path,
+    read_table,
+)
+from looplab.models.kernels.variants import Variants
+from looplab.tasks import Task
 
 _LEAST_CAPABILITY = (8, 0)  # of a GPU, which has bf16 products
 _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are made for
@@ -27,12 +41,14 @@ _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are 
 class Placement:
     """A device, the precision of matrix products on it (fp32, tf32, bf16, or mixed: bf16 in the
     loops without gradients and fp32 elsewhere; weights, sums and statistics are always fp32), the
-    backend of the loops, and one line with the reasons."""
+    backend of the loops, and one line with the reasons. Where our kernels can run and the shape of
+    the run is known, also the `choice` that the table made for it."""
 
     device: torch.device
     precision: str
     backend: str
-    why: str
+    why: str = field(compare=False)
+    choice: Choice | None = None
 
     def prepare(self, model: Model) -> Model:
         """Move a model to the device and set its precision and backend. For the whole process this
@@ -43,16 +59,34 @@ class Placement:
             keep_memory()
         model.compute_dtype = torch.bfloat16 if self.precision == "bf16" else None
         model.prefix_dtype = torch.bfloat16 if self.precision == "mixed" else None
-        use_backend(model, self.backend)
+        use_backend(model, self.backend, self.choice.variants if self.choice else None)
         return model.to(self.device)
 
+    def as_begun(self, made_with: Mapping[str, Any], asked: str) -> "Placement":
+        """The placement by which a run goes on: by the variants that `made_with`, its environment,
+        has, whatever the table says today. Where `auto` was `asked` for, also by the one of triton
+        and compile."""
+        for record in (made_with, *made_with.get("continued", [])):
+            if self.choice and record.get("backend") in BACKENDS:
+                backend = record["backend"] if asked == "auto" else self.backend
+                # Versions without a choice had no other variants than fused.
+                kernels = record.get("kernels") or asdict(Choice())
+                choice = Choice(**kernels | {"variants": Variants(**kernels["variants"])})
+                why = f"{self.why.partition(', backend ')[0]}, backend {backend} (as it began)"
+                return replace(self, backend=backend, choice=choice, why=why)
+        return self
 
-def place(device: str, precision: str, backend: str = "auto") -> Placement:
-    """The placement; `auto` is resolved. Raises ConfigError for what this machine does not have.
+
+def place(
+    device: str, precision: str, backend: str = "auto", shape: Shape | None = None
+) -> Placement:
+    """The placement; `auto` is resolved. Raises ConfigError for what this machine does not have,
+    RunError for a damaged table of variants, which is read for the `shape` of a run.
 
     `auto` is CUDA if available. The precision is fp32 on a CPU, with exact products, and TF32 on
-    CUDA, as in the reference's training. The backend is cpu on a CPU, triton where its kernels can
-    run on a GPU, else eager: also for bf16 on a CPU whose oneDNN has no such products.
+    CUDA, as in the reference's training. The backend is cpu on a CPU. It is triton where its
+    kernels can run on a GPU, or compile where the table says that this is ahead. Else it is eager:
+    also for bf16 on a CPU whose oneDNN has no such products.
     """
     if device == "auto":
         target = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -65,14 +99,39 @@ def place(device: str, precision: str, backend: str = "auto") -> Placement:
         why += f"; {precision} is the reference's there" if precision == "tf32" else "; exact"
     elif precision == "tf32" and target.type != "cuda":
         raise ConfigError("precision", f"cannot be tf32 on {target}: it needs an NVIDIA GPU")
+    asked = backend
     backend, reason = _choose_backend(backend, target, precision)
+    choice = None
+    if shape and backend == "triton":
+        rows = read_table(own_path()) + read_table(SHIPPED)  # in this order: one's own goes first
+        choice = choose(capability(target), precision, shape, rows)
+        if asked == "auto" and choice.backend == "compile":
+            backend = "compile"
+            reason = "ahead of our own kernels on this GPU"
     name = (
         torch.cuda.get_device_name(target)
         if target.type == "cuda"
         else f"{target}, {torch.get_num_threads()} threads"
     )
     why = f"device {name}, precision {precision} ({why}), backend {backend} ({reason})"
-    return Placement(target, precision, backend, why)
+    return Placement(target, precision, backend, why, choice)
+
+
+def shape_of(config: Config, task: Task) -> Shape:
+    """The shape of a run's layers, with the prompts of a shard at the end of the curriculum."""
+    model = config.model
+    prompts = config.training.batch_size // config.training.shards
+    # As many tokens as `Model.forward` makes of a prompt, without the last y.
+    tokens = config.task.points if task.is_text else 2 * config.task.points - 1
+    hidden = model.n_hidden or 4 * model.n_embd
+    return Shape(model.n_embd, model.n_head, hidden, prompts, tokens)
+
+
+def capability(device: torch.device) -> str:
+    """The compute capability of a GPU, as "9.0"; elsewhere kernels are interpreted."""
+    if device.type != "cuda":
+        return INTERPRETER
+    return "{}.{}".format(*torch.cuda.get_device_capability(device))
 
 
 def place_exactly(device: str) -> Placement:
@@ -135,10 +194,10 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
         if device.type != "cuda":
             return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
-        if problem := _missing(device):
+        if problem := what_triton_lacks(device):
             return "eager", f"triton {problem}"
         return "triton", "our own kernels for this GPU"
-    problem = _missing(device) if backend == "triton" else None
+    problem = what_triton_lacks(device) if backend == "triton" else None
     if backend == "cpu" and device.type != "cpu":
         problem = "needs a CPU"
     if problem:
@@ -146,7 +205,7 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
     return backend, "as asked"
 
 
-def _missing(device: torch.device) -> str | None:
+def what_triton_lacks(device: torch.device) -> str | None:
     """Says what our kernels need and this machine lacks, as in "needs …"; None where it lacks
     nothing."""
     is_interpreted = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"

@@ -15,7 +15,7 @@ from tqdm import tqdm
 # workspaces) must exist by then.
 _EAGER_STEPS = 3
 
-Body = Callable[[], None]
+Body = Callable[[], object]
 
 
 class CudaRecorder:

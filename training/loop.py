@@ -24,7 +24,7 @@ from looplab.tasks import Prompts
 
 from .assemble import build_curriculum, build_model, build_task
 from .callbacks import Callback
-from .device import place, say_if_threads_spin, torch_defaults
+from .device import place, say_if_threads_spin, shape_of, torch_defaults
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
@@ -162,7 +162,8 @@ class Session:
             task = replace(task, **task.data.settings_in(self.folder.path))
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
-        self.placement = place(config.device, config.precision, config.backend)
+        shape = shape_of(config, task)
+        self.placement = place(config.device, config.precision, config.backend, shape)
         check_trackers(config)
         task.data.check(config.task.points)
         model = build_model(config, task)
@@ -184,9 +185,11 @@ class Session:
         return evaluation_prompts(self.trainer.task, settings.prompts, points, settings.seed)
 
     def restore(self) -> None:
-        """Load the newest checkpoint, or write that of step 0; the folder's lock must be held."""
+        """Load the newest checkpoint, or write that of step 0, and compute as the run began to; the
+        folder's lock must be held."""
+        today = self.placement
         if self.writes:
-            self.step = restore(self.folder, self.config, self.trainer, self.placement.backend)
+            self.step, self.placement = restore(self.folder, self.config, self.trainer, today)
             status = self.folder.status()
             self.clock = Clock(status.get("seconds", 0.0), status.get("cpu_seconds", 0.0))
             done = self.step == self.config.training.steps
@@ -199,6 +202,10 @@ class Session:
                 self.step = first.step
                 self.trainer.load(first)
             self.trainer.share_optimizer()
+            first_placement = self.processes.told(self.placement)
+            self.placement = replace(first_placement, device=today.device)
+        if self.placement != today:
+            self.placement.prepare(self.trainer.model)
 
     def begin(self) -> bool:
         """Return whether there are steps to make; if so, print a description of the run and open

@@ -10,6 +10,7 @@ torchrun --nproc-per-node=2 run.py task=linear training.shards=2
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -73,6 +74,12 @@ class Processes:
         """The first process's step and state, in every process; those of the others are ignored."""
         tensors = self._from(0, state | {_STEP: torch.tensor(step)})
         return Checkpoint(int(tensors.pop(_STEP)), tensors)
+
+    def told(self, thing: Any) -> Any:
+        """What the first process has in the place of this, in every process."""
+        things = [thing]
+        dist.broadcast_object_list(things)
+        return things[0]
 
     def from_all(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """The states of all processes together, on the CPU, in every process."""

@@ -1,7 +1,7 @@
 """A training begins, or goes on from the newest intact checkpoint of its folder, which is set aside
 where the run is to be trained again.
 
-step = restore(folder, config, trainer, backend)     # the caller holds the folder's lock
+step, placement = restore(folder, config, trainer, placement)    # the caller holds the lock
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ from looplab.conf.mistakes import RunError, one_line
 from looplab.conf.schema import Config
 from looplab.tasks import Task
 
+from .device import Placement
 from .run_folder.checkpoint import (
     Checkpoint,
     keep_snapshot,
@@ -45,16 +46,22 @@ def _goes_on(folder: RunFolder, config: Config, task: Task) -> bool:
     return not why_not_resumed(folder.path, config, task)
 
 
-def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -> int:
+def restore(
+    folder: RunFolder, config: Config, trainer: Trainer, placement: Placement
+) -> tuple[int, Placement]:
     """Create the folder with a checkpoint of step 0, or load its newest intact one; returns the
-    step, and prints what the user must know. The caller holds the folder's lock.
+    step, and the placement that it began with. Prints what the user must know. The caller holds the
+    folder's lock.
 
     Raises RunError for a folder of another run, a checkpoint that does not fit, and data that have
     changed since an unfinished training began.
     """
-    folder.create(config, backend)
+    folder.create(config, placement.backend, placement.choice)
     checkpoint = _newest(folder)
     step = checkpoint.step if checkpoint else 0
+    today = placement
+    if step:  # before the first steps nothing depends on the choice of that day
+        placement = today.as_begun(folder.made_with() or {}, config.backend)
     # Also at a checkpoint of step 0: nothing was learned from the data of that day yet.
     if not step:
         keep_data(folder.path, trainer.task)
@@ -69,19 +76,22 @@ def restore(folder: RunFolder, config: Config, trainer: Trainer, backend: str) -
     if step:
         state = "trained already" if finished else f"resuming from step {step}"
         print(f"{folder.path}: {state}", flush=True)
-        for change in folder.changes(config, backend):
+        for change in folder.changes(config, placement.backend):
             print(f"  since it began, {change}", flush=True)
+        if placement != today and not finished:
+            line = "since it began, the table of variants changed: it goes on by those of then"
+            print(f"  {line}", flush=True)
         if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
             reason = f"{problem}, so that it cannot go on; again=true trains again"
             raise RunError(f"{folder.path}: {reason}")
     # A finished run keeps the record of the code that made it.
     if not checkpoint or not finished:
-        folder.note_code(config, backend, step)
+        folder.note_code(config, placement.backend, step, placement.choice)
     if step in _missing_snapshots(folder.path, config, step):
         keep_snapshot(folder.path, step, trainer.state())
     if not checkpoint:  # after the snapshot: from this one on training goes on
         save_checkpoint(folder.checkpoints, 0, trainer.state())
-    return step
+    return step, placement
 
 
 def _newest(folder: RunFolder) -> Checkpoint | None:

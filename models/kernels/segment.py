@@ -24,8 +24,10 @@ from .mlp import Mlp, MlpOperation
 from .norm import Norm, NormOperation
 from .projection import Projection, ProjectionOperation
 from .qkv import Qkv, QkvOperation
+from .variants import Variants
 
 _MOST_WIDTH, _MOST_HEAD, _MOST_TOKENS = 512, 64, 1024
+_FUSED = Variants()
 # How segments without gradients computed, with the weights that they cast, by their last stream:
 # the next segment of the same step begins with it.
 _COMPUTES = WeakIdKeyDictionary()
@@ -58,11 +60,16 @@ class _Layer(NamedTuple):
 
 
 def run_segment(
-    loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+    loop: Loop,
+    state: LoopState,
+    e: Tensor,
+    span: Span,
+    context: StepContext = PLAIN,
+    variants: Variants = _FUSED,
 ) -> tuple[LoopState, Tensor]:
-    """Does what `models.segment.run_segment` does, to which it falls back, with a printed line,
-    where there is no kernel."""
-    compute, before = _compute(e.device), _COMPUTES.get(state.stream)
+    """Does what `models.segment.run_segment` does, by these variants. It falls back to that, with a
+    printed line, where there is no kernel."""
+    compute, before = _compute(e.device, variants), _COMPUTES.get(state.stream)
     if before == compute:
         compute = before
     reason = why_not(loop, e, compute, context.layout)
@@ -209,9 +216,9 @@ def _say(reason: str) -> None:
     print(f"backend triton: {reason}; eager takes its place", flush=True)
 
 
-def _compute(device: torch.device) -> Compute:
+def _compute(device: torch.device, variants: Variants) -> Compute:
     """The arithmetic by which `eager` would multiply here: autocast's dtype, and whether TF32 is
     allowed."""
     if torch.is_autocast_enabled(device.type):
-        return Compute(torch.get_autocast_dtype(device.type))
-    return Compute(torch.float32, torch.backends.cuda.matmul.allow_tf32)
+        return Compute(torch.get_autocast_dtype(device.type), variants=variants)
+    return Compute(torch.float32, torch.backends.cuda.matmul.allow_tf32, variants)

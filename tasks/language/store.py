@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from looplab.conf.files import CACHE, cache_folder
 from looplab.conf.mistakes import ConfigError, one_line
 
 from .documents import TOKENS, holds_tokens
@@ -25,7 +26,6 @@ from .parts import PARTS, Chunk, Part, Parts, Source, chunks
 from .tokens import Tokenizer
 
 Tokens = NDArray[np.integer[Any]]
-_CACHE = "LOOPLAB_CACHE"  # a variable of the environment
 _BATCH = 2**22  # characters that are encoded at once, and tokens that are checked
 
 
@@ -55,14 +55,13 @@ class Record:
 
 
 def tokens_folder(key: str) -> Path:
-    """The folder of what is made of the text with this key, in `$LOOPLAB_CACHE`. Raises ConfigError
-    for a user without a home, as containers have them, where the variable is not set."""
-    folder = Path(os.environ.get(_CACHE) or "~/.cache/looplab")
-    try:
-        return folder.expanduser() / "tokens" / key
-    except RuntimeError:
-        problem = f"cannot be kept as tokens in {folder}: the variable {_CACHE} must name a folder"
-        raise ConfigError("task.text", f"{problem}, as this user has no home") from None
+    """The folder of what is made of the text with this key. Raises ConfigError where there is no
+    place for it."""
+    folder = cache_folder()
+    if folder is None:
+        problem = f"cannot be kept as tokens: the variable {CACHE} must name a folder"
+        raise ConfigError("task.text", f"{problem}, as this user has no home")
+    return folder / "tokens" / key
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def storing(folder: Path) -> Iterator[None]:
         with held:
             yield
     except (OSError, NotImplementedError) as error:
-        problem = f"{one_line(error)} (the variable {_CACHE} names another place)"
+        problem = f"{one_line(error)} (the variable {CACHE} names another place)"
         raise ConfigError("task.text", f"cannot be kept as tokens in {folder}: {problem}") from None
 
 

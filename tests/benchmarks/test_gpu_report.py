@@ -49,9 +49,9 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, str, str]:
 
 
 def report(out: Path) -> dict[str, dict[str, Any]]:
-    """The parts by name, of those of both halves."""
+    """The parts by name, of those of all thirds."""
     parts = json.loads((out / "report.json").read_text(encoding="utf-8"))
-    return {f"{part['half']} {part['part']}": part for part in parts}
+    return {f"{part['third']} {part['part']}": part for part in parts}
 
 
 def archived(out: Path) -> dict[str, str]:
@@ -65,18 +65,21 @@ def archived(out: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_both_halves_leave_two_files_and_keep_their_time(tmp_path: Path) -> None:
+def test_all_thirds_leave_two_files_and_keep_their_time(tmp_path: Path) -> None:
     checkout, out = write_checkout(tmp_path), tmp_path / "out"
     code, said, err = run(tmp_path, str(checkout), "out", "part=2")
     assert (code, err) == (0, ""), said
     first = report(out)
-    assert {part["half"] for part in first.values()} == {2}
+    assert {part["third"] for part in first.values()} == {2}
     code, said, err = run(tmp_path, "part=1", str(checkout), "out")
     assert (code, err) == (0, ""), said
     parts = report(out)
-    assert {key: parts[key] for key in first} == first  # the other half's are kept
-    for half in (1, 2):
-        limits = [part["limit"] for part in parts.values() if part["half"] == half]
+    assert {key: parts[key] for key in first} == first  # the other third's are kept
+    code, said, err = run(tmp_path, "part=3", str(checkout), "out")
+    assert (code, err) == (0, ""), said
+    parts = report(out)
+    for third in (1, 2, 3):
+        limits = [part["limit"] for part in parts.values() if part["third"] == third]
         assert len(limits) > 5
         assert 0 < sum(limits) <= 520
     assert {path.name for path in out.iterdir()} == {"report.json", "report.tar.gz"}
@@ -85,10 +88,10 @@ def test_both_halves_leave_two_files_and_keep_their_time(tmp_path: Path) -> None
         part["exit_code"] == 0 for key, part in parts.items() if not key.endswith("step_tree")
     )
     files = archived(out)
-    log = files["./half1/step_sparse.log"]
+    log = files["./third1/step_sparse.log"]
     assert f"configs=sparse device=cuda reference={checkout} compiled_reference=true" in log
-    assert files["./half1/step_sparse.json"] == files["./half2/parity.json"] == "{}\n"
-    assert "test_operations.py" in files["./half1/tests_kernels/tests.log"]
+    assert files["./third1/step_sparse.json"] == files["./third2/parity.json"] == "{}\n"
+    assert "test_operations.py" in files["./third1/tests_kernels/tests.log"]
     assert not list(tmp_path.glob("tmp.*"))  # its working folder
 
 
@@ -96,12 +99,12 @@ def test_what_is_stopped_keeps_its_files(tmp_path: Path) -> None:
     checkout, out = write_checkout(tmp_path), tmp_path / "out"
     process = start(tmp_path, str(checkout), "out", "part=2", SLEEP="1")
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("tmp.*/half2/step_relu.json")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("tmp.*/third2/step_relu.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
     assert report(out)["2 step_relu"]["exit_code"] not in (0, -1)
-    assert archived(out)["./half2/step_relu.json"] == "{}\n"  # of the part that was stopped, too
+    assert archived(out)["./third2/step_relu.json"] == "{}\n"  # of the part that was stopped, too
     assert "2 step_standard" not in report(out)
     assert not list(tmp_path.glob("tmp.*"))

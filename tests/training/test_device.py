@@ -3,6 +3,7 @@ one line with what helps."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +19,8 @@ from looplab.conf.mistakes import ConfigError, RunError, out_of_memory
 from looplab.evaluation.load import load_run
 from looplab.models import Model
 from looplab.models.cpu import CpuOperations
+from looplab.models.kernels.choice import SHIPPED, Shape, read_table
+from looplab.models.kernels.variants import Variants
 from looplab.models.loops.loop import PLAIN, Loop, LoopState, StepContext
 from looplab.models.segment import Segment, Span, run_segment
 from looplab.show.evaluate import evaluate
@@ -25,6 +28,7 @@ from looplab.training import device, train
 from looplab.training.device import Placement, place
 from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
+from tests.conftest import own_table
 from tests.models.small import make_spec
 from tests.training.tiny import after_step, assert_same_bits, saved_tensors, tiny
 
@@ -145,6 +149,22 @@ def test_auto_is_our_kernels_on_a_gpu_and_a_backend_of_its_own_on_a_cpu(
     _refused("cuda", "cpu")
 
 
+def test_auto_is_what_the_table_has_ahead(
+    gpu: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOOPLAB_CACHE", str(tmp_path))
+    shape = Shape(256, 8, 1024, prompts=64, tokens=81)
+    assert place("auto", "bf16", "auto", shape).backend == "triton"
+    rows = [row | {"backend": "compile"} for row in read_table(SHIPPED)]
+    of_bf16 = [row for row in rows if row["precision"] == "bf16"]
+    own_table().write_text(json.dumps({"rows": of_bf16}), encoding="utf-8")
+    assert place("auto", "bf16", "auto", shape).backend == "compile"
+    assert place("auto", "bf16", "triton", shape).backend == "triton"
+    assert place("auto", "tf32", "auto", shape).backend == "triton"
+    gpu["triton"] = False
+    assert place("auto", "bf16", "auto", shape).choice is None
+
+
 @pytest.mark.parametrize(
     "lack", [{"capability": (7, 5)}, {"shared": 99 * 1024}, {"triton": False}, {"programs": set()}]
 )
@@ -204,7 +224,12 @@ def test_a_run_computes_by_its_backend_and_says_so(
     calls: list[int] = []
 
     def counting(
-        loop: Loop, state: LoopState, e: Tensor, span: Span, context: StepContext = PLAIN
+        loop: Loop,
+        state: LoopState,
+        e: Tensor,
+        span: Span,
+        context: StepContext = PLAIN,
+        variants: Variants | None = None,
     ) -> tuple[LoopState, Tensor]:
         calls.append(span.count)
         return run_segment(loop, state, e, span, context)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from glob import escape
 from importlib.metadata import version
@@ -30,6 +30,7 @@ from looplab.conf.plugins import COPIES, PREFIX, edited_files, is_users
 from looplab.conf.saved import read_config
 from looplab.conf.schema import Config
 from looplab.models import Model
+from looplab.models.kernels.choice import Choice
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
@@ -170,7 +171,7 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.jsonl"
 
-    def create(self, config: Config, backend: str = "eager") -> None:
+    def create(self, config: Config, backend: str = "eager", choice: Choice | None = None) -> None:
         """Write configuration and environment, unless they exist, and copies of the plugins. The
         caller must hold the folder's lock.
 
@@ -180,7 +181,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / "config.yaml"
         if not (self.path / "environment.json").exists():
-            self._write_environment(environment(config, backend))
+            self._write_environment(environment(config, backend, choice))
         # After environment.json: a folder with a config.yaml is a run (status.py), and has both.
         if not path.exists():
             mapping = config_to_mapping(config)
@@ -230,10 +231,12 @@ class RunFolder:
             )
         return lines
 
-    def note_code(self, config: Config, backend: str, step: int) -> None:
+    def note_code(
+        self, config: Config, backend: str, step: int, choice: Choice | None = None
+    ) -> None:
         """Record the code with which training begins (step 0), or goes on from a later step."""
         before = self.made_with()
-        now = environment(config, backend)
+        now = environment(config, backend, choice)
         if not step or before is None:
             self._write_environment(now | {"from_step": step} if step else now)
             return
@@ -364,12 +367,16 @@ def _training_values(config: Config) -> dict[str, Any]:
     return {k: v for k, v in flat.items() if not k.startswith(IRRELEVANT)}
 
 
-def environment(config: Config, backend: str = "eager") -> dict[str, Any]:
+def environment(
+    config: Config, backend: str = "eager", choice: Choice | None = None
+) -> dict[str, Any]:
     """Versions, machine and command, for environment.json, and the source files that the weights of
-    a run depend on, with their digests."""
-    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
+    a run depend on, with their digests. Of triton also the variants of its kernels."""
+    by_kernels = backend == "triton"
+    rooms = (*TRAINED, KERNELS) if by_kernels else TRAINED
     sources = sources_of(*rooms, things=_classes(config).values(), for_training=True)
-    return versions() | {"backend": backend, "sources": sources}
+    facts = versions() | {"backend": backend, "sources": sources}
+    return facts | {"kernels": asdict(choice)} if choice and by_kernels else facts
 
 
 def versions() -> dict[str, Any]:
