@@ -57,8 +57,9 @@ _CLAIMS = (
 )
 _STATEMENTS = (
     "| statement | what the paper says | published | ours at the small scale (90 %) | seeds "
-    "| verdict | at the medium scale |"
+    "| verdict |"
 )
+_AT_MEDIUM = " at the medium scale |"
 _BY_PAPER = (
     "| paper | statements | hold | fail | not settled | not measured "
     "| want the paper's scale | without a claim |"
@@ -193,11 +194,13 @@ def _of_paper(prefix: str, found: list[Verdict]) -> str:
     """A row for each statement of a paper, those without a claim too, in the order of numbers."""
     by_identity = {identity: verdict for identity, verdict, _, _ in statements(found)}
     medium = read_verdicts()["medium"]
+    of_paper = [row for row in found if row.statement.startswith(f"{prefix}-")]
+    has_medium = any(row.claim in medium for row in of_paper)
     lines = []
     for identity, statement in read_values("statements").items():
         if not identity.startswith(f"{prefix}-"):
             continue
-        claims = [row for row in found if row.statement == identity]
+        claims = [row for row in of_paper if row.statement == identity]
         published = dict.fromkeys(published_text(row) for row in claims if row.published)
         at_medium = [medium[row.claim] for row in claims if row.claim in medium]
         seeds = min((row.seeds for row in claims), default=0)
@@ -208,10 +211,11 @@ def _of_paper(prefix: str, found: list[Verdict]) -> str:
             _estimates_of(claims) or statement["without"],
             str(seeds or "–"),
             f"**{by_identity[identity]}**" if claims else "no claim",
-            "<br>".join(_medium_text(kept) for kept in at_medium) or "–",
         ]
+        if has_medium:
+            cells.append("<br>".join(_medium_text(kept) for kept in at_medium) or "–")
         lines.append(f"| {' | '.join(cells)} |")
-    return _table(_STATEMENTS, lines)
+    return _table(f"{_STATEMENTS}{_AT_MEDIUM if has_medium else ''}", lines)
 
 
 def _estimates_of(claims: Iterable[Verdict]) -> str:
