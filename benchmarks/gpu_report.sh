@@ -47,6 +47,7 @@ cd "$(dirname "$0")/.." || exit 2
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 [ -f "$out/report.tar.gz" ] && tar -xzf "$out/report.tar.gz" -C "$work" 2>/dev/null
+rm -rf "$work"/half* # of a version with two parts
 
 # archive: all files of all thirds into OUT, at once.
 archive() {

@@ -48,6 +48,7 @@ class NotMeasured(Exception):
 class Estimate(NamedTuple):
     """A quantity with its 90 % interval (nan where there is none): what measures find and claims
     are judged by. `note` is what a reader of the interval must know, `seeds` those of training.
+    `over` is what the interval is over: more seeds narrow no other one.
 
     A claim on results of other commands says itself after how many training `steps` and on what
     `size` of model and task they were measured. Of one on runs the judge reads both from them.
@@ -66,6 +67,7 @@ class Estimate(NamedTuple):
     steps: int | None = None
     size: str = ""
     note: str = ""
+    over: str = "seed"
 
     def plain(self) -> Fields:
         """The estimate of a measure as JSON has it: None where a number is not finite."""
@@ -219,7 +221,7 @@ def over_seeds(
     half = half_width(*_standard_error(variances))
     ends = numbers.mean() + half * np.array([0, -1, 1])
     mean, low, high = map(float, np.exp(ends) if log else ends)
-    return Estimate(mean, low, high, seeds=len(numbers), note=_note([len(numbers)]))
+    return Estimate(mean, low, high, seeds=len(numbers), note=_note([len(numbers)]), over=what)
 
 
 def absolute(found: Estimate) -> Estimate:
@@ -234,13 +236,14 @@ def absolute(found: Estimate) -> Estimate:
 
 def seeds_note(line: float, estimate: Estimate, level: float = LEVEL) -> str:
     """Says how many seeds would settle on which side of a line a quantity is, by an interval of
-    this level. Empty for one seed, which shows no spread, and where the interval has no end.
+    this level. Empty for one seed, which shows no spread, where the interval has no end, and where
+    it is not over seeds.
 
     Mean and spread of seeds are taken to stay what they are, and the spread to be all of the
     interval. Student's interval of n seeds is t(n - 1) / √n times it, for a ratio in logarithms.
     """
     mean, low, high = estimate[:3]
-    if estimate.seeds < 2 or not math.isfinite(low + high):
+    if estimate.seeds < 2 or estimate.over != "seed" or not math.isfinite(low + high):
         return ""
     # An interval that reaches further up is one of logarithms, as of a ratio.
     if low > 0 and high - mean > mean - low:

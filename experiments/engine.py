@@ -182,7 +182,7 @@ def _answer(
     )
     module = module_of(experiment.measure)
     # Probes and tables have commands of their own, which keep what they find.
-    if hasattr(module, "answer"):
+    if not hasattr(module, "measure"):
         answer: Answer = module.answer(request)
         return answer
     return answer_of(experiment.measure, request)

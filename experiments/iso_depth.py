@@ -36,8 +36,9 @@ from .scaling_law.law import Law, fitted
 from .scaling_law.report import law_panels
 from .scaling_law.runs import row_of
 
-CLUSTERS = ("r", "width")  # such runs share their initial weights; all runs share the prompts
-NOTE = "one seed: the interval is over runs alone"
+# Such runs of one seed share their initial weights; all runs share the prompts.
+CLUSTERS = ("r", "width")
+NOTE = "the interval is over runs alone"
 _SIZE = ["r", "width", "steps"]  # such runs differ in their seed alone
 
 
@@ -99,7 +100,8 @@ def panels(result: Result) -> list[Panel]:
 def panel_by_r(
     rows: DataFrame, x: str, name: str, title: str, axes: tuple[str, str], **more: Any
 ) -> Panel:
-    """Losses by a column x, a curve for each r. There are no intervals: each is one run."""
+    """Losses by a column x, a curve for each r. There are no intervals: each is one
+    run, or the mean over seeds."""
     losses = rows.pivot_table(index=x, columns="r", values="loss")
     curves = [
         Curve.of(f"r = {r:g}", "loops", without_interval(values), number=float(r))
@@ -109,20 +111,21 @@ def panel_by_r(
 
 
 def seeds_of(rows: DataFrame, columns: Sequence[str]) -> int:
-    """How many runs differ in their seed alone: the most of those that agree in these columns."""
-    return int(rows.groupby(list(columns)).size().max())
+    """The number of seeds: the fewest runs that agree in these columns."""
+    return int(rows.groupby(list(columns)).size().min())
 
 
-def over_runs(estimate: Estimate, seeds: int) -> Estimate:
-    """An estimate whose interval is over runs or sizes, with its number of seeds."""
-    return estimate._replace(seeds=seeds, note=NOTE if seeds == 1 else "")
+def with_seeds(estimate: Estimate, seeds: int) -> Estimate:
+    """An estimate whose interval is over runs, whatever their number of seeds."""
+    note = f"one seed: {NOTE}" if seeds == 1 else NOTE
+    return estimate._replace(seeds=seeds, note=note, over="run")
 
 
 def of_phi(phi: Result, seeds: int) -> Estimate:
     """The estimate of a law's phi with its interval, over clusters of runs."""
     low = -math.inf if phi["low"] is None else phi["low"]
     high = math.inf if phi["high"] is None else phi["high"]
-    return over_runs(Estimate(phi["value"], low, high, seeds), seeds)
+    return with_seeds(Estimate(phi["value"], low, high, seeds), seeds)
 
 
 def phi(evidence: Evidence) -> Estimate:
@@ -130,7 +133,7 @@ def phi(evidence: Evidence) -> Estimate:
     result = evidence.result("iso_depth")
     if result["phi"] is None:
         raise NotMeasured(f"the runs determine no law: {result['no_law']}")
-    estimate = of_phi(result["phi"], seeds_of(DataFrame(result["losses"]), _SIZE))
+    estimate = of_phi(result["phi"], seeds_of(DataFrame(result["runs"]), _SIZE))
     if "phi" in result["not_determined"]:
         note = "; ".join(filter(None, (estimate.note, "the losses leave phi open")))
         estimate = estimate._replace(note=note)
@@ -141,7 +144,7 @@ def most_recurrences_over_one(evidence: Evidence) -> Estimate:
     """The error above the Bayes error, of the most recurrences over one: the geometric mean over
     the widths and steps at which both left the plateau."""
     result = evidence.result("iso_depth")
-    losses = DataFrame(result["losses"])
+    losses = DataFrame(result["losses"], columns=[*_SIZE, "loss"])
     # The mean of the runs of a size, where there are several seeds.
     excess = (losses.groupby(_SIZE).loss.mean() - result["bayes"]).to_dict()
     most = max(result["settings"]["r"])
@@ -152,7 +155,7 @@ def most_recurrences_over_one(evidence: Evidence) -> Estimate:
     if not ratios:
         raise NotMeasured("no size at which models with and without recurrence left the plateau")
     estimate = over_seeds(ratios, log=True, what="size")
-    return _sized(over_runs(estimate, seeds_of(losses, _SIZE)), result)
+    return _sized(with_seeds(estimate, seeds_of(DataFrame(result["runs"]), _SIZE)), result)
 
 
 def _sized(estimate: Estimate, result: Any) -> Estimate:

@@ -15,7 +15,7 @@ from looplab.show.panel import Panel
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, lowest
-from .iso_depth import CLUSTERS, of_phi, over_runs, panel_by_r, seeds_of
+from .iso_depth import CLUSTERS, of_phi, panel_by_r, seeds_of, with_seeds
 from .scaling_law.law import fitted
 from .scaling_law.minima import minima, rounded_budget
 from .scaling_law.runs import row_of
@@ -102,7 +102,7 @@ def phi_difference(evidence: Evidence, kind: str) -> Estimate:
     other = _phi(evidence, PLAIN)
     low = one.low - other.high
     high = one.high - other.low
-    return over_runs(Estimate(one.mean - other.mean, low, high, one.seeds), one.seeds)
+    return with_seeds(Estimate(one.mean - other.mean, low, high, one.seeds), one.seeds)
 
 
 def _phi(evidence: Evidence, kind: str) -> Estimate:
@@ -110,16 +110,17 @@ def _phi(evidence: Evidence, kind: str) -> Estimate:
     if found is None:
         raise NotMeasured(f"the runs with {kind} determine no law")
     evidence.where(name="language")
-    estimate = of_phi(found, _seeds(evidence))
+    estimate = of_phi(found, _seeds(evidence, kind, PLAIN))
     if found["not_determined"]:
         reason = f"φ is not determined: {found['not_determined']}"
         estimate = estimate._replace(note="; ".join(filter(None, (estimate.note, reason))))
     return estimate
 
 
-def _seeds(evidence: Evidence) -> int:
+def _seeds(evidence: Evidence, *kinds: str) -> int:
+    """The number of seeds of the runs of these kinds."""
     points = DataFrame(evidence.result("language_iso_depth", "points"))
-    return seeds_of(points, ["kind", "budget", "r", "width"])
+    return seeds_of(points[points.kind.isin(kinds)], ["kind", "budget", "r", "width"])
 
 
 def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
@@ -132,7 +133,9 @@ def loss_over_plain(evidence: Evidence, kind: str) -> Estimate:
     evidence.where(name="language")
     least = by_kind[[kind, PLAIN]].dropna().groupby(["budget", "r"]).min()
     ratios = least[kind] / least[PLAIN]
-    return over_runs(over_seeds(ratios, log=True, what="budget and r"), _seeds(evidence))
+    return with_seeds(
+        over_seeds(ratios, log=True, what="budget and r"), _seeds(evidence, kind, PLAIN)
+    )
 
 
 def phi_tells_apart(evidence: Evidence) -> Estimate:
@@ -151,7 +154,7 @@ def recurrences_over_next_smaller(evidence: Evidence, of: str = "minima") -> Est
     `vertices` of parabolas: see `over_next_smaller`."""
     evidence.where(name="language")
     budgets = evidence.result("language_iso_depth", of).values()
-    return over_runs(over_next_smaller(budgets), _seeds(evidence))
+    return with_seeds(over_next_smaller(budgets), _seeds(evidence, PLAIN))
 
 
 def over_next_smaller(budgets: Iterable[Mapping[str, float]]) -> Estimate:

@@ -144,7 +144,7 @@ class JacobianGain(SegmentHook):
             )
             streams.append(state.stream[None, :, tokens])
         last = replace(span, first=end - 1, count=1, keep=1)
-        # EvaluatedRun before it is made, at all tokens, since J is that of the whole state.
+        # Measured before it is made, at all tokens, since J is that of the whole state.
         self.gain = self._gain(loop, state, e, replace(last, keep=0), context)
         state, stream = self._segment(loop, state, e, last, context)
         streams.append(stream)

@@ -79,8 +79,7 @@ def restore(
         for change in folder.changes(config, placement.backend):
             print(f"  since it began, {change}", flush=True)
         if placement != today and not finished:
-            line = "since it began, the table of variants changed: it goes on by those of then"
-            print(f"  {line}", flush=True)
+            print("  it goes on by the kernels' variants that it began with", flush=True)
         if not finished and (problem := why_not_resumed(folder.path, config, trainer.task)):
             reason = f"{problem}, so that it cannot go on; again=true trains again"
             raise RunError(f"{folder.path}: {reason}")

@@ -24,13 +24,16 @@ def rounded_budget(flops: float) -> float:
 
 def minima(table: DataFrame) -> DataFrame:
     """For each `budget`, rounded, and `r` of a table of the law: the mean `flops`, the least loss
-    `measured` over sizes, the mean of the runs of each; and the `loss` and size `N` of the vertex,
+    `measured`, over seeds the mean; and the `loss` and size `N` of the vertex,
     nan where there is none."""
     rows = []
     sized = table.assign(N=table.N_once + table.N_rec)
     for (budget, r), cell in sized.groupby([table.budget.map(rounded_budget), "r"]):
-        # Of several seeds the luckiest is no least loss.
-        measured = cell.groupby("N").loss.mean().min()
+        # Of several seeds the luckiest is no least loss. Their folders' names differ in it alone.
+        of_setting = cell.N
+        if "run" in cell:
+            of_setting = cell.run.str.replace(r"-seed\d+", "", regex=True)
+        measured = cell.loss.groupby(of_setting).mean().min()
         row = {"budget": budget, "r": r, "flops": cell.budget.mean(), "measured": measured}
         size, loss = vertex(cell.N, cell.loss)
         rows.append(row | {"N": size, "loss": loss})

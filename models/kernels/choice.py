@@ -63,7 +63,9 @@ class Choice:
 
 def choose(capability: str, precision: str, shape: Shape, rows: Sequence[Row]) -> Choice:
     """The choice of a table's rows: by the nearest in number of rows, of the same widths, on such a
-    card in this precision. All by cuBLAS, with triton, where none is within a factor of two."""
+    card in this precision. All by cuBLAS, with triton, where none is within a factor of two. Most
+    products of `mixed` are bf16's."""
+    precision = "bf16" if precision == "mixed" else precision
     chosen = Choice(BY_CUBLAS, table=key_of(rows))
     nearest = float(_FAR)
     wanted: Row = {
@@ -98,6 +100,7 @@ def read_table(path: Path | None) -> list[Row]:
             log2(row["rows"])  # refuses what is no number of rows
             # Refuses what no run can take.
             BACKENDS.index(row["backend"])
+            Variants(**row["variants"])
             for name, allowed in VARIANTS.items():
                 allowed.index(row["variants"][name])
     except FileNotFoundError:

@@ -1,11 +1,11 @@
 """The loop of a model's shape."""
 
 from collections.abc import Callable
-from typing import TypeVar, get_type_hints
+from typing import TypeVar
 
 from looplab.conf.plugins import check_class, registering
 from looplab.conf.schema import ModelConfig
-from looplab.conf.setting import names_of
+from looplab.conf.setting import hints_of, names_of
 
 from ..spec import ModelSpec
 from .connected import ConnectedLoop
@@ -44,7 +44,7 @@ def register_loop(name: str) -> Callable[[_AnyLoop], _AnyLoop]:
         check_class(cls, Loop)
         _REGISTRY[name] = cls
 
-    names = names_of(get_type_hints(ModelConfig)["injection"])
+    names = names_of(hints_of(ModelConfig)["injection"])
     return registering("model.injection", name, name in names, add, guards=["__init__"])
 
 

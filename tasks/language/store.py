@@ -60,7 +60,7 @@ def tokens_folder(key: str) -> Path:
     folder = cache_folder()
     if folder is None:
         problem = f"cannot be kept as tokens: the variable {CACHE} must name a folder"
-        raise ConfigError("task.text", f"{problem}, as this user has no home")
+        raise ConfigError("task.text", f"{problem}, as there is no home to be found")
     return folder / "tokens" / key
 
 

@@ -106,4 +106,4 @@ def test_a_question_of_a_users_file_hangs_on_what_it_imports_of_the_project(
     load_plugins([str(path)])
     found = measured_by(sys.modules["plugin:asks_errors"])
     assert {"asks_errors.py", "training/validation.py", "evaluation/errors.py"} <= found.keys()
-    assert "evaluation/measure.py" not in found
+    assert "evaluation/evaluator.py" not in found

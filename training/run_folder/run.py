@@ -242,8 +242,9 @@ class RunFolder:
             return
         continuations = before.get("continued", [])
         records = [before, *continuations]
-        # Code that was recorded once is not recorded again, however often the run is resumed.
-        if all(record.get("sources") != now["sources"] for record in records):
+        # What was recorded once is not recorded again, however often the run is resumed.
+        keys = ("sources", "kernels")
+        if all(any(record.get(key) != now.get(key) for key in keys) for record in records):
             continuations.append(now | {"from_step": step})
             self._write_environment(before | {"continued": continuations})
 
@@ -371,12 +372,11 @@ def environment(
     config: Config, backend: str = "eager", choice: Choice | None = None
 ) -> dict[str, Any]:
     """Versions, machine and command, for environment.json, and the source files that the weights of
-    a run depend on, with their digests. Of triton also the variants of its kernels."""
-    by_kernels = backend == "triton"
-    rooms = (*TRAINED, KERNELS) if by_kernels else TRAINED
+    a run depend on, with their digests; and the variants of kernels that it has a choice of."""
+    rooms = (*TRAINED, KERNELS) if backend == "triton" else TRAINED
     sources = sources_of(*rooms, things=_classes(config).values(), for_training=True)
     facts = versions() | {"backend": backend, "sources": sources}
-    return facts | {"kernels": asdict(choice)} if choice and by_kernels else facts
+    return facts | {"kernels": asdict(choice)} if choice else facts
 
 
 def versions() -> dict[str, Any]:
