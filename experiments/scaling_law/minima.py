@@ -30,10 +30,10 @@ def minima(table: DataFrame) -> DataFrame:
     sized = table.assign(N=table.N_once + table.N_rec)
     for (budget, r), cell in sized.groupby([table.budget.map(rounded_budget), "r"]):
         # Of several seeds the luckiest is no least loss. Their folders' names differ in it alone.
-        of_setting = cell.N
+        setting = [cell.N]
         if "run" in cell:
-            of_setting = cell.run.str.replace(r"-seed\d+", "", regex=True)
-        measured = cell.loss.groupby(of_setting).mean().min()
+            setting.append(cell.run.astype(str).str.replace(r"-seed\d+", "", regex=True))
+        measured = cell.loss.groupby(setting).mean().min()
         row = {"budget": budget, "r": r, "flops": cell.budget.mean(), "measured": measured}
         size, loss = vertex(cell.N, cell.loss)
         rows.append(row | {"N": size, "loss": loss})

@@ -55,6 +55,10 @@ def test_the_least_loss_is_of_the_mean_over_seeds_not_of_the_luckiest() -> None:
     one = DataFrame({"N_once": 1.0, "N_rec": [8.0, 16.0], "r": 2, "budget": 1e18, "D": 1.0})
     seeds = concat([one.assign(loss=[2.0, 2.25]), one.assign(loss=[3.0, 2.25])])
     assert minima(seeds).measured.tolist() == [2.25]
+    # Runs of other settings are told apart by the names of their folders, whatever these hold.
+    assert minima(seeds.assign(run=[1, 2, 3, 4])).measured.tolist() == [2.0]
+    names = ["a-seed0-x", "b-seed0-y", "a-seed1-x", "b-seed1-y"]
+    assert minima(seeds.assign(run=names)).measured.tolist() == [2.25]
 
 
 def test_losses_at_equal_flops_stand_beside_each_other() -> None:
