@@ -53,7 +53,7 @@ def tune(config: Config) -> str:
     if path is None:
         problem = f"has no place for its table: {CACHE} must name a folder"
         raise ConfigError("action", f"cannot be tune: it {problem}, as this user has no home")
-    others = read_table(path)
+    read_table(path)  # a damaged one is refused before anything is timed
     # What stays where no other is ahead: the shipped choice, or cuBLAS.
     usual = choose(capability(device), precision, shape, read_table(SHIPPED))
     card = torch.cuda.get_device_name(device) if e.is_cuda else _INTERPRETED
@@ -69,6 +69,8 @@ def tune(config: Config) -> str:
     }
     row = place_in_table | {"variants": taken, "backend": usual.backend, "card": card}
     row |= {"date": str(date.today()), "milliseconds": times}
+    # Read only now: another shell may have written a row meanwhile.
+    others = read_table(path)
     rows = [row, *(other for other in others if not other.items() >= place_in_table.items())]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"rows": rows})
