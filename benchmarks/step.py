@@ -19,7 +19,7 @@ if __name__ == "__main__":  # before the imports, which take a while
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -107,8 +107,9 @@ def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object])
 
 
 def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
-    """The variants with their seconds, and by kind the ratio of each that is not ours to them. On a
-    GPU also the peak of memory and, if the card's rate is known, the floor."""
+    """The variants with their seconds, and by kind the ratio of each that is not ours to them. Of
+    our kernels also which of their variants ran. On a GPU also the peak of memory and, if the
+    card's rate is known, the floor."""
     rates = RATES.get(device_name(turns.device), {})
     rows = []
     for measured in turns.whole():
@@ -133,6 +134,9 @@ def rows_of(turns: PairedTimes, basis: str) -> list[dict[str, Any]]:
             "median_s": {clock: median(values) for clock, values in seconds.items()},
             "ratios": ratios,
         }
+        if variant.side == "ours":
+            choice = variant.placement(turns.config, turns.device).choice
+            row |= {"kernels": asdict(choice)} if choice else {}  # as in environment.json
         row |= measured.facts
         rate = rates.get(variant.precision)
         if rate:

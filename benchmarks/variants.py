@@ -11,7 +11,7 @@ import torch
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.training.assemble import build_curriculum, build_model, build_task
-from looplab.training.device import place, shape_of
+from looplab.training.device import Placement, place, shape_of
 from looplab.training.step import Trainer
 
 from .reference import Reference
@@ -57,10 +57,13 @@ class Variant:
         """Our trainer; ConfigError if this machine cannot run it."""
         _allow_tf32(self.precision)
         task = build_task(config)
-        shape = shape_of(config, task)
-        placement = place(str(device), self.precision, self.backend, shape)
-        model = placement.prepare(build_model(config, task))
+        model = self.placement(config, device).prepare(build_model(config, task))
         return Trainer(config, task, build_curriculum(config, task), model, capture=self.capture)
+
+    def placement(self, config: Config, device: torch.device) -> Placement:
+        """Where and how a step of ours computes; ConfigError if this machine cannot run it."""
+        shape = shape_of(config, build_task(config))
+        return place(str(device), self.precision, self.backend, shape)
 
     def update(self, trainer: Trainer, step: int) -> None:
         """Make a step; RuntimeError if its graph could not be captured, for which the trainer

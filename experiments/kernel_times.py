@@ -57,7 +57,9 @@ def variant_times(shape: Shape, device: torch.device, compute: Compute) -> Times
                 print(f"{field} by {name}: {times[field][name]:.3g} ms", flush=True)
             except Exception as error:  # of any kind: the others can still be timed
                 print(f"{field} by {name}: failed, {one_line(error)}", flush=True)
+                process.shutdown(wait=False)
                 process = _process()
+    process.shutdown()
     return times
 
 

@@ -15,9 +15,10 @@ import torch
 from looplab.benchmarks.paired_times import Contender, PairedTimes, measure, warm_up
 from looplab.benchmarks.reference import Reference
 from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
-from looplab.benchmarks.step import compare, main
+from looplab.benchmarks.step import compare, main, rows_of
 from looplab.benchmarks.variants import Step, Variant
 from looplab.conf.schema import Config
+from looplab.models.kernels.variants import VARIANTS
 from looplab.training.assemble import build_curriculum, build_task
 
 # As much of the reference's interface as a step uses, written for these tests: a linear model.
@@ -231,6 +232,18 @@ def test_what_was_stopped_keeps_its_turns(tmp_path: Path, monkeypatch: pytest.Mo
     assert kept["turns"] == 2
     assert [len(row["seconds"]["wall"]) for row in kept["variants"]] == [2, 2]
     assert not any(each.process.is_alive() for each in questions)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are not interpreted beside a GPU")
+def test_a_row_says_which_kernels_were_timed(tmp_path: Path) -> None:
+    """No table has a row for the interpreter: all of the kernels' products are cuBLAS's."""
+    pytest.importorskip("triton")
+    file = str(tmp_path / "steps")
+    ours = [Fake("ours", backend, "fp32", file=file) for backend in ("triton", "cpu")]
+    measured, _ = run([*ours, Fake("reference", "eager", "fp32", file=file)])
+    rows = rows_of(measured, "wall")
+    assert rows[0]["kernels"]["variants"] == dict.fromkeys(VARIANTS, "cublas")
+    assert all("kernels" not in row for row in rows[1:])
 
 
 def test_a_short_step_is_made_many_times() -> None:
