@@ -39,7 +39,7 @@ from looplab.conf.schema import Config
 from looplab.experiments.gpu_time import shape_of
 from looplab.models.flops import pass_costs
 from looplab.show.tables import Part, Table, document
-from looplab.training.assemble import build_curriculum, build_model, build_task
+from looplab.training.assemble import build_model, build_task, last_stage
 from looplab.training.device import place
 
 _HOPPER = {"bf16": 800e12, "tf32": 400e12, "fp32": 67e12}
@@ -96,7 +96,7 @@ def compare(variants: Sequence[Variant], settings: StepSettings, device: torch.d
 def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object]) -> None:
     """Write what was measured so far, of this configuration and of those before it."""
     config = turns.config
-    stage = build_curriculum(config, build_task(config))(config.training.steps)
+    stage = last_stage(config, build_task(config))
     clocks = {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None
     measured: dict[str, object] = {"flops": step_flops(config), "shape": shape_of(config, stage)}
     measured |= {"turns": turns.turns, "clocks": clocks, "variants": rows_of(turns, basis)}
@@ -182,7 +182,7 @@ def shown(turns: PairedTimes, rows: Sequence[Mapping[str, Any]]) -> str:
 def step_flops(config: Config) -> float:
     """The FLOPs of a step at the curriculum's end, as `action=plan` counts them."""
     task = build_task(config)
-    stage = build_curriculum(config, task)(config.training.steps)
+    stage = last_stage(config, task)
     # Without the last y, as in training.
     costs = pass_costs(build_model(config, task), 2 * stage.points - 1)
     return config.training.batch_size * costs.of_step(stage.loops, stage.grad_loops, stage.window)

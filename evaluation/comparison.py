@@ -143,7 +143,9 @@ def _curves(members: Sequence[_Member], settings: EvaluationConfig) -> dict[str,
         by_examples = interval([errors], log=True)
         by_loop = interval([stacked("by_loop", curve)], log=True)
         # No logarithm: a difference has either sign.
-        minus_first = interval([errors, first], lambda means: means[0] - means[1])
+        # The first less itself is 0 in each resample, not that of two groups of seeds.
+        pair = [errors] if errors is first else [errors, first]
+        minus_first = interval(pair, lambda means: means[0] - means[-1])
         curves[label] = ComparedCurve(
             runs=[_name(member.run) for member in curve],
             style=curve[0].evaluation.style,

@@ -194,12 +194,13 @@ def by_examples(settings: EvaluationConfig, arrays: Arrays, solvers: Collection[
 
 
 def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
-    """The first loop whose mean error is within 5 % of the least over all loops. It has a 90 %
-    interval over resamples of the prompts."""
+    """The first loop whose mean error is within 5 % of the least over all loops at which it is a
+    number. It has a 90 % interval over resamples of the prompts."""
 
     def first(means: Floating) -> NDArray[np.intp]:
+        least = np.fmin.reduce(means, axis=-1, keepdims=True)  # without those that are nan
         # argmax of truth values is the first true one; loops count from 1.
-        return (means <= _NEAR * means.min(-1, keepdims=True)).argmax(-1) + 1
+        return (means <= _NEAR * least).argmax(-1) + 1
 
     # Of each resample the first loop, [resamples]; whole numbers, so no end between two of them.
     loops = first(resampled_means(by_loop, settings.resamples, settings.seed))

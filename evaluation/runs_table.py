@@ -166,7 +166,10 @@ def _row(path: Path) -> Row:
     with suppress(KeyError, IndexError, TypeError):  # none, or one of another form
         last_error = one_number(evaluation)
     last = last_record(path)
-    steps = int(settings.get("training.steps", 0))
+    steps = settings.get("training.steps")
+    if not isinstance(steps, int):
+        problem = problem or f"training.steps is no number: {steps!r}"
+        steps = 0
     left = seconds_left(last, steps) if status["state"] == "running" else None
     remarks = _current_remarks(path, evaluation.get("remarks", ()), plugins)
     files = [file for file in (path / "status.json", path / "metrics.jsonl") if file.exists()]

@@ -8,6 +8,7 @@ from functools import cache, lru_cache, partial
 
 from torch import Generator
 
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.curricula import Curriculum, Stage
 from looplab.models import Model, ModelSpec
@@ -15,7 +16,7 @@ from looplab.models.flops import pass_costs
 from looplab.models.loops.loop import Loop
 from looplab.models.loops.make import loop_class
 from looplab.tasks.language.tokens import nominal_vocabulary
-from looplab.training.assemble import build_curriculum, build_task, spec_of
+from looplab.training.assemble import build_curriculum, build_task, last_stage, spec_of
 from looplab.training.optim.optimizers import muon_kinds
 from looplab.training.progress import Work
 
@@ -77,11 +78,14 @@ class Flops:
 def of_budget(config: Config, flops: float, tokens: int) -> dict[str, float]:
     """The settings of a training of so many FLOPs: its steps, each as costly as the last, without
     the optimiser's own work; and, unless `tokens` is 0, MuonH's rate, which is that of the
-    configuration for so many tokens."""
+    configuration for so many tokens. Raises ConfigError for less than a step."""
     training = config.training
-    curriculum = build_curriculum(config, build_task(config))
-    last = curriculum(training.steps)
-    steps = round(flops / Flops(config, shapes_of(config), curriculum).of_stage(last))
+    task = build_task(config)
+    costs = Flops(config, shapes_of(config), build_curriculum(config, task))
+    of_step = costs.of_stage(last_stage(config, task))
+    steps = round(flops / of_step)
+    if steps < 1:
+        raise ConfigError("budget", f"is {flops:.3g} FLOPs, and one step takes {of_step:.3g}")
     settings: dict[str, float] = {"training.steps": steps}
     if tokens:
         trained = steps * training.batch_size * config.task.points

@@ -17,7 +17,7 @@ import numpy as np
 from looplab.conf.schema import Config, ModelConfig
 from looplab.curricula import Stage
 from looplab.models import Model
-from looplab.training.assemble import build_curriculum, build_task
+from looplab.training.assemble import build_curriculum, build_task, last_stage
 from looplab.training.progress import Work
 
 from .flops import Flops
@@ -142,7 +142,8 @@ class GpuTime(NamedTuple):
 def gpu_time(config: Config, model: Model) -> GpuTime:
     """The time of a whole training on a GPU, in the precision and by the backend that it has there
     (auto: tf32 and triton)."""
-    curriculum = build_curriculum(config, build_task(config))
+    task = build_task(config)
+    curriculum = build_curriculum(config, task)
     steps = config.training.steps
     flops = Flops(config, model, curriculum)
     total = flops(steps)
@@ -155,7 +156,7 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
         return Step(**shape_of(config, stage), flops=flops.of_stage(stage), code=code)
 
     times = StepTimes(timed_steps())
-    if not (_is_plain(config) and times.know(step_of(curriculum(steps)))):
+    if not (_is_plain(config) and times.know(step_of(last_stage(config, task)))):
         return GpuTime(total, total / RATES[precision], False, precision)
     muon = flops.muon_matrices * _KERNELS * _KERNEL
     work = Work(curriculum, steps, lambda stage: times(step_of(stage)) + muon)

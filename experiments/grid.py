@@ -116,6 +116,9 @@ def run_grid(commands: Sequence[Command], settings: GridSettings) -> int:
     first = commands[0]
     _check(commands)
     if settings.engine.name == "slurm":
+        if first.again:
+            problem = "a task that Slurm starts anew would begin from the first step"
+            raise ConfigError("again", f"cannot be true with engine=slurm: {problem}")
         submitted = _submit(grid, settings.engine)
         if submitted:
             print(submitted)

@@ -10,8 +10,8 @@ from pandas import DataFrame
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.statistics import Estimate, NotMeasured, over_seeds
-from looplab.evaluation.text.evaluate import last_stage
 from looplab.show.panel import Panel
+from looplab.training.assemble import last_stage
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, lowest
@@ -79,7 +79,7 @@ def _kinds(table: DataFrame) -> list[str]:
 
 def _row(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     """The row of a run in the law's table, with what tells runs apart."""
-    config, stage = run.config, last_stage(run)
+    config, stage = run.config, last_stage(run.config, run.task)
     kind = PLAIN if stage.grad_loops >= stage.loops else TRUNCATED
     row = row_of(run, settings)
     return {

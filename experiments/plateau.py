@@ -3,6 +3,7 @@ and how parallel the states of different queries are (arXiv 2506.13688)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +125,8 @@ def trajectory(
         by_batch, attention = [], []
         for batch in batches(prompts, settings.batch_size):
             with recorded_shares(model) as shares:
-                *_, (state, predictions) = model.unroll(batch, trained_loops(run.config))
+                states = model.unroll(batch, trained_loops(run.config))
+                state, predictions = deque(states, maxlen=1).pop()
             error = (predictions - batch.ys).square().mean(-1)
             units = F.normalize(state.stream[:, ::2].float(), dim=-1)
             count = units.shape[1]

@@ -293,8 +293,9 @@ def first_at_most(values: Floats, level: Floats | float) -> Floats:
     lines between indices. nan where they never do."""
     level = np.asarray(level)[..., None]
     is_below = values <= level
-    after = np.maximum(is_below.argmax(-1), 1)[..., None]  # argmax: the first that is
-    high = np.take_along_axis(values, after - 1, -1)
+    # argmax: the first that is; of a single value there is no line.
+    after = np.clip(is_below.argmax(-1), min(1, values.shape[-1] - 1), None)[..., None]
+    high = np.take_along_axis(values, np.maximum(after - 1, 0), -1)
     low = np.take_along_axis(values, after, -1)
     # The line from (after - 1, high) to (after, low) meets the level a share of the way.
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -49,9 +49,10 @@ def answer(request: Request) -> Answer:
 def looped_less_standard(evidence: Evidence) -> Estimate:
     """The accuracy, looped less standard, the mean over held-out tables.
 
-    Tables are what is resampled: their differences are far larger than those of draws."""
+    The spread of tables holds that of each one's own draws, which alone is left of a single one."""
     differences, spreads, runs = _differences(evidence)
-    return _of_runs(over_seeds(differences, spreads, what="table"), runs, len(differences))
+    errors = spreads if len(differences) == 1 else None
+    return _of_runs(over_seeds(differences, errors, what="table"), runs, len(differences))
 
 
 def share_of_tables_with_looped_above(evidence: Evidence) -> Estimate:

@@ -137,6 +137,15 @@ class CachedOperations(Operations):
     def linear_gelu(self, x: Tensor, layer: nn.Linear) -> Tensor:
         return self._plain.linear_gelu(x, layer)
 
+    def rms_norm(self, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+        return self._plain.rms_norm(x, weight, eps)
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        return self._plain.rotate(x, cos, sin)
+
+    def squared_relu(self, z: Tensor) -> Tensor:
+        return self._plain.squared_relu(z)
+
     def attend(self, heads: Tensor, mask: Tensor | None) -> Tensor:
         query, key, value = heads.unbind(0)
         number = self.next

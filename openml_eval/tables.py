@@ -250,11 +250,15 @@ def read_table(folder: Path, key: int | str) -> Table:
     with np.load(numbers, allow_pickle=False) as arrays:
         xs = arrays["xs"]
         ys = arrays["ys"]
-    source = Source(**content["source"])
-    source = replace(source, notes=tuple(source.notes))
-    features = tuple(content["features"])
-    classes = tuple(content["classes"])
-    return Table(content["name"], features, xs, ys, classes, source, sha256)
+    try:
+        source = Source(**content["source"])
+        source = replace(source, notes=tuple(source.notes))
+        features = tuple(content["features"])
+        classes = tuple(content["classes"])
+        return Table(content["name"], features, xs, ys, classes, source, sha256)
+    except (KeyError, TypeError):
+        command = _fetch_command(folder, key)
+        raise RunError(f"{path} is altered; {command} makes it again") from None
 
 
 def check_tables(folder: Path, keys: Sequence[int | str]) -> None:
@@ -273,7 +277,8 @@ def _find(folder: Path, key: int | str) -> Path:
         return folder / f"{key}.json"
     for path in folder.glob("[!.]*.json"):
         content = read_json(path)
-        if isinstance(content, dict) and content.get("source", {}).get("openml_id") == key:
+        source = content.get("source") if isinstance(content, dict) else None
+        if isinstance(source, dict) and source.get("openml_id") == key:
             return path
     return folder / f"{key}.json"
 

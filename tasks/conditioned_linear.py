@@ -48,7 +48,7 @@ class ConditionedLinear(Linear):
         self, random: RandomSource, dims: int
     ) -> Conditioned:
         normal = random.normal(self.dims)
-        if self.condition == 1:  # the inputs are standard normal, to the bit
+        if self.condition == 1:
             identity = torch.eye(self.dims, dtype=torch.float32, device=normal.device)
             return Conditioned(normal, identity.expand(len(normal), -1, -1))
         # κ^u with u uniform in 0 … 1 is log-uniform in 1 … κ.
@@ -71,8 +71,10 @@ class ConditionedLinear(Linear):
     def prompts(
         self, parameters: Conditioned, random: RandomSource, points: int, dims: int
     ) -> Prompts:
-        # The root is symmetric, so that rows z Σ^(1/2) have the covariance Σ.
-        xs = random.normal(points, self.dims) @ parameters.root
+        xs = random.normal(points, self.dims)
+        if self.condition > 1:  # else they stay standard normal to the bit, in TF32, too
+            # The root is symmetric, so that rows z Σ^(1/2) have the covariance Σ.
+            xs = xs @ parameters.root
         xs[:, :, dims:].zero_()
         return Prompts(xs, self.noise(self.outputs(xs, parameters), random, dims))
 

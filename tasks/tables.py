@@ -58,6 +58,9 @@ class _TableTask(RowsOnly, Classification):
             raise ConfigError("held_out", f"is {self.held_out!r}, none of the tables: {names}")
         if not self._training_tables():
             raise ConfigError("tables", "must hold one to train on, beside held_out")
+        if self.protocol == "reference" and not self.held_out:
+            problem = "must name a table where protocol is reference: evaluation draws from it"
+            raise ConfigError("held_out", problem)
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -133,7 +136,8 @@ class Tables(_TableTask):
     With `protocol` reference, as in the reference code: tables standardised by all of their rows, a
     twentieth of them left out, one table per batch, labels 0 and 1, never swapped.
 
-    Without `held_out`, all tables are trained on, and evaluation has the prompts of training.
+    Without `held_out`, which corrected alone allows, all tables are trained on, and evaluation has
+    the prompts of training.
     """
 
     def for_evaluation(self) -> Task:
@@ -145,7 +149,7 @@ class Tables(_TableTask):
         rows = self._rows(device)
         tables = len(rows.count)
         width = rows.xs.shape[1]
-        table = (random.uniform(1)[:, 0] * tables).long().clamp(max=tables - 1)
+        table = (random.uniform(1)[:, 0] * tables).long()
         if self.protocol == "reference":
             # One table a batch; the other draws are unused.
             return table[:1].expand(len(table))

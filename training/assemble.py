@@ -1,7 +1,7 @@
 """Task, model, curriculum and random generators of a Config."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Generator, Tensor, device
 from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
 from looplab.conf.plugins import Slip, is_users
 from looplab.conf.schema import Config, GrowthConfig
-from looplab.curricula import Curriculum, SampledLoops, Schedule
+from looplab.curricula import Curriculum, SampledLoops, Schedule, Stage
 from looplab.models import Model, ModelSpec
 from looplab.models.loops.trial import try_loop
 from looplab.tasks import Task, make_task
@@ -105,6 +105,14 @@ def build_curriculum(config: Config, task: Task) -> Curriculum:
         T=config.loops.T if looped else 1,
         grad_loops=config.loops.grad_loops if looped else "all",
     )
+
+
+def last_stage(config: Config, task: Task) -> Stage:
+    """The stage of the last step; where loops are drawn anew at each step, one of b loops."""
+    curriculum = build_curriculum(config, task)
+    if config.loops.sampling != "none":
+        curriculum = replace(curriculum, loops=Schedule.constant(config.loops.b))
+    return curriculum(max(config.training.steps - 1, 0))
 
 
 def trained_loops(config: Config) -> int:

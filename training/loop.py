@@ -6,6 +6,7 @@ run = train(Config.of("task=linear"))                               # or the fin
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -332,7 +333,8 @@ class Session:
             prompts = trainer.draw(stage, shard)
             batch |= {f"xs.{shard}": prompts.xs.cpu(), f"ys.{shard}": prompts.ys.cpu()}
             states = trainer.model.unroll(prompts, stage.loops, scale_loops=stage.scale_loops)
-            *_, (state, _) = states
+            # The last alone: all of them would hold the predictions of every loop.
+            state, _ = deque(states, maxlen=1).pop()
             norms.append(state.raw.float().norm(dim=-1).mean())
         path = self.folder.path / f"diverged_{number:08d}.safetensors"
         write_bytes(path, safetensors.torch.save(batch))

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
-from looplab.curricula import Schedule, Stage
 from looplab.models.flops import pass_costs
 from looplab.tasks import Prompts, Task
 from looplab.tasks.language import Language
 from looplab.tasks.language.documents import eval_files, read_documents
 from looplab.tasks.language.store import Tokens
 from looplab.tasks.language.tokens import Lengths
-from looplab.training.assemble import build_curriculum
+from looplab.training.assemble import last_stage
 from looplab.training.run_folder.run import Run
 from looplab.training.validation import evaluation_prompts
 
@@ -67,7 +66,7 @@ def _size(run: Run) -> Size:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     backbone = model.backbone_parameters()
     costs = pass_costs(model, tokens)
-    last = last_stage(run)
+    last = last_stage(run.config, run.task)
     flops = costs.of_step(last.loops, last.grad_loops, last.window)
     # A standard model's loops are its layers: one pass through all of them.
     once = model.spec.n_layer if model.spec.family == "standard" else 1
@@ -153,14 +152,6 @@ class _Text:
 
         content = {"prompts": digest(prompts.xs, prompts.ys), "loops": loops}
         return evaluator.rows(name, content, len(prompts), compute)["nats"]
-
-
-def last_stage(run: Run) -> Stage:
-    """The stage of the last step; where loops are drawn anew at each step, one of b loops."""
-    curriculum = build_curriculum(run.config, run.task)
-    if run.config.loops.sampling != "none":
-        curriculum = replace(curriculum, loops=Schedule.constant(run.config.loops.b))
-    return curriculum(max(run.config.training.steps - 1, 0))
 
 
 def check_evaluation(task: Task, settings: EvaluationConfig, points: int) -> None:

@@ -16,8 +16,8 @@ from looplab.conf.mistakes import RunError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.evaluate_run import evaluated
 from looplab.evaluation.load import load_run
-from looplab.evaluation.text.evaluate import last_stage
 from looplab.models.flops import pass_costs
+from looplab.training.assemble import last_stage
 from looplab.training.run_folder.run import Run
 from looplab.training.run_folder.status import is_run
 
@@ -28,7 +28,7 @@ def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     context it is the mean error over all numbers of examples and D counts prompts. N_once counts
     prelude, coda, injection and norms (as in arXiv 2604.21106, even if they run in the loop), and
     the parameters of lanes; neither N counts read-in, read-out and positions."""
-    stage = last_stage(run)
+    stage = last_stage(run.config, run.task)
     points = run.config.task.points
     sequences = run.step * run.config.training.batch_size
     _, arrays = evaluated(run, settings)

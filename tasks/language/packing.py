@@ -19,7 +19,7 @@ from tqdm import tqdm
 from looplab.conf.mistakes import ConfigError
 
 from .parts import PARTS, Part
-from .store import Tokens, write
+from .store import Tokens, to_disk, write
 from .tokens import Tokenizer
 
 _BUFFER = 1000  # documents that a row chooses from
@@ -51,6 +51,7 @@ def packed(
                 for row in tqdm(rows, "packing", unit="row", delay=1, leave=False, disable=None):
                     file.write(row.tobytes())
                     count += 1
+                to_disk(file)
             os.replace(partial, paths[part])
             counts[part] = count
         write(path, json.dumps(counts))  # last: rows without it are not read

@@ -86,8 +86,16 @@ def storing(folder: Path) -> Iterator[None]:
 def write(path: Path, content: str) -> None:
     """Write a text atomically."""
     partial = path.with_suffix(".partial")
-    partial.write_text(content, encoding="utf-8")
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(content)
+        to_disk(file)
     os.replace(partial, path)
+
+
+def to_disk(file: IO[Any]) -> None:
+    """Wait until the disk has what was written: a record that says so must not come before it."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def as_they_are(
@@ -182,7 +190,7 @@ def _tokenise(
             counts.bytes += len(text.encode("utf-8", "replace"))
             counts.spelled += int(lengths[new].sum())
         for file in files.values():
-            file.flush()
+            to_disk(file)
         record.batches = number
         write(path, json.dumps(asdict(record)))
     for part, digest in digests.items():

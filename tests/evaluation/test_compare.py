@@ -78,6 +78,8 @@ def test_seeds_of_a_setting_are_one_curve_and_settings_are_told_apart_in_words(
     less = numbers(result["curves"]["multiplied injection"]["minus_first"]["mean"])
 
     np.testing.assert_allclose(less, means[1] - means[0], atol=1e-12)
+    itself = result["curves"]["added injection"]["minus_first"]
+    assert not any(np.abs(numbers(itself[part])).max() for part in ("mean", "low", "high"))
 
 
 def test_only_runs_of_one_task_are_compared(tiny_run: Run, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from looplab.conf.schema import EvaluationConfig, Shift
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import evaluated
+from looplab.evaluation.results import near_least
 from looplab.show.evaluate import evaluate
 from looplab.tasks import SHIFTS, Prompts
 from looplab.training import Run
@@ -66,6 +67,12 @@ def test_changes_and_the_loop_near_the_least(tiny_run: Run) -> None:
     near = by_loop["near_least"]
     assert near["loop"] == 1 + next(t for t, e in enumerate(means) if e <= 1.05 * min(means))
     assert 1 <= near["low"] <= near["high"] <= 12
+
+
+def test_loops_that_left_the_numbers_are_not_near_the_least() -> None:
+    by_loop = np.array([[4.0, 1.0, 1.01, np.nan]] * 8)
+    near = near_least(by_loop, SETTINGS)
+    assert (near.loop, near.low, near.high) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("on", ["state", "prediction"])

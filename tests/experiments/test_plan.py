@@ -77,6 +77,8 @@ def test_a_budget_of_flops_is_spent() -> None:
     assert more["training.steps"] == pytest.approx(2 * found["training.steps"], abs=2)
     ratio = more["training.muon_rate"] / found["training.muon_rate"]
     assert ratio == pytest.approx(2**-0.32, rel=1e-3)
+    with pytest.raises(ConfigError, match="one step takes"):
+        of_budget(config, 1e9, 10**9)
 
 
 def test_a_papers_grid_is_planned_for_gpus() -> None:

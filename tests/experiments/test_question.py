@@ -8,7 +8,7 @@ import pytest
 
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.statistics import Estimate, NotMeasured
-from looplab.experiments.question import Request, answer_of, band, estimate
+from looplab.experiments.question import Request, answer_of, band, estimate, first_at_most
 from tests.experiments.checks import check_found_again
 
 _SETTINGS = EvaluationConfig(resamples=200)
@@ -23,6 +23,13 @@ def test_a_band_lies_within_the_interval_that_decides() -> None:
         assert found.mean == pytest.approx(drawn.mean[place])
         assert found.low <= drawn.low[place] + rounding
         assert found.high >= drawn.high[place] - rounding
+
+
+def test_where_a_curve_first_falls_to_a_level() -> None:
+    """Between two points by their line, from the first point on, of a single one, and never."""
+    curves = np.array([[4.0, 2.0, 1.0], [1.0, 5.0, 0.0], [4.0, 4.0, 4.0]])
+    np.testing.assert_allclose(first_at_most(curves, 1.5), [1.5, 0.0, math.nan])
+    np.testing.assert_allclose(first_at_most(curves[:, :1], 1.5), [math.nan, 0.0, math.nan])
 
 
 def test_what_is_kept_of_an_estimate_is_read_back_and_no_number_is_not_measured() -> None:

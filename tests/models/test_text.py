@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from looplab.models import Model, ModelSpec
-from looplab.models.operations import Cache
+from looplab.models.operations import Cache, Operations
 from looplab.tasks import Prompts
 
 _VOCABULARY, _TOKENS = 70, 24
@@ -76,6 +76,20 @@ def test_logits_are_those_of_the_tokens_so_far(name: str) -> None:
         parts.append(model.continue_text(prompts.xs[:, first:last], 3, cache))
     assert cache.length == _TOKENS
     assert torch.allclose(torch.cat(parts, dim=1), logits[-1], atol=2e-5)
+
+
+def test_a_continuation_computes_by_the_models_operations() -> None:
+    used = set[str]()
+
+    class Noting(Operations):
+        def __getattribute__(self, name: str) -> Any:
+            used.add(name)
+            return super().__getattribute__(name)
+
+    model = _model("FLT")
+    model.operations = Noting()
+    model.continue_text(_prompts().xs, 2, Cache())
+    assert used >= {"linear", "rms_norm", "rotate", "squared_relu"}
 
 
 @pytest.mark.parametrize("name", _LOOPS)

@@ -3,6 +3,7 @@ files; what is there stays, an interrupted command goes on, and nothing that is 
 """
 
 import hashlib
+import json
 import os
 import pickle
 import sys
@@ -337,3 +338,13 @@ def test_a_csv_joins_and_follows_its_file(tmp_path: Path, no_network: list[str])
     by_group = FetchSettings((str(path),), str(folder), target="group")
     assert "classes a 30 (50.0%), b 30 (50.0%)" in fetch(by_group)
     assert "classes x" in fetch(settings)  # its last column again
+
+
+def test_a_table_whose_json_lost_a_key_is_one_line(tmp_path: Path) -> None:
+    fetch(FetchSettings((str(own_csv(tmp_path / "mine.csv")),), str(tmp_path)))
+    path = tmp_path / "mine.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["features"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(RunError, match=r"mine\.json is altered; .* makes it again"):
+        read_table(tmp_path, "mine")

@@ -53,6 +53,13 @@ def test_the_tasks_of_an_array_end_as_a_grid_here(
     assert len(found) == 2
 
 
+def test_slurm_starts_nothing_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Finished members would be trained anew in this process."""
+    assert run.main(["-m", *TINY, "seed=0,1", "engine=slurm", "again=true"]) == 2
+    assert "again cannot be true with engine=slurm" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_without_slurm_a_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,16 @@ def test_a_grid_that_was_interrupted_shows_its_runs_and_how_it_goes_on(
     assert (table.group[begun.name], table.group[alone.name]) == ("grid-12", "")
 
 
+def test_steps_that_are_no_number_are_the_problem_of_their_row(
+    folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    shutil.copytree(next(folder.glob("sparse*/config.yaml")).parent, tmp_path / "copy")
+    path = tmp_path / "copy" / "config.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("steps: 40", "steps: many"), encoding="utf-8")
+    assert any("training.steps is no number: 'many'" in line for line in listed(tmp_path, capsys))
+
+
 def test_a_grid_of_which_no_run_was_begun_is_listed(tmp_path: Path, capsys: Capture) -> None:
     _begun(tmp_path / "grid-12", {"run": "runs/absent", "label": "b = 4", "seed": 0})
     title, command, empty, count, _ = listed(tmp_path, capsys)

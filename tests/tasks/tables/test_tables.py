@@ -210,6 +210,11 @@ def test_more_features_or_points_than_there_is_room_for(folder: Path) -> None:
             made.sample(generator(), batch, points)
 
 
+def test_the_reference_protocol_needs_a_table_to_evaluate_on(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="held_out must name a table"):
+        task(folder, protocol="reference", held_out="")
+
+
 def test_a_run_finds_its_tables_from_another_folder_and_knows_when_they_are_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: dict[str, Figure]
 ) -> None:
