@@ -36,7 +36,7 @@ from looplab.benchmarks.settings import StepSettings, at_full_size, named_config
 from looplab.benchmarks.variants import Step, Variant, checked
 from looplab.conf.mistakes import RunError
 from looplab.conf.schema import Config
-from looplab.experiments.gpu_time import shape_of
+from looplab.experiments.gpu_time import sizes_of
 from looplab.models.flops import pass_costs
 from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_model, build_task, last_stage
@@ -98,7 +98,7 @@ def _save(name: str, turns: PairedTimes, basis: str, results: dict[str, object])
     config = turns.config
     stage = last_stage(config, build_task(config))
     clocks = {"of": CLOCKS, "by_turn": turns.clocks} if turns.clocks else None
-    measured: dict[str, object] = {"flops": step_flops(config), "shape": shape_of(config, stage)}
+    measured: dict[str, object] = {"flops": step_flops(config), "shape": sizes_of(config, stage)}
     measured |= {"turns": turns.turns, "clocks": clocks, "variants": rows_of(turns, basis)}
     measured |= {"failures": turns.failures, "profiles": turns.profiles}
     results[name] = measured
@@ -184,7 +184,7 @@ def step_flops(config: Config) -> float:
     task = build_task(config)
     stage = last_stage(config, task)
     # Without the last y, as in training.
-    costs = pass_costs(build_model(config, task), 2 * stage.points - 1)
+    costs = pass_costs(build_model(config, task), config.task.tokens_of(stage.points))
     return config.training.batch_size * costs.of_step(stage.loops, stage.grad_loops, stage.window)
 
 

@@ -62,7 +62,7 @@ class Variant:
 
     def placement(self, config: Config, device: torch.device) -> Placement:
         """Where and how a step of ours computes; ConfigError if this machine cannot run it."""
-        shape = shape_of(config, build_task(config))
+        shape = shape_of(config)
         return place(str(device), self.precision, self.backend, shape)
 
     def update(self, trainer: Trainer, step: int) -> None:

@@ -84,6 +84,11 @@ class TaskConfig:
         """Says whether prompts are tokens of a text, not pairs of numbers."""
         return self.name == "language"
 
+    def tokens_of(self, points: int) -> int:
+        """The tokens that a model computes of so many points: of a text these; of pairs each x and
+        y, without the last y."""
+        return points if self.is_text else 2 * points - 1
+
 
 @dataclass(frozen=True)
 class ModelConfig:

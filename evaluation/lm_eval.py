@@ -121,8 +121,10 @@ class LooplabLM(TemplateLM):
         """The log-likelihood in nats of each continuation, and whether it is what greedy decoding
         gives. A text longer than the positions loses its beginning."""
         start = self.eot_token_id  # which the harness gives as the context of a whole text
-        # A slice from True, which is 1, leaves the start token out; from False it is all of them.
-        pairs = [(before[before[:1] == [start] :], tokens) for _, before, tokens in requests]
+        pairs = []
+        for _, before, tokens in requests:
+            begins_there = before[:1] == [start]
+            pairs.append((before[1:] if begins_there else before, tokens))
         scores = self._model.score(pairs, self.batch_size)
         if cut := sum(score.cut for score in scores):
             log = logging.getLogger(__name__)

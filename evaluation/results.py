@@ -136,6 +136,7 @@ def summary(
         # Ours may go on, as in "least squares (Bayes-optimal)".
         if loops == settings.loops and label.startswith(entry["label"]):
             comparable.append(entry)
+    b = trained_loops(config)
     return Evaluation(
         task=config.task.name,
         family=config.model.family,
@@ -144,7 +145,7 @@ def summary(
         divisor=run.task.divisor,
         error=error_name(run.task),
         loops=settings.loops,
-        b=trained_loops(config),
+        b=b,
         step=run.step,
         prompts=settings.prompts,
         seed=settings.seed,
@@ -153,7 +154,7 @@ def summary(
         by_examples=by_examples(settings, arrays, labels),
         by_loop=_by_loop(settings, arrays),
         above_optimal=_above_optimal(run.task, settings, arrays),
-        halting=_halting(arrays, settings, settings.halt_by or trained_loops(config)),
+        halting=_halting(arrays, settings, settings.halt_by or b),
         shifts={},
         published=comparable,
         published_loops=sorted({entry["loops"] for entry in printed if "loops" in entry}),

@@ -173,11 +173,13 @@ def _row(path: Path) -> Row:
     left = seconds_left(last, steps) if status["state"] == "running" else None
     remarks = _current_remarks(path, evaluation.get("remarks", ()), plugins)
     files = [file for file in (path / "status.json", path / "metrics.jsonl") if file.exists()]
+    written = max(file.stat().st_mtime for file in files or [path])
+    model = settings.get("model.connectivity") or settings.get("model.family", "")
     return Row(
         path=str(path),
         name=path.name,
         task=str(settings.get("task.name", "")),
-        model=str(settings.get("model.connectivity") or settings.get("model.family", "")),
+        model=str(model),
         seed=settings.get("seed"),
         state=status["state"],
         step=int(status["step"]),
@@ -186,7 +188,7 @@ def _row(path: Path) -> Row:
         loss=last.get("loss"),
         error=last_error,
         remarks=problem or record.problem or "; ".join(remarks),
-        written=max(file.stat().st_mtime for file in files or [path]),
+        written=written,
         settings=settings,
         evaluation=evaluation,
     )

@@ -70,7 +70,7 @@ class Flops:
 
     def of_stage(self, stage: Stage) -> float:
         """FLOPs of a step without Muon's orthogonalisation."""
-        tokens = stage.points if self._config.task.is_text else 2 * stage.points - 1
+        tokens = self._config.task.tokens_of(stage.points)
         costs = self._costs(tokens).of_step(stage.loops, stage.grad_loops, stage.window)
         return self._config.training.batch_size * costs
 

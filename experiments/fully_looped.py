@@ -201,11 +201,19 @@ def _place(config: Config) -> tuple[str, int, int]:
     return variant, trained_loops(config), config.seed
 
 
+def logged_steps(run: Run) -> list[dict[str, float]]:
+    """The record of each step; RunError for a run that left some out."""
+    records = logged(run)
+    if len(records) < run.step:
+        raise RunError(f"{run.path} logged less than training.log_every=1 does")
+    return records
+
+
 def _logged(run: Run) -> dict[str, Floats]:
     """The loss over the error of predicting zero, and the norms, at each step."""
-    records = logged(run)
-    if len(records) < run.step or not records[0].keys() >= set(_NORMS):
-        raise RunError(f"{run.path} logged less than training.log_every=1 and log_norms=true do")
+    records = logged_steps(run)
+    if not records[0].keys() >= set(_NORMS):
+        raise RunError(f"{run.path} logged less than training.log_norms=true does")
     log = {}
     for name in _METRICS:
         log[name] = np.array([record[name] for record in records], np.float64)

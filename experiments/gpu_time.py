@@ -153,7 +153,7 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
     code = (backend, precision, is_captured)
 
     def step_of(stage: Stage) -> Step:
-        return Step(**shape_of(config, stage), flops=flops.of_stage(stage), code=code)
+        return Step(**sizes_of(config, stage), flops=flops.of_stage(stage), code=code)
 
     times = StepTimes(timed_steps())
     if not (_is_plain(config) and times.know(step_of(last_stage(config, task)))):
@@ -163,14 +163,14 @@ def gpu_time(config: Config, model: Model) -> GpuTime:
     return GpuTime(total, work.total, True, precision)
 
 
-def shape_of(config: Config, stage: Stage) -> dict[str, int]:
+def sizes_of(config: Config, stage: Stage) -> dict[str, int]:
     """The passes, rows and width of a step on pairs, as `Step` has them."""
     training = config.training
     model = config.model
     layers = 1 if model.family == "standard" else model.n_layer
     return {
         "passes": training.shards * layers * (stage.loops + 2 * stage.grad_loops),
-        "rows": training.batch_size // training.shards * (2 * stage.points - 1),
+        "rows": training.batch_size // training.shards * config.task.tokens_of(stage.points),
         "width": model.n_embd,
     }
 

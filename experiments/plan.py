@@ -223,10 +223,8 @@ def _on_paper(asked: Sequence[tuple[str, Sequence[Member]]]) -> list[Part]:
             training = config.training
             cost = gpu_time(config, _shapes_of(config))
             costs[run_folder(config).path] = cost
-            points = config.task.points
-            if not config.task.is_text:
-                points = 2 * points - 1  # x and y are tokens; the last y is not read
-            tokens = f"{training.steps * training.batch_size * points:.3g}"
+            of_prompt = config.task.tokens_of(config.task.points)
+            tokens = f"{training.steps * training.batch_size * of_prompt:.3g}"
             hours = duration(cost.seconds) if cost.is_timed else f"≥ {duration(cost.seconds)}"
             rows.append([name, tokens, f"{cost.flops:.3g}", hours])
         parts += [title, Table(["run", "tokens", "FLOPs", "a GPU"], rows), ""]

@@ -10,7 +10,6 @@ import numpy as np
 
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import Floats, Interval
-from looplab.evaluation.evaluate_run import logged
 from looplab.evaluation.statistics import (
     Estimate,
     NotMeasured,
@@ -24,7 +23,7 @@ from looplab.training.assemble import trained_loops
 from looplab.training.run_folder.run import Run
 
 from .evidence import Errors, Evidence, bits, groups, highest, lowest, over_examples
-from .fully_looped import ERROR, collapse, final_error, initial_error
+from .fully_looped import ERROR, collapse, final_error, initial_error, logged_steps
 from .near_init import LABELS, loop_curves
 from .plateau import bayes_error
 
@@ -150,7 +149,7 @@ def measure(
     """
     errors = {_place(config): math.nan for config in unfinished}
     for run in runs:
-        losses = np.array([record["loss"] for record in logged(run)]) / run.task.divisor
+        losses = np.array([record["loss"] for record in logged_steps(run)]) / run.task.divisor
         lost = collapse(losses)
         errors[_place(run.config)] = math.nan if lost else final_error(run, settings)
     names, loops, tried, seeds = (sorted(set(values)) for values in zip(*errors, strict=True))

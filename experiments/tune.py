@@ -44,7 +44,7 @@ def tune(config: Config) -> str:
     from .kernel_times import compute_of, variant_times
 
     task = build_task(config)
-    shape = shape_of(config, task)
+    shape = shape_of(config)
     compute = compute_of(precision)
     e = torch.empty(1, shape.tokens, shape.n_embd, device=device)
     if problem := why_not(build_model(config, task).loop, e, compute, None):

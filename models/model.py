@@ -322,14 +322,22 @@ def residual_scale(scaling: str, loops: int, layers: int, factor: float = 1.0) -
     (2RU)^-½ (deeploop, arXiv 2607.13491). Raises ValueError for counts under 1."""
     if min(loops, layers) < 1:
         raise ValueError(f"loops and layers must be at least 1, got {loops} and {layers}")
-    return {
-        "none": 1.0,
-        "sqrt": 1 / math.sqrt(loops),
-        "linear": 1 / loops,
-        "factored": factor / (loops * math.sqrt(layers)),
-        "deepnorm": (2 * loops * layers) ** -0.25,
-        "deeploop": (2 * loops * layers) ** -0.5,
-    }[scaling]
+    branches = 2 * loops * layers  # two of each layer in each loop
+    match scaling:
+        case "none":
+            return 1.0
+        case "sqrt":
+            return 1 / math.sqrt(loops)
+        case "linear":
+            return 1 / loops
+        case "factored":
+            return factor / (loops * math.sqrt(layers))
+        case "deepnorm":
+            return float(branches**-0.25)
+        case "deeploop":
+            return float(branches**-0.5)
+        case _:
+            raise ValueError(f"there is no residual scaling {scaling!r}")
 
 
 def _products_in(dtype: torch.dtype | None, device: torch.device) -> AbstractContextManager[object]:

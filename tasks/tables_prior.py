@@ -120,11 +120,12 @@ class _Prior(RowsOnly):
             "centres_used": 2 + (one() * (_CENTRES - 1)).long(),
             "factor": random.normal(factors),
         }
+        loadings = random.normal(d, factors) * used[:, None, :]
+        strength = 2 * one()  # of a table's factors, uniform from 0 to 2
         return _Table(
             present=present,
             relevant=relevant,
-            # One strength for each table, uniform from 0 to 2.
-            loadings=random.normal(d, factors) * used[:, None, :] * (2 * one())[:, None, None],
+            loadings=loadings * strength[:, None, None],
             kinds=(random.uniform(d) * len(self.kinds)).long(),
             shapes=random.uniform(d),
             offsets=random.uniform(d),

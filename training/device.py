@@ -31,7 +31,6 @@ from looplab.models.kernels.choice import (
     read_table,
 )
 from looplab.models.kernels.variants import Variants
-from looplab.tasks import Task
 
 _LEAST_CAPABILITY = (8, 0)  # of a GPU, which has bf16 products
 _LEAST_SHARED = 163 * 1024  # bytes per block on an A100, which the kernels are made for
@@ -117,12 +116,11 @@ def place(
     return Placement(target, precision, backend, why, choice)
 
 
-def shape_of(config: Config, task: Task) -> Shape:
+def shape_of(config: Config) -> Shape:
     """The shape of a run's layers, with the prompts of a shard at the end of the curriculum."""
     model = config.model
     prompts = config.training.batch_size // config.training.shards
-    # As many tokens as `Model.forward` makes of a prompt, without the last y.
-    tokens = config.task.points if task.is_text else 2 * config.task.points - 1
+    tokens = config.task.tokens_of(config.task.points)
     hidden = model.n_hidden or 4 * model.n_embd
     return Shape(model.n_embd, model.n_head, hidden, prompts, tokens)
 

@@ -163,7 +163,7 @@ class Session:
             task = replace(task, **task.data.settings_in(self.folder.path))
         check_targets(config.training.targets, task)
         curriculum = build_curriculum(config, task)
-        shape = shape_of(config, task)
+        shape = shape_of(config)
         self.placement = place(config.device, config.precision, config.backend, shape)
         check_trackers(config)
         task.data.check(config.task.points)
@@ -229,7 +229,10 @@ class Session:
     def signal(self, noted: Sequence[int]) -> int:
         """The number of the signal at which training stops, of those `noted` here and, under
         torchrun, in the other processes; 0 for none."""
-        number = noted[0] if noted else 0
+        return self._agreed(noted[0] if noted else 0)
+
+    def _agreed(self, number: int) -> int:
+        """The number, under torchrun the largest of all processes."""
         return self.processes.agree_on(number) if self.processes else number
 
     def logs_now(self) -> bool:
@@ -297,9 +300,9 @@ class Session:
             for name in ("error", "bits_per_byte"):
                 if name in record and record["step"] <= self.step:
                     errors.append(record[name])
-        # The first process decides: the others say 0, and `agree_on` takes the largest number.
+        # The first process decides: the others say 0.
         stops = self.writes and any(callback.stops(errors) for callback in self.callbacks)
-        return bool(self.signal([int(stops)]))
+        return bool(self._agreed(int(stops)))
 
     def run(self) -> Run:
         """The run at its current step, its model in eval mode with the weights for evaluation."""

@@ -205,8 +205,7 @@ class Trainer:
             objective = loss(self.task.loss, predictions, batch.targets)
         values = [objective]
         if norms:
-            # A list that is extended by a tensor [2] gets its two elements, [] each.
-            values += norms.norms
+            values.extend(norms.norms.unbind())  # of the first loop and of the last
         if halting:
             objective = objective + halting.cost
             values.append(halting.loops_used)
@@ -226,8 +225,7 @@ class Trainer:
         noise = None
         goals = targets(self.config.training.targets, self.task, prompts, stage.dims)
         if self.penalty:
-            # As many as `Model.forward` makes of a prompt, without the last y.
-            tokens = stage.points if self.task.is_text else 2 * stage.points - 1
+            tokens = self.config.task.tokens_of(stage.points)
             shape = (len(prompts.xs), tokens, self.config.model.n_embd)
             source = self.generators[shard]
             noise = torch.randn(shape, generator=source, device=self.device, dtype=torch.float32)

@@ -83,10 +83,9 @@ def prompt_mistakes(model: ModelConfig, task: TaskConfig) -> Iterator[tuple[str,
         has = f"more than the model has positions (model.n_positions={model.n_positions})"
         yield "task.points", f"is {task.points}, {has}"
     longest = model.n_positions
-    tokens = task.points
+    tokens = task.tokens_of(task.points)
     if not task.is_text:
         longest = 2 * longest + 1  # the rows of the positions' table (models/spec.py)
-        tokens = 2 * tokens - 1  # without the last y
     window = longest // 4
     if model.attention == "sliding" and window >= tokens:
         problem = f"a window of {window} tokens, a quarter of the longest prompt, hides none of"

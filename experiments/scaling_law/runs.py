@@ -35,12 +35,11 @@ def row_of(run: Run, settings: EvaluationConfig) -> dict[str, Any]:
     if run.task.is_text:
         loss = float(arrays["held_out"][:, stage.loops - 1].mean()) * math.log(2)  # from bits
         data = sequences * points
-        tokens = points
     else:
         loss = float(arrays["model_at_b"].mean(dtype=np.float64))
         data = sequences
-        tokens = 2 * points - 1
     rec = sum(parameter.numel() for parameter in run.model.loop.blocks.parameters())
+    tokens = run.config.task.tokens_of(points)
     flops = pass_costs(run.model, tokens).of_step(stage.loops, stage.grad_loops, stage.window)
     return {
         "N_once": run.model.backbone_parameters() - rec,

@@ -57,7 +57,12 @@ def block_roles(block: nn.Module, spec: BlockSpec) -> dict[str, Role]:
     for name, parameter in block.named_parameters():
         # GPT-2's block has `qkv.weight`, the others `attention.qkv.weight`.
         last_two = ".".join(name.split(".")[-2:])
-        kind = "norm" if "norm" in name else "bias" if name.endswith("bias") else "matrix"
+        if "norm" in name:
+            kind = "norm"
+        elif name.endswith("bias"):
+            kind = "bias"
+        else:
+            kind = "matrix"
         roles[name] = Role(kind, fused.get(last_two, (len(parameter),)))
     return roles
 

@@ -7,7 +7,7 @@ import pytest
 from looplab.benchmarks.settings import NAMES, at_full_size, named_config
 from looplab.conf.schema import Config
 from looplab.experiments.flops import shapes_of
-from looplab.experiments.gpu_time import RESULTS, StepTimes, gpu_time, shape_of, timed_steps
+from looplab.experiments.gpu_time import RESULTS, StepTimes, gpu_time, sizes_of, timed_steps
 from looplab.experiments.plan import plan_of
 from looplab.training.assemble import build_curriculum, build_task
 
@@ -37,7 +37,7 @@ def test_the_shapes_of_measured_steps_are_those_of_their_configurations() -> Non
             assert name in NAMES
             config = at_full_size(named_config(name))
             stage = build_curriculum(config, build_task(config))(config.training.steps)
-            assert result["shape"] == shape_of(config, stage)
+            assert result["shape"] == sizes_of(config, stage)
 
 
 @pytest.mark.parametrize(

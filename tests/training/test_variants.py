@@ -17,7 +17,6 @@ from looplab.conf.schema import Config, LoopsConfig, ModelConfig
 from looplab.models.kernels.choice import INTERPRETER, Choice, Row
 from looplab.models.kernels.variants import Variants
 from looplab.training import Run, train
-from looplab.training.assemble import build_task
 from looplab.training.device import Placement, shape_of
 from looplab.training.loop import Session
 from looplab.training.processes import Processes
@@ -42,7 +41,7 @@ def by_kernels(folder: Path) -> Config:
 
 def write_table(config: Config, variants: Variants) -> None:
     """The user's own, of one row that fits the run."""
-    shape = shape_of(config, build_task(config))
+    shape = shape_of(config)
     row: Row = {"capability": INTERPRETER, "precision": "fp32", "n_embd": 32, "hidden": 128}
     row |= {"rows": shape.rows, "variants": asdict(variants), "backend": "triton"}
     assert shape == (32, 1, 128, 1, 3)

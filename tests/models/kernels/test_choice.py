@@ -22,7 +22,6 @@ from looplab.models.kernels.choice import (
     read_table,
 )
 from looplab.models.kernels.variants import VARIANTS, Variants
-from looplab.training.assemble import build_task
 from looplab.training.device import capability, shape_of
 from tests.conftest import own_table
 from tests.models.kernels.conftest import GPU
@@ -165,7 +164,7 @@ def test_tune_writes_what_a_run_then_chooses(tmp_path: Path, device: torch.devic
     """Beside the rows that were there, in the place of its own; interpreted on a CPU."""
     config = replace(tiny(tmp_path), device=device.type, precision="fp32")
     config = replace(config, model=replace(config.model, n_embd=32))
-    shape = shape_of(config, build_task(config))
+    shape = shape_of(config)
     card = capability(device)
     mine = row(64, SPLIT) | {"capability": card, "precision": "fp32"}
     mine |= {"n_embd": 32, "hidden": 128}
