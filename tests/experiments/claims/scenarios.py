@@ -87,6 +87,19 @@ def in_training(quantity: str, over: str = "") -> Made:
     return made
 
 
+def change_by_octaves(bend: float) -> Evidence:
+    """A change by the first step that rises alike over five octaves of loops, and by `bend` an
+    octave more over the first two and a half."""
+    loops = [1, 2, 4, 32]
+    octaves = np.log2(loops)
+    changes = np.exp(0.1 * octaves + bend * np.minimum(octaves, 2.5))
+    by_seed = [[[change * factor] for change in changes] for factor in (1.0, 1.01)]
+    raw = {"linear": {"by_seed": by_seed}}
+    about = {"init": {"layers": 1, "width": 8}, "loops": loops}
+    found = {**about, "change": {"raw": raw}}
+    return evidence(update_changes=found)
+
+
 def shared_cache(ratio: float) -> Evidence:
     """Bits per byte with shared keys and values that are so many times those of each loop's own."""
     estimate = Estimate(ratio, 0.999 * ratio, 1.001 * ratio, 3).plain()
@@ -442,6 +455,8 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "iso_depth_minima_sharing_costs": (published_minima, 1.01, 0.99),
     "iso_depth_minima_twenty_runs_tell": (twenty_runs, 0.02, 0.08),
     "scaling_first_steps_sqrt_explodes": (first_steps, 3.0, 1.0),
+    "scaling_fig4_linear_rises": (change_by_octaves, 0.1, -0.3),
+    "scaling_fig4_linear_rises_then_stays": (change_by_octaves, 0.1, -0.1),
     "scaling_sums_pair_term": (sums(pairs=lambda power: [1.0, 4.0**power]), 2.0, 1.0),
     "scaling_sums_activations_overlap": (sums(cosines=lambda c: [[0.9, c]] * 2), 0.5, -0.5),
     "scaling_sums_overlap_does_not_depend_on_loops": (
