@@ -436,6 +436,13 @@ def bits_last_step(evidence: Evidence, variant: str) -> Estimate:
     return ratio([(last, before)], bits)
 
 
+def least_bits_step(evidence: Evidence, variant: str) -> Estimate:
+    """The bits per byte of a variant over those at the number of loops before, of the step of
+    numbers at which they are least certain to rise."""
+    models = _on_texts(evidence, variant)
+    return lowest(ratio([(many, few)], bits) for few, many in pairwise(models))
+
+
 def bits_by_width(evidence: Evidence, variant: str, over: str) -> Estimate:
     """The ratio of a variant's bits per byte to another's, of the widest models over that of the
     narrowest."""
@@ -478,11 +485,25 @@ def quantity_over_variant(evidence: Evidence, variant: str, over: str, quantity:
     return _sized(over_seeds(above / below, log=True), result)
 
 
-def quantity_of_variant(evidence: Evidence, variant: str, quantity: str) -> Estimate:
-    """A quantity of a variant at the most loops."""
+def rise_where_loss_stands(evidence: Evidence, variant: str) -> Estimate:
+    """The norm after the last loop at the end of training over that at a fourth of the steps, of
+    the seeds of a variant at the most loops whose loss stands: that collapse or, on pairs, do not
+    leave the plateau."""
     result = evidence.result("fully_looped")
     evidence.where(connectivity=variant)
-    return _sized(over_seeds(_of_cell(result, variant, -1, quantity), log=True), result)
+    rises = _of_cell(result, variant, -1, "rise")
+    cell = _cell(result, variant, -1)
+    runs = zip(rises, cell["collapse"], cell["initial"], cell["left"], strict=True)
+    standing = []
+    for rise, reason, initial, left in runs:
+        is_on_plateau = initial is not None and left is None
+        if reason or is_on_plateau:
+            standing.append(rise)
+    if not standing:
+        raise NotMeasured(f"{variant}: no seed's loss stands")
+    estimate = over_seeds(standing, log=True)
+    note = f"{len(standing)} of {len(rises)} seeds, those whose loss stands"
+    return _sized(estimate._replace(note=note), result)
 
 
 def least_share_collapsed(evidence: Evidence, variants: Sequence[str]) -> Estimate:

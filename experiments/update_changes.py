@@ -54,15 +54,30 @@ def change_spread(evidence: Evidence, scaling: str) -> Estimate:
     return sized(over_seeds(changes.max(1) / changes.min(1), log=True), result, 1)
 
 
-def early_rise_less_late(evidence: Evidence, scaling: str) -> Estimate:
-    """The rise of the logarithm of the first step's change over the smaller half of the numbers of
-    loops less that over the larger half."""
+def early_rise(evidence: Evidence, scaling: str) -> Estimate:
+    """The rise of the logarithm of the first step's change over the lower half of the octaves of
+    loops."""
     result = evidence.result("update_changes")
-    logs = np.log(_first_changes(result, scaling))
-    middle = (logs.shape[1] - 1) // 2
-    early = logs[:, middle] - logs[:, 0]
-    late = logs[:, -1] - logs[:, middle]
+    early, _ = _rises(result, scaling)
+    return sized(over_seeds(early), result, 1)
+
+
+def early_rise_less_late(evidence: Evidence, scaling: str) -> Estimate:
+    """The rise of the logarithm of the first step's change over the lower half of the octaves of
+    loops less that over the upper half."""
+    result = evidence.result("update_changes")
+    early, late = _rises(result, scaling)
     return sized(over_seeds(early - late), result, 1)
+
+
+def _rises(result: Mapping[str, Any], scaling: str) -> tuple[Floats, Floats]:
+    """The rise over each half of the octaves, [seeds]; between two numbers of loops the logarithm
+    is taken to be straight over octaves."""
+    logs = np.log(_first_changes(result, scaling))
+    octaves = np.log2(result["loops"])
+    middle = (octaves[0] + octaves[-1]) / 2
+    at_middle = np.array([np.interp(middle, octaves, row) for row in logs])
+    return at_middle - logs[:, 0], logs[:, -1] - at_middle
 
 
 def _first_changes(result: Mapping[str, Any], scaling: str) -> Floats:

@@ -116,12 +116,20 @@ def today() -> dict[str, dict[str, Any]]:
 
 
 def on_fresh_seeds() -> set[str]:
-    """The claims that are judged on seeds whose results were not known when their lines were
-    set."""
+    """The claims that are judged on seeds whose results were not known when their lines were set,
+    nor when they were changed."""
     content = read_verdicts()
-    fresh = {name for made in content["measured"].values() for name in made.get("asked", [])}
-    fresh -= set(content["later"])
-    return fresh | {name for name, row in content["later"].items() if "first_seed" in row}
+    measured = dict[str, str]()  # the day by claim
+    for made in content["measured"].values():
+        measured |= dict.fromkeys(made.get("asked", []), made["date"])
+    for name, row in content["later"].items():
+        measured.pop(name, None)
+        if "first_seed" in row:
+            measured[name] = row["date"]
+    for before in read_values("old_claims").values():
+        if before.get("changed", "") > measured.get(before["now"], ""):
+            measured.pop(before["now"], None)
+    return set(measured)
 
 
 def rows() -> dict[str, Verdict]:

@@ -74,17 +74,44 @@ def less_alike(ratio: float) -> Evidence:
     return evidence(trained_increments={"runs": runs})
 
 
-def in_training(quantity: str, over: str = "") -> Made:
-    """A quantity of LT at eight loops that is the value, or so many times that of another."""
+def in_training(quantity: str, over: str) -> Made:
+    """A quantity of LT at eight loops that is so many times that of another variant."""
 
     def made(ratio: float) -> Evidence:
-        variants = {"LT": {"8": {quantity: [0.99 * ratio, ratio]}}}
-        if over:
-            variants[over] = {"8": {quantity: [1.0, 1.0]}}
+        variants = {
+            "LT": {"8": {quantity: [0.99 * ratio, ratio]}},
+            over: {"8": {quantity: [1.0, 1.0]}},
+        }
         result = {"loops": [2, 8], "steps": 800, "variants": variants}
         return evidence(seeds(connectivity="LT"), fully_looped=result)
 
     return made
+
+
+def standing(ratio: float) -> Evidence:
+    """Two seeds of LT that stay on the plateau and whose norm rises so many times, and one that
+    learns."""
+    cell = {
+        "rise": [0.99 * ratio, ratio, 1 / ratio],
+        "collapse": [""] * 3,
+        "initial": [1.0] * 3,
+        "left": [None, None, 400],
+    }
+    result = {"loops": [2, 8], "steps": 800, "variants": {"LT": {"8": cell}}}
+    return evidence(seeds(connectivity="LT"), fully_looped=result)
+
+
+def change_by_octaves(bend: float) -> Evidence:
+    """A change by the first step that rises alike over five octaves of loops, and by `bend` an
+    octave more over the first two and a half."""
+    loops = [1, 2, 4, 32]
+    octaves = np.log2(loops)
+    changes = np.exp(0.1 * octaves + bend * np.minimum(octaves, 2.5))
+    by_seed = [[[change * factor] for change in changes] for factor in (1.0, 1.01)]
+    raw = {"linear": {"by_seed": by_seed}}
+    about = {"init": {"layers": 1, "width": 8}, "loops": loops}
+    found = {**about, "change": {"raw": raw}}
+    return evidence(update_changes=found)
 
 
 def shared_cache(ratio: float) -> Evidence:
@@ -182,6 +209,16 @@ def loops_of(variant: str, other: str = "") -> Made:
         return evidence(found, fully_looped={"loops": [2, 8], "variants": {variant: norms}})
 
     return made
+
+
+def last_step(ratio: float) -> Evidence:
+    """LT of 2, 4 and 8 loops, whose bits per byte rise by the first step and are so many times as
+    many by the second."""
+    found, level = list[EvaluatedRun](), 2.0
+    for b, factor in ((2, 1.0), (4, 1.2), (8, ratio)):
+        level *= factor
+        found += language(level, b, connectivity="LT", block="flt", injection="none")
+    return Evidence(found)
 
 
 def wide(ratio: float) -> Evidence:
@@ -442,6 +479,8 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "iso_depth_minima_sharing_costs": (published_minima, 1.01, 0.99),
     "iso_depth_minima_twenty_runs_tell": (twenty_runs, 0.02, 0.08),
     "scaling_first_steps_sqrt_explodes": (first_steps, 3.0, 1.0),
+    "scaling_fig4_linear_rises": (change_by_octaves, 0.1, -0.3),
+    "scaling_fig4_linear_rises_then_stays": (change_by_octaves, 0.1, -0.1),
     "scaling_sums_pair_term": (sums(pairs=lambda power: [1.0, 4.0**power]), 2.0, 1.0),
     "scaling_sums_activations_overlap": (sums(cosines=lambda c: [[0.9, c]] * 2), 0.5, -0.5),
     "scaling_sums_overlap_does_not_depend_on_loops": (
@@ -473,7 +512,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
         *(1.0, 1.1),
     ),
     "counts_new_blocks_add_nothing": (moved, 0.0, 0.5),
-    "fully_looped_LT_norm_rises_in_training": (in_training("rise"), 1.5, 0.9),
+    "fully_looped_LT_norm_rises_in_training": (standing, 1.5, 0.9),
     "fully_looped_LT_mlp_gradient_swings": (
         in_training("mlp_gradient_swing", over="FLT"),
         *(1.5, 0.7),
@@ -482,6 +521,7 @@ SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "language_FLT_gains_with_width": (wide, 0.95, 1.05),
     "language_FLT_sharing_is_cheap": (shared_cache, 1.0, 1.1),
     "language_LT_worsens": (loops_of("LT"), 1.2, 0.8),
+    "language_LT_worsens_at_each_step": (last_step, 1.1, 0.9),
     "language_FLT_below_LT": (loops_of("FLT", "LT"), 0.8, 1.2),
     "language_LT_residual_grows": (loops_of("LT"), 2.0, 0.5),
     "language_scaling_linear_rate_stays": (best_rate_moves, -0.1, -3.0),

@@ -208,7 +208,7 @@ def test_the_base_size_is_judged_by_its_own_loops() -> None:
     found = language(2.0, 3, connectivity="LT", **shape)
     found += language(2.2, 6, connectivity="LT", **shape)
     found += language(2.1, 9, connectivity="LT", **shape)
-    for connectivity, level in (("LT_i", 2.1), ("FLT", 2.0)):
+    for connectivity, level in (("LT_i", 2.1), ("LT_ai", 2.1), ("FLT", 2.0)):
         found += language(2.1, 3, connectivity=connectivity, **shape)
         found += language(2.1, 6, connectivity=connectivity, **shape)
         found += language(level, 9, connectivity=connectivity, **shape)
@@ -216,7 +216,8 @@ def test_the_base_size_is_judged_by_its_own_loops() -> None:
     result = {"loops": [6, 9, 12], "steps": 800, "variants": {"LT": cells}}
     whole = evidence(found, fully_looped=result)
     expected = {"LT_worsens": 1.1, "LT_collapses": 1.0, "LT_i_stops_gaining": 1.0}
-    expected |= {"FLT_gains": 2.0 / 2.1, "FLT_below_LT_i": 2.0 / 2.1}
+    of_FLT = ("gains", "gains_at_last", "below_LT_i", "below_LT_ai")
+    expected |= dict.fromkeys((f"FLT_{name}" for name in of_FLT), 2.0 / 2.1)
     for name, mean in expected.items():
         verdict = verdict_on(f"language_base_{name}", whole, "paper")
         assert verdict.verdict == "holds", name
