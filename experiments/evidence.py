@@ -202,9 +202,9 @@ def bits(model: Trainings, times: float = 1.0) -> Floats:
     return model.errors("held_out")[..., loop - 1]
 
 
-def last(model: Trainings) -> Floats:
+def last(model: Trainings, name: str = "model_at_b") -> Floats:
     """The error of the last query, [seeds, prompts]."""
-    return model.errors()[..., -1]
+    return model.errors(name)[..., -1]
 
 
 def over_examples(model: Trainings, name: str = "model_at_b") -> Floats:

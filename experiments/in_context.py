@@ -4,17 +4,21 @@ Algorithms' (arXiv 2311.12424), as far as they are numbers of runs.
 Published numbers are those printed in the paper's notebooks (evaluation/published.json).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+from torch import Generator
 
 from looplab.conf.schema import Config
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.statistics import Estimate, NotMeasured, hierarchical_bootstrap, ratio_of
 from looplab.models.flops import pass_costs
+from looplab.tasks import SHIFTS
+from looplab.tasks.least_squares import least_squares, ridge
+from looplab.training.assemble import build_task
 
 from .evidence import (
     Errors,
@@ -22,6 +26,7 @@ from .evidence import (
     Trainings,
     after,
     at_b,
+    check_same_prompts,
     counted,
     differing,
     farthest_from_one,
@@ -132,21 +137,12 @@ def deeper_over_shallower(evidence: Evidence, shift: str) -> Estimate:
 
 
 def last_query_on_shift_over_in_distribution(evidence: Evidence, shift: str) -> Estimate:
-    """The looped model's error of the last query over that without an example, on shifted inputs
-    over the same in distribution.
+    """The looped model's error of the last query on shifted inputs over that in distribution.
 
-    Least squares has no error on either, and shifted outputs may be larger."""
+    Without noise least squares has no error on either: both are excesses over it."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
-    shifted = looped.errors(f"{shift}/model_at_b")
-    in_distribution = looped.errors()
-    ends = np.stack([shifted[..., 0], shifted[..., -1], in_distribution[..., 0], last(looped)], -1)
-
-    def statistic(means: Sequence[Floats]) -> Floats:
-        left_when_shifted = means[0][..., 1] / means[0][..., 0]
-        left_in_distribution = means[0][..., 3] / means[0][..., 2]
-        return left_when_shifted / left_in_distribution
-
-    return hierarchical_bootstrap([ends], statistic, log=True)
+    shifted = partial(last, name=f"{shift}/model_at_b")
+    return within([[looped]], [shifted], [last])
 
 
 def _standard_by_layers(evidence: Evidence) -> list[Trainings]:
@@ -175,6 +171,13 @@ def looped_peak_over_standard(evidence: Evidence) -> Estimate:
     return _peak_over(*_largest(evidence, "linear"))
 
 
+def looped_peak_over_shallowest(evidence: Evidence) -> Estimate:
+    """The peak of double descent of the looped model of most loops over that of the shallowest
+    standard one."""
+    looped = group(evidence, family="looped", name="linear")
+    return _peak_over(looped, _standard_by_layers(evidence)[0])
+
+
 def more_loops_peak_over_fewer(evidence: Evidence) -> Estimate:
     """The peak of double descent of a looped model over that of the one of the next smaller b,
     where that is greatest."""
@@ -184,12 +187,38 @@ def more_loops_peak_over_fewer(evidence: Evidence) -> Estimate:
     return highest(peaks)
 
 
-def peak_over_least_squares(evidence: Evidence) -> Estimate:
-    """The error of the looped model where double descent peaks over that of least squares."""
+def from_ridge_over_from_least_squares(evidence: Evidence) -> Estimate:
+    """Under noise the mean distance of the looped model's error from that of the best ridge
+    regression over its mean distance from that of least squares, in logarithms, over one example
+    and more."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
-    d = looped.config.task.dims
-    least_squares = looped.errors("noise/least_squares")[..., d]
-    return ratio_of([_noisy(looped, d), least_squares[:1]], trained=(True, False))
+    errors = looped.errors("noise/model_at_b")
+    best_ridge = partial(ridge, penalty=1.0)  # the noise has variance 1, and so have the weights
+    regularised = _under_noise(looped, best_ridge)
+    unregularised = _under_noise(looped, least_squares)
+    prompts = errors.shape[1]
+    parts = [errors, regularised[:, :prompts], unregularised[:, :prompts]]
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        looped, regularised, unregularised = [np.log(mean[..., 1:]) for mean in means]
+        from_ridge = np.abs(looped - regularised).mean(-1)
+        from_least_squares = np.abs(looped - unregularised).mean(-1)
+        return np.asarray(from_ridge / from_least_squares)
+
+    return hierarchical_bootstrap(parts, statistic, log=True, trained=(True, False, False))
+
+
+def _under_noise(model: Trainings, solve: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
+    """A solver's errors on the noisy prompts of a model's evaluation, [1, prompts, examples]."""
+    config = model.config
+    task = build_task(config)
+    generator = Generator().manual_seed(config.evaluation.seed)
+    noise = SHIFTS["noise"]
+    shifted = noise.sample(task, generator, config.evaluation.prompts, config.task.points)
+    xs = shifted.prompts.xs.double().numpy()
+    ys = shifted.prompts.ys.double().numpy()
+    errors = np.square(solve(xs, ys, xs) - ys) / task.divisor
+    return np.asarray(errors[None])
 
 
 def _peak_over(model: Trainings, rival: Trainings) -> Estimate:
@@ -289,6 +318,13 @@ def mean_over_solvers(evidence: Evidence, task: str, solvers: Sequence[str]) -> 
     return _over_best_solver(evidence, task, solvers, lambda errors: errors.mean(-1))
 
 
+def last_query_of_solver_over(evidence: Evidence, task: str, solver: str, other: str) -> Estimate:
+    """The last query's error of a solver over that of another."""
+    looped = group(evidence, family="looped", name=task)
+    errors = [looped.runs[0].errors(name)[None, :, -1] for name in (solver, other)]
+    return ratio_of(errors)
+
+
 def _half_d(errors: Floats) -> int:
     """Half of the dimensions, of errors [..., examples]: prompts have 2 d and the query."""
     return errors.shape[-1] // 4
@@ -348,6 +384,18 @@ def growth(evidence: Evidence, family: str, times: int) -> Estimate:
     return within([[model] for model in models], [after(times)], [at_b])
 
 
+def growth_after_all_loops(evidence: Evidence, least: int) -> Estimate:
+    """The looped models' error of the last query after the last loop that was followed, of so many
+    times b at least, over that after b."""
+
+    def after_all(model: Trainings) -> Floats:
+        after(least)(model)  # refuses a model that was followed for fewer
+        return model.errors("by_loop")[..., -1]
+
+    models = groups(evidence, family="looped", name="linear")
+    return within([[model] for model in models], [after_all], [at_b])
+
+
 def change_beyond(evidence: Evidence, early: int, late: int) -> Estimate:
     """The looped model's error of the last query after `late` times b loops over that after `early`
     times b."""
@@ -386,7 +434,7 @@ def growth_over(evidence: Evidence, task: str, other: str, b: int, T: int) -> Es
 
 
 def growth_at_most_loops(evidence: Evidence) -> Estimate:
-    """The growth from b to 3 b loops at the largest b, the greatest over tasks."""
+    """The growth from b to 3 b loops at the largest b, the greatest over tasks and T."""
     models = [row[-1] for row in _by_loops(evidence, 2)]
     return highest([within([[model]], [after(_FAR)], [at_b]) for model in models])
 
@@ -606,28 +654,63 @@ def _loops_over_layers(looped: Trainings, standard: Trainings) -> Estimate:
 
 
 # By the shape of the block.
-def one_layer_over_most(evidence: Evidence) -> Estimate:
-    """The last query's error after b loops, of one layer over the most layers."""
-    return ratio(_first_over_last(_by_size(evidence, "n_layer")), at_b)
+def one_layer_over_most_at_equal_depth(evidence: Evidence) -> Estimate:
+    """The last query's error of one layer over that of the most layers after b loops, to which one
+    is looped as many times more often as those have layers."""
+    errors = []
+    for one, most in _first_over_last(_by_size(evidence, "n_layer")):
+        check_same_prompts(one, most)
+        as_deep = after(most.config.model.n_layer / one.config.model.n_layer)
+        errors += [as_deep(one), at_b(most)]
+    return ratio_of(errors)
 
 
-def most_layers_over_one_to_converge(evidence: Evidence) -> Estimate:
-    """The loops to converge of the most layers over those of one."""
-    return _loops_to_converge(_last_over_first(_by_size(evidence, "n_layer")))
+def most_layers_over_one_to_reach_it(evidence: Evidence) -> Estimate:
+    """The loops in which the most layers come to the error that one has after b, over those in
+    which one does."""
+    curves = []
+    pairs = _last_over_first(_by_size(evidence, "n_layer"))
+    for model in chain(*pairs):
+        curves.append(model.errors("by_loop")[..., : model.b])
+
+    def statistic(means: Sequence[Floats]) -> Floats:
+        ratios = []
+        for most, one in zip(means[::2], means[1::2], strict=True):
+            level = one[..., -1]
+            ratios.append(_first_at_most(most, level) / _first_at_most(one, level))
+        return np.exp(np.log(ratios).mean(0))
+
+    return hierarchical_bootstrap(curves, statistic, log=True)
 
 
-def most_heads_over_next(evidence: Evidence) -> Estimate:
-    """The last query's error after b loops, of the most heads over the next number of them."""
-    return ratio(_last_over_next(_by_size(evidence, "n_head")), at_b)
+def most_heads_over_wide(evidence: Evidence) -> Estimate:
+    """The last query's error after b loops, of the most heads over the most of those that are as
+    wide as the inputs have dimensions."""
+    rows = _by_size(evidence, "n_head")
+    return ratio([(models[-1], _most_wide_heads(models)) for models in rows], at_b)
 
 
-def heads_over(evidence: Evidence, heads: int, fewer: int) -> Estimate:
-    """The last query's error after b loops, of so many heads over fewer."""
+def wide_heads_over(evidence: Evidence, heads: int) -> Estimate:
+    """The last query's error after b loops, of the most heads that are as wide as the inputs have
+    dimensions over so many heads."""
     for models in _by_size(evidence, "n_head"):
-        by_heads = {model.config.model.n_head: model for model in models}
-        if {heads, fewer} <= by_heads.keys():
-            return ratio([(by_heads[heads], by_heads[fewer])], at_b)
-    raise NotMeasured(f"no models of {heads} and {fewer} heads that differ in nothing else")
+        for fewer in models:
+            if fewer.config.model.n_head == heads:
+                return ratio([(_most_wide_heads(models), fewer)], at_b)
+    raise NotMeasured(f"no model of {heads} heads beside others that differ in nothing else")
+
+
+def _most_wide_heads(models: Sequence[Trainings]) -> Trainings:
+    """Of models in rising order of heads the last whose heads are as wide as the inputs have
+    dimensions."""
+    wide = []
+    for model in models:
+        width = model.config.model.n_embd / model.config.model.n_head
+        if width >= model.config.task.dims:
+            wide.append(model)
+    if not wide:
+        raise NotMeasured("no model whose heads are as wide as the inputs have dimensions")
+    return wide[-1]
 
 
 def widest_over_narrowest(evidence: Evidence) -> Estimate:
@@ -689,45 +772,58 @@ def _grows(model: Trainings) -> bool:
     return start < loops.b
 
 
-# Least loops by class.
-def least_loops_over(evidence: Evidence, easy: str, hard: str) -> Estimate:
-    """The least b whose error stays until 3 b, of one class over that of another, on one grid of b
-    at the largest T that both have."""
-    models_of_easy = _by_window_and_loops(evidence, easy)
-    models_of_hard = _by_window_and_loops(evidence, hard)
-    common = sorted(models_of_easy.keys() & models_of_hard.keys())
-    largest = common[-1][0] if common else 0
-    loops = [b for window, b in common if window == largest]
-    if len(loops) < 2:
-        raise NotMeasured(f"no grid of b at one T that {easy} and {hard} share")
+# Least loops and windows by class.
+def least_loops_over(evidence: Evidence, easy: str, hard: str, T: int) -> Estimate:
+    """The least b whose error stays until 3 b, of one class over that of another, on the values of
+    b that both have at this T."""
+
+    def by_loops(task: str) -> dict[int, Trainings]:
+        models = groups(evidence, family="looped", name=task, T=T)
+        return {model.b: model for model in models}
+
+    return _least_over(by_loops(easy), by_loops(hard), "b")
+
+
+def least_window_over(evidence: Evidence, easy: str, hard: str, b: int) -> Estimate:
+    """The least T whose error stays until 3 b, of one class over that of another, on the values of
+    T that both have at this b."""
+
+    def by_window(task: str) -> dict[int, Trainings]:
+        models = groups(evidence, family="looped", name=task, b=b)
+        return {model.config.loops.T: model for model in models}
+
+    return _least_over(by_window(easy), by_window(hard), "T")
+
+
+def _least_over(
+    easy: Mapping[int, Trainings], hard: Mapping[int, Trainings], name: str
+) -> Estimate:
+    """The least value of a setting with which the error stays until 3 b, of one class over that of
+    another, on the values that both have."""
+    values = sorted(easy.keys() & hard.keys())
+    if len(values) < 2:
+        raise NotMeasured(f"fewer than two values of {name} that both classes have")
     far = after(_FAR)
     curves = []
     # Prompts of two classes differ, so that to resample them together pairs nothing.
-    for models in (models_of_easy, models_of_hard):
-        for b in loops:
-            model = models[largest, b]
-            curves.append(far(model))
-            curves.append(at_b(model))
+    for models in (easy, hard):
+        for value in values:
+            curves.append(far(models[value]))
+            curves.append(at_b(models[value]))
 
     def statistic(means: Sequence[Floats]) -> Floats:
         half = len(means) // 2
-        of_easy = _least_loops(means[:half], loops)
-        of_hard = _least_loops(means[half:], loops)
+        of_easy = _least_that_stays(means[:half], values)
+        of_hard = _least_that_stays(means[half:], values)
         return np.asarray(of_easy / of_hard)
 
     return hierarchical_bootstrap(curves, statistic, log=True)
 
 
-def _by_window_and_loops(evidence: Evidence, task: str) -> dict[tuple[int, int], Trainings]:
-    """The looped models of a task by T and b."""
-    models = groups(evidence, family="looped", name=task)
-    return {(model.config.loops.T, model.b): model for model in models}
-
-
-def _least_loops(means: Sequence[Floats], loops: Sequence[int]) -> Floats:
-    """The least b whose error grows by less than half until 3 b; of `means` each pair is the error
-    after 3 b and after b, in rising order of b. Infinite where no b is enough."""
-    growth_by_b = np.stack(means[::2], -1) / np.stack(means[1::2], -1)
-    stays = growth_by_b < _STAYS
-    first = np.array(loops, np.float64)[stays.argmax(-1)]
+def _least_that_stays(means: Sequence[Floats], values: Sequence[int]) -> Floats:
+    """The least value whose error grows by less than half until 3 b; of `means` each pair is the
+    error after 3 b and after b, in rising order of the values. Infinite where none is enough."""
+    growth_by_value = np.stack(means[::2], -1) / np.stack(means[1::2], -1)
+    stays = growth_by_value < _STAYS
+    first = np.array(values, np.float64)[stays.argmax(-1)]
     return np.where(stays.any(-1), first, np.inf)

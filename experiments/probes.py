@@ -26,6 +26,8 @@ from .definition import words_of
 from .evidence import Evidence, highest
 from .question import Answer, Request
 
+_DRAWS = 1000  # of the errors, for how far the place of the least one is certain
+
 
 def answer(request: Request) -> Answer:
     """Probe each run, or read what is stored in its folder; a run that cannot be probed is said in
@@ -63,25 +65,50 @@ def answer(request: Request) -> Answer:
 def last_over_middle(evidence: Evidence, family: str, target: str) -> Estimate:
     """The probes' error at the last layer (or loop b) over that at the middle one, a value for each
     run."""
-    probed = evidence.result("probing")
-    seeds_of = Counter(member.label for member in evidence.where(family=family, name="linear"))
     ratios = []
     spreads = []
+    for probing in _probings(evidence, family):
+        error = probing["targets"][target]["error"]
+        last = probing["b"]  # errors are listed by loop or layer; 0 is the read-in
+        middle = last // 2
+        over_middle = error["mean"][last] / error["mean"][middle]
+        # As if the two errors were independent, which only widens the interval: they are
+        # measured on the same prompts.
+        spread = math.hypot(relative_error(error, last), relative_error(error, middle))
+        ratios.append(over_middle)
+        spreads.append(over_middle * spread)
+    return over_seeds(ratios, spreads, log=True)
+
+
+def place_of_least_error(evidence: Evidence, family: str, target: str) -> Estimate:
+    """The layer (or loop) at which the probes err least, over the number of layers (or b), a value
+    for each run: 0 is the read-in, 1 the last layer."""
+    places = []
+    spreads = []
+    for probing in _probings(evidence, family):
+        error = probing["targets"][target]["error"]
+        layers = range(probing["b"] + 1)
+        places.append(int(np.argmin(error["mean"][: len(layers)])) / probing["b"])
+        # As in `last_over_middle`, as if the errors were independent.
+        sizes = [error["mean"][layer] * relative_error(error, layer) for layer in layers]
+        noise = np.random.default_rng(0).normal(size=(_DRAWS, len(layers)))
+        drawn = error["mean"][: len(layers)] + noise * sizes
+        spreads.append(float(drawn.argmin(-1).std()) / probing["b"])
+    found = over_seeds(places, spreads)
+    return found._replace(low=max(found.low, 0.0), high=min(found.high, 1.0))
+
+
+def _probings(evidence: Evidence, family: str) -> list[Probing]:
+    """What was probed of the models of a family, of all that have finished."""
+    probed = evidence.result("probing")
+    seeds_of = Counter(member.label for member in evidence.where(family=family, name="linear"))
+    found: list[Probing] = []
     for label, seeds in seeds_of.items():
         probings = probed.get(label, ())
         if len(probings) != seeds:
             raise NotMeasured(f"{label}: {len(probings)} probings of {seeds} finished runs")
-        for probing in probings:
-            error = probing["targets"][target]["error"]
-            last = probing["b"]  # errors are listed by loop or layer; 0 is the read-in
-            middle = last // 2
-            over_middle = error["mean"][last] / error["mean"][middle]
-            # As if the two errors were independent, which only widens the interval: they are
-            # measured on the same prompts.
-            spread = math.hypot(relative_error(error, last), relative_error(error, middle))
-            ratios.append(over_middle)
-            spreads.append(over_middle * spread)
-    return over_seeds(ratios, spreads, log=True)
+        found += probings
+    return found
 
 
 def largest_over_least_control(evidence: Evidence, target: str) -> Estimate:

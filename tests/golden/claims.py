@@ -173,9 +173,14 @@ def freeze(words: list[str]) -> None:
 
 
 def add() -> None:
-    """Put the verdicts on new claims into claims.json, at the place of their experiment; the others
-    stay as they are."""
+    """Put the verdicts on new claims into claims.json, at the place of their experiment, and take
+    out what there is of claims that are gone; the others stay as they are."""
+    from looplab.experiments.claims import all_claims
+
     content = read_verdicts()
+    for key in ("later", "not_measured", "medium"):
+        kept = content[key].items()
+        content[key] = {name: row for name, row in kept if name in all_claims()}
     found = {verdict["claim"]: verdict for verdict in verdicts()}
     content["verdicts"] = {name: content["verdicts"].get(name, found[name]) for name in found}
     VERDICTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -244,13 +249,16 @@ def _write_errors(arrays: _Arrays) -> None:
 
 
 def frozen_evidence(*, wide: bool = False) -> Iterator[tuple[str, list[str], Evidence]]:
-    """Each experiment by name, its claims and what they are judged from; `wide`: all columns of the
-    first prompts in place of the read ones of all."""
+    """Each experiment by name, its claims, but for those that are gone, and what they are judged
+    from; `wide`: all columns of the first prompts in place of the read ones of all."""
+    from looplab.experiments.claims import all_claims
+
     evidence = json.loads(gzip.decompress(EVIDENCE.read_bytes()))
     arrays = _read_errors()
     for experiment, parts in sorted(evidence.items()):
         members = [_evaluated_run(each, arrays, wide=wide) for each in parts["members"]]
-        names = [*parts["claims"], *_added(experiment, parts["claims"])]
+        frozen = [name for name in parts["claims"] if name in all_claims()]
+        names = [*frozen, *_added(experiment, frozen)]
         yield experiment, names, Evidence(members, _results(experiment, parts["results"]))
 
 

@@ -210,8 +210,12 @@ def _of_paper(prefix: str, found: list[Verdict]) -> str:
             continue
         claims = [row for row in of_paper if row.statement == identity]
         published = dict.fromkeys(published_text(row) for row in claims if row.published)
-        at_medium = [medium[row.claim] for row in claims if row.claim in medium]
-        seeds = min((row.seeds for row in claims), default=0)
+        at_medium = []
+        for row in claims:
+            if row.claim in medium:
+                name = f"`{row.claim}` " if len(claims) > 1 else ""  # some have no estimate there
+                at_medium.append(name + _medium_text(medium[row.claim]))
+        seeds = min((row.seeds for row in claims if row.seeds), default=0)
         cells = [
             identity,
             statement["says"],
@@ -221,7 +225,7 @@ def _of_paper(prefix: str, found: list[Verdict]) -> str:
             f"**{by_identity[identity]}**" if claims else "no claim",
         ]
         if has_medium:
-            cells.append("<br>".join(_medium_text(kept) for kept in at_medium) or "–")
+            cells.append("<br>".join(at_medium) or "–")
         lines.append(f"| {' | '.join(cells)} |")
     return _table(f"{_STATEMENTS}{_AT_MEDIUM if has_medium else ''}", lines)
 

@@ -8,12 +8,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from torch import Generator
 
 from looplab.evaluation.bootstrap import Floats
 from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.evaluation.statistics import Estimate
 from looplab.experiments.definition import Member, load, members_of
 from looplab.experiments.evidence import Evidence
+from looplab.tasks import SHIFTS
+from looplab.tasks.least_squares import least_squares, ridge
+from looplab.training.assemble import build_task
 
 from .synthetic import Made, evidence, language, seeds
 
@@ -136,14 +140,55 @@ def moved(value: float) -> Evidence:
     return evidence(counts={"moved": {"FLT": value}})
 
 
-def beside_least_squares(ratio: float) -> Evidence:
-    """Runs whose errors under noise are `ratio` times those of least squares."""
+def under_noise(part: float) -> Evidence:
+    """Runs whose errors under noise are so much of the way from the best ridge regression to least
+    squares, in logarithms."""
+    config = seeds(1)[0].config
+    task, settings = build_task(config), config.evaluation
+    generator = Generator().manual_seed(settings.seed)
+    shifted = SHIFTS["noise"].sample(task, generator, settings.prompts, config.task.points)
+    xs, ys = shifted.prompts.xs.double().numpy(), shifted.prompts.ys.double().numpy()
+    of_ridge = np.square(ridge(xs, ys, xs, 1.0) - ys) / task.divisor
+    of_least_squares = np.square(least_squares(xs, ys, xs) - ys) / task.divisor
+    between = (of_least_squares.mean(0) / of_ridge.mean(0)) ** part
     runs = []
     for member in seeds():
-        errors = member.arrays["model_at_b"]
-        under_noise = {"noise/model_at_b": errors * ratio, "noise/least_squares": errors}
-        runs.append(replace(member, arrays={**member.arrays, **under_noise}))
+        arrays = {**member.arrays, "noise/model_at_b": of_ridge * between}
+        runs.append(replace(member, arrays=arrays))
     return Evidence(runs)
+
+
+def by_layers(ratio: float, beyond: float = 1.0) -> Evidence:
+    """A block of two layers and one of one layer with `ratio` times its error until b = 8 loops,
+    and `beyond` times that later."""
+    runs = []
+    for layers, factor in ((1, ratio), (2, 1.0)):
+        for member in seeds(n_layer=layers):
+            member.arrays["by_loop"] *= factor
+            member.arrays["by_loop"][:, 8:] *= beyond
+            runs.append(member)
+    return Evidence(runs)
+
+
+def arriving(ratio: float) -> Evidence:
+    """A block of one layer whose error falls at the tenth loop of twelve, and one of two layers,
+    at which it falls after `ratio` times as many."""
+    runs = []
+    for layers, fall in ((1, 10), (2, round(10 * ratio))):
+        for member in seeds(n_layer=layers, b=12):
+            by_loop = level(0.1, 120)
+            by_loop[:, : fall - 1] *= 9
+            runs.append(replace(member, arrays={**member.arrays, "by_loop": by_loop}))
+    return Evidence(runs)
+
+
+def probed_by_layer(place: float) -> Evidence:
+    """Probes of ten layers, of which the one at this place errs least."""
+    means = np.full(11, 0.5)
+    means[round(10 * place)] = 0.4
+    ends = {"low": (0.99 * means).tolist(), "high": (1.01 * means).tolist()}
+    found = {"b": 10, "targets": {"gradient": {"error": {"mean": means.tolist(), **ends}}}}
+    return evidence(seeds(family="standard", n_layer=10), probing={"standard": [found] * 3})
 
 
 def growing(ratio: float) -> Evidence:
@@ -468,7 +513,14 @@ _SPARSE = {"task": "sparse_linear"}
 # The claim, the evidence by the value of its quantity, a value that it holds at, one it fails at.
 SCENARIOS: Mapping[str, tuple[Made, float, float]] = {
     "act_beats_measured_halting": (halted, 0.8, 1.2),
-    "fig06_noise_below_least_squares": (beside_least_squares, 0.7, 1.5),
+    "fig06_noise_like_ridge": (under_noise, 0.2, 0.8),
+    "fig07_one_layer_is_enough_at_equal_depth": (lambda ratio: by_layers(2.0, ratio / 2), 1.0, 2.0),
+    "fig07_deeper_blocks_arrive_sooner": (arriving, 0.5, 1.2),
+    "fig07_more_heads_help": (
+        beside({"n_head": 8, "n_embd": 32}, {"n_head": 2, "n_embd": 32}),
+        *(0.7, 1.5),
+    ),
+    "fig08_standard_gradient_is_best_halfway": (probed_by_layer, 0.5, 0.1),
     "fig09_stays_beyond_b": (growing, 1.0, 2.0),
     "fig12_sparse_small_T_is_worse": (beside({**_SPARSE, "T": 2}, {**_SPARSE, "T": 4}), 1.5, 0.7),
     "iso_depth_minima_recurrence_is_worth_something": (minima(), 0.5, -0.5),

@@ -127,22 +127,62 @@ def test_the_rival_of_the_best_depth_is_not_chosen_where_it_is_judged() -> None:
     assert verdict.mean == pytest.approx(1.5, rel=0.05)
 
 
-def grid(stays_from: Mapping[str, int]) -> Evidence:
-    """Models of classes with 4, 8 and 12 loops, whose error doubles beyond b below a number."""
+def grid(stays_from: Mapping[str, int], setting: str, **fixed: int) -> Evidence:
+    """Models of classes with three values of b or T, whose error doubles beyond b below one."""
     runs = []
     for task, least in stays_from.items():
-        for b in (4, 8, 12):
-            (member,) = seeds(1, task=task, b=b)
-            member.arrays["by_loop"][:, b:] *= 1.0 if b >= least else 2.0
+        for value in (5, 10, 15):
+            (member,) = seeds(1, task=task, **{setting: value}, **fixed)
+            member.arrays["by_loop"][:, member.config.loops.b :] *= 1.0 if value >= least else 2.0
             runs.append(member)
     return Evidence(runs)
 
 
-@pytest.mark.parametrize(("linear", "verdict"), [(12, "holds"), (4, "fails"), (16, "holds")])
-def test_a_class_that_stays_with_fewer_loops_is_easier(linear: int, verdict: str) -> None:
-    found, name = grid({"sparse_linear": 8, "linear": linear}), "loops_sparse_linear_below_linear"
+@pytest.mark.parametrize(("linear", "verdict"), [(15, "holds"), (5, "fails"), (20, "holds")])
+@pytest.mark.parametrize(
+    ("name", "setting", "fixed", "elsewhere"),
+    [
+        ("loops_sparse_linear_below_linear", "b", {"T": 10}, {"T": 15}),
+        ("loops_sparse_linear_window_below_linear", "T", {"b": 20}, {"b": 40}),
+    ],
+)
+def test_a_class_that_stays_with_less_is_easier(
+    name: str,
+    setting: str,
+    fixed: dict[str, int],
+    elsewhere: dict[str, int],
+    linear: int,
+    verdict: str,
+) -> None:
+    """Models of another T, or of another b, do not count."""
+    asked = grid({"sparse_linear": 10, "linear": linear}, setting, **fixed)
+    others = grid({"sparse_linear": 15, "linear": 5}, setting, **elsewhere)
+    found = Evidence([*asked.members, *others.members])
     assert verdict_on(name, found, "paper").verdict == verdict
     assert verdict_on(name, found).verdict == "paper scale"
+
+
+def test_narrow_heads_are_beside_the_most_that_are_wide() -> None:
+    """Inputs have four dimensions; heads of eight are as wide, those of 16 and 32 are narrower."""
+    runs = []
+    for heads, factor in ((2, 4.0), (8, 1.0), (16, 2.0), (32, 3.0)):
+        runs += seeds(level=0.1 * factor, n_head=heads, n_embd=32)
+    judged = [
+        verdict_on(f"fig07_{name}", Evidence(runs)).mean
+        for name in ("narrow_heads_are_worse", "more_heads_help")
+    ]
+    assert judged == pytest.approx([3.0, 0.25], rel=0.05)
+
+
+def test_an_error_is_compared_after_all_loops_that_were_followed() -> None:
+    """Of which there must be five times b."""
+    (member,) = seeds(1, b=8)
+    member.arrays["by_loop"][:, 70:] *= 3.0
+    verdict = verdict_on("fig02_stays_beyond_b", Evidence([member]))
+    assert verdict.mean == pytest.approx(3.0, rel=0.05)
+    short = {**member.arrays, "by_loop": member.arrays["by_loop"][:, :30]}
+    verdict = verdict_on("fig02_stays_beyond_b", Evidence([replace(member, arrays=short)]))
+    assert verdict.verdict == "not measured"
 
 
 def test_a_cell_of_the_paper_is_judged_by_its_own_loops_and_window() -> None:
