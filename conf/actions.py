@@ -31,6 +31,15 @@ _EXAMPLES = {  # by action: the key of its subject, and how it is given
     "compare": ("runs", "runs=runs/<name>,runs/<name>"),
     "import": ("checkpoint", "checkpoint=…/state.pt"),
 }
+_TAKEN_BY = {  # by key: the actions of all commands that take it
+    "run": "evaluate, core, export, generate or play",
+    "runs": "compare or report",
+    "checkpoint": "import",
+}
+_TO_TRAIN_ON = (
+    "; a run's own command, given again, resumes it; training.start_from=runs/<name> begins a new "
+    "training with its weights"
+)
 _COMPARED = (
     "prompts",
     "seed",
@@ -66,20 +75,24 @@ def subject(action: str, values: Mapping[str, Any], keys: Sequence[str]) -> tupl
     the action does not use.
     """
     subject_key, example = _EXAMPLES.get(action, ("", ""))
-    for other, (key, _) in _EXAMPLES.items():
+    for key, takers in _TAKEN_BY.items():
         if key in keys and key != subject_key:
-            raise ConfigError(key, f"is for action={other}")
+            instead = _TO_TRAIN_ON if key == "run" else ""
+            if subject_key:
+                instead = f"; action={action} takes {example}"
+            raise ConfigError(key, f"is for action={takers}{instead}")
     if not subject_key:
         return ()
+    value = values[subject_key]
+    if not value:
+        where = "" if subject_key == "checkpoint" else "; action=list shows the runs"
+        raise ConfigError(subject_key, f"must name what to {action}: {example}{where}")
     allowed = _USED[action] | {"action", subject_key}
     for key in keys:
         # A group's name stands for all of its settings.
         if key not in allowed and key.split(".")[0] not in allowed:
             reason = _WHY_NO_OTHERS[action]
             raise ConfigError(key, f"has no meaning with action={action}: {reason}")
-    value = values[subject_key]
-    if not value:
-        raise ConfigError(subject_key, f"must name what to {action}: {example}")
     paths = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if action == "compare" and len(paths) < 2:
         raise ConfigError("runs", f"must name at least two run folders, got {len(paths)}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from .checks.config import check_config, typed_settings
 from .mistakes import ConfigError, check_choice, nearest_key
-from .plugins import added_names, load_plugins
+from .plugins import added_names, load_plugins, of_a_plugin
 from .schema import SCHEMA_VERSION, Config
 from .setting import KINDS, hints_of
 from .setting import convert_scalar as convert_scalar
@@ -88,7 +88,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if origin in (types.UnionType, Union):
         return _convert_one_of(arguments, value, key)
     if origin is Literal:
-        check_choice(key, value, (*arguments, *added_names(key)))
+        check_choice(key, value, (*arguments, *added_names(key)), of_a_plugin(key))
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]

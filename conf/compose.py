@@ -21,8 +21,8 @@ from .checks.config import MOST_SUPPORTS
 from .checks.folders import check_folder
 from .command import as_word
 from .files import choices, own_settings, read_values
-from .mistakes import ConfigError, check_choice, nearest, nearest_key
-from .plugins import added_tasks, load_plugins
+from .mistakes import ConfigError, check_choice, nearest_action, nearest_key
+from .plugins import added_tasks, load_plugins, of_a_plugin
 from .saved import read_config
 from .schema import Action, Config, TrainingConfig
 from .setting import all_settings
@@ -82,7 +82,8 @@ def _single(texts: Mapping[str, str]) -> Command:
     except ConfigError as error:
         text = texts.get(error.key, "")
         task = texts.get("task", "")
-        if is_list(_hint(error.key, task)) or not re.fullmatch(r"[^=,]+(,[^=,]+)+", text):
+        is_one = error.key in SUBJECTS or is_list(_hint(error.key, task))
+        if is_one or not re.fullmatch(r"[^=,]+(,[^=,]+)+", text):
             raise
         grid = "several values are for a grid: run.py -m, or train_grid"
         raise ConfigError(error.key, f"{error.problem} ({grid})") from None
@@ -195,7 +196,7 @@ def command_of(given: Mapping[str, Any], words: Sequence[str] = ()) -> Command:
     action = values.pop("action")
     if action not in get_args(Action):
         others = set(get_args(Action) + _OTHER_ACTIONS) - {action}
-        raise ConfigError("action", f"cannot be {action!r}{nearest(str(action), others)}")
+        raise ConfigError("action", f"cannot be {action!r}{nearest_action(str(action), others)}")
     again = convert_scalar(bool, values.pop("again"), "again")
     paths = subject(action, {key: values.pop(key) for key in SUBJECTS}, list(given))
     if action in ("train", "plan", "tune"):
@@ -291,9 +292,7 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            is_own = key == "task" and "plugins" not in given
-            hint = " (one of a plugin wants plugins=FILE.py)" if is_own else ""
-            check_choice(key, given[key], choices(key), hint)
+            check_choice(key, given[key], choices(key), of_a_plugin(key))
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -303,8 +302,9 @@ def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         if key in ("task.name", "model.family"):
             raise ConfigError(key, f"is chosen by {key.partition('.')[0]}=")
         if key not in settings and key not in GROUPS:
-            if any(name.startswith(f"{key}.") for name in settings):
-                raise ConfigError(key, f"is a group of settings{nearest(key, settings)}")
+            members = [name for name in settings if name.startswith(f"{key}.")]
+            if members:
+                raise ConfigError(key, f"is a group of settings{nearest_key(key, members)}")
             options = [name for name in list(settings) + list(GROUPS) if name not in _HIDDEN]
             raise ConfigError(key, f"is not a setting{nearest_key(key, options)}")
         if isinstance(value, Mapping):

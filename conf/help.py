@@ -31,7 +31,7 @@ Train a transformer to learn a function class in context, evaluate it, draw its 
 
   python run.py task=sparse_linear                          minutes on a laptop
   python run.py task=decision_tree model=standard seed=1
-  python run.py task=linear scale=medium                    up to an hour of two CPU cores
+  python run.py task=linear scale=medium                    a quarter of an hour of one core
   python run.py task=linear scale=paper                     the paper's run; wants a GPU
   python run.py task=linear scale=paper --settings          every value, and the file that it is of
   python run.py -m task=linear seed=0,1,2 jobs=3            a grid, three runs at a time

@@ -8,11 +8,27 @@ from pathlib import Path
 from typing import Any
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
+# What other codes and habits call a setting, in lower case: the last part of its key here.
 _NAMES_OF_OTHER_CODES = {
     "lr": "learning_rate",
     "epochs": "steps",
     "iters": "steps",
     "hidden_size": "n_embd",
+    "loop": "b",
+    "loops": "b",
+    "n_loops": "b",
+    "num_loops": "b",
+    "window": "T",
+    "n_loop_window": "T",
+}
+# What is typed as a setting or as an action, and what stands in its place.
+_ANSWERS = {
+    "resume": "the same command, given again, resumes",
+    "continue": "the same command, given again, resumes",
+    "plot": "action=evaluate run=runs/NAME draws",
+    "draw": "action=evaluate run=runs/NAME draws",
+    "gpu": "device=cuda:0 is the first GPU",
+    "cuda": "device=cuda:0 is the first GPU",
 }
 MOST = 2**62  # seeds and counts must be below it
 
@@ -86,13 +102,22 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {match!r}?" if match else f"; expected one of {', '.join(options)}"
 
 
+def nearest_action(action: str, names: Iterable[str]) -> str:
+    """As `nearest`, of actions: a few that others expect are answered."""
+    answer = _ANSWERS.get(action.lower())
+    return f"; {answer}" if answer else nearest(action, names)
+
+
 def nearest_key(key: str, names: Iterable[str]) -> str:
     """'; did you mean …?' with the setting among `names` that is nearest by its last part; else a
     list of them, or where there is one. A few names that other codes have are known."""
     options = list(names)
     last = key.rpartition(".")[2]
+    if answer := _ANSWERS.get(last.lower()):
+        return f"; {answer}"
     lasts = {name.rpartition(".")[2] for name in options}
-    match = closest(_NAMES_OF_OTHER_CODES.get(last.lower(), last), lasts, cutoff=0.7)
+    known = _NAMES_OF_OTHER_CODES.get(last.lower())
+    match = known if known in lasts else closest(last, lasts, cutoff=0.7)
     if match:
         same = [name for name in options if name.rpartition(".")[2] == match]
         return f"; did you mean {closest(key, same, cutoff=0)!r}?"

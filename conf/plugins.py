@@ -24,6 +24,8 @@ from .mistakes import ConfigError, RunError, one_line, out_of_memory
 PREFIX = "plugin:"
 COPIES = "plugins"  # the folder of a run that holds copies of its plugins
 _PROJECT = "looplab."
+# The settings that plugins add names to.
+_EXTENSIBLE = ("task", "model.injection", "evaluation.baselines", "evaluation.shifts")
 _NAMES: dict[str, dict[str, Any]] = {}  # what was registered by added name, by setting
 # How it was registered, by setting and name.
 _ADD: dict[tuple[str, str], Callable[[Any], None]] = {}
@@ -350,6 +352,12 @@ def check_class(cls: Any, base: type) -> None:
 def added_names(key: str) -> list[str]:
     """The names that were added to a setting."""
     return list(_NAMES.get(key, ()))
+
+
+def of_a_plugin(key: str) -> str:
+    """The hint for a name that `key` does not take: how one of a plugin is found, where none was
+    loaded. Empty for a setting that plugins add no names to."""
+    return " (one of a plugin wants plugins=FILE.py)" if key in _EXTENSIBLE and not _files() else ""
 
 
 def add_task(name: str, defaults: Mapping[str, Any]) -> None:

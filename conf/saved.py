@@ -96,9 +96,11 @@ def plugins_of(folder: Path, mapping: Mapping[str, Any]) -> list[str]:
     return paths
 
 
-def _begin_so(folder: Path) -> str:
-    """The run folders whose names begin as that of a folder which is not there, as the end of a
-    line; empty where there is none."""
+def instead_of(folder: Path) -> str:
+    """What a folder that is not there may have meant, as the end of a line: the model that ships by
+    its name, or the run folders whose names begin so. Empty where there is neither."""
+    if not folder.exists() and folder.name in shipped_names():
+        return f"; did you mean {_PREFIX}{folder.name}?"
     configs = sorted(folder.parent.glob(f"{escape(folder.name)}?*/config.yaml"))
     if folder.exists() or not configs:
         return ""
@@ -113,7 +115,7 @@ def read_mapping(folder: Path) -> Mapping[str, Any]:
     try:
         mapping = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
     except (FileNotFoundError, NotADirectoryError):
-        problem = f"is no run folder: it holds no config.yaml{_begin_so(path.parent)}"
+        problem = f"is no run folder: it holds no config.yaml{instead_of(path.parent)}"
         raise ConfigError(f"{path.parent}", problem) from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}", f"cannot be read: {one_line(error)}") from None

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from .mistakes import ConfigError, check_choice, check_count
-from .plugins import added_names
+from .plugins import added_names, of_a_plugin
 
 _KEY = "setting"
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name"}
@@ -86,7 +86,7 @@ def check_settings(prefix: str, settings: Any) -> None:
         names += added_names(key) if names else []
         for element in value if isinstance(value, tuple) else (value,):
             if isinstance(element, str) and names:
-                check_choice(key, element, names)
+                check_choice(key, element, names, of_a_plugin(key))
             elif isinstance(element, int | float) and not isinstance(element, bool):
                 _check_range(key, element, info)
         if info.check is not None and value is not None:

@@ -7,6 +7,7 @@ print(plan_of(config))
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from looplab.show.tables import Part, Table, document
 from looplab.training.assemble import build_task
 from looplab.training.curriculum_end import shortened
 from looplab.training.jobs import processes_for
+from looplab.training.run_folder.checkpoint import saved_steps
 from looplab.training.run_folder.run import run_folder
+from looplab.training.start import begin_with
 
 from .definition import Member, described
 from .flops import shapes_of
@@ -52,14 +55,15 @@ def _shapes_of(config: Config) -> Model:
 
 
 def plan_of(config: Config) -> str:
-    """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is trained and no text
-    is read: a byte-pair encoding counts with the vocabulary that it is asked for."""
+    """Parameters, prompts, FLOPs and hours of a training, as text. Nothing is kept of the few steps
+    that may be measured, and no text is read: a byte-pair encoding counts with the vocabulary that
+    it is asked for. Raises ConfigError for weights that the training cannot begin with."""
     training = config.training
     points = config.task.points
     model = _shapes_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
+    _check_start(config, model)
     cost = gpu_time(config, model)
-    rate = _products_per_second(config.precision)
     total = training.steps * training.batch_size * points
     prompts = f"{training.batch_size:,} prompts of {points:,} {unit}"
     lines = [f"{config.task.name}: {model.describe()}"]
@@ -71,14 +75,34 @@ def plan_of(config: Config) -> str:
     if training.optimizer == "muon":
         counted += ", Muon's orthogonalisation"
     lines.append(f"{cost.flops:.3g} FLOPs of training: {counted}")
-    threads = torch.get_num_threads()
-    products = f"{rate:.2g} FLOPs a second of large products on {threads} threads"
-    lines.append(f"here at least {duration(cost.flops / rate)}: {products}")
-    lines += _on_gpus([cost])
     reason = _beyond(config)
+    # As a grid's plan has it: a measured step, but of what is planned for GPUs, or is far too long.
+    if reason or config.scale == "paper" or config.task.is_text:
+        lines.append(_least_here(cost.flops, config.precision))
+    else:
+        (seconds,) = time_left([config], shipped=False)
+        left = f"about {duration(seconds)} of processor time" if seconds else "nothing left"
+        lines.append(f"here {left}: {_state_of(config, shipped=False)}")
+    lines += _on_gpus([cost])
     if reason:
         lines.append(f"beyond this machine: {reason}")
     return "\n".join(lines)
+
+
+def _least_here(flops: float, precision: str) -> str:
+    """What so many FLOPs take on this processor at least, in words."""
+    rate = _products_per_second(precision)
+    threads = torch.get_num_threads()
+    products = f"{rate:.2g} FLOPs a second of large products on {threads} threads"
+    return f"here at least {duration(flops / rate)}: {products}"
+
+
+def _check_start(config: Config, model: Model) -> None:
+    """Raises ConfigError for a start that a new run of these shapes cannot begin with."""
+    start = config.training.start_from
+    if start and not saved_steps(run_folder(config).checkpoints):
+        # The model of a shape is one object for all plans, and has no weights to be set.
+        begin_with(deepcopy(model).to_empty(device="cpu"), start)
 
 
 def _vocabulary_lines(model: Model, vocabulary: int, tokens: int) -> list[str]:
@@ -153,6 +177,8 @@ def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) 
     """The plan of a grid's runs, as `_plan` has it."""
     parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
     configs = [member.config for member in members]
+    for config in configs:
+        _check_start(config, _shapes_of(config))
     parts += shortened([(config, build_task(config)) for config in configs])
     return document(parts, members[0].config.tables.format)
 

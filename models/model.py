@@ -301,6 +301,9 @@ class Model(nn.Module):
             yield
 
     def _check(self, prompts: PromptBatch, loops: int, window: int, grad_loops: int) -> None:
+        if not hasattr(prompts, "xs"):  # as model(xs, ys)
+            kind = type(prompts).__name__
+            raise ValueError(f"a model reads Prompts(xs, ys) as one argument, got a {kind}")
         if not 1 <= window <= grad_loops <= loops:
             raise ValueError(
                 "a model needs 1 <= window <= grad_loops <= loops, "

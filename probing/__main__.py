@@ -15,7 +15,7 @@ _HELP = """\
 Train probes on every loop (or layer) of a trained run and every context length; test, draw.
 
   python -m probing run=runs/NAME
-  python -m probing run=runs/NAME targets=[gradient,ridge,weights] seeds=3
+  python -m probing run=runs/NAME targets=gradient,ridge,weights seeds=3
   python -m probing run=runs/NAME protocol=reference steps=10000 batch_size=1280
 
 Targets: gradient (XᵀY), least_squares, ridge, residual, support, weights, and your own.

@@ -37,6 +37,14 @@ from looplab.training.run_folder.metrics import smoothed
 from .builders import by_examples, by_loop, errors_panel
 from .panel import Curve, Panel
 
+# The names of an evaluation's pictures but those of shifted inputs, which begin with `shift`.
+EVALUATION_PANELS = (
+    "error_by_examples",
+    "error_by_loop",
+    "above_optimal",
+    "change_by_loop",
+    "halting",
+)
 _MOST_POINTS = 120  # of a training's curve; more lines of a log are averaged
 _WINDOW = 12  # parts of a training: the loss is smoothed over about one
 _STATE_CHANGE = "state: ‖Yₜ − Yₜ₋₁‖ / ‖Yₜ‖"

@@ -21,7 +21,7 @@ from looplab.training.run_folder.run import Run, shown_evaluation
 
 from .drawing import styled, unknown_names
 from .evaluate import panels_of_training
-from .figures import comparison_panels, evaluation_panels
+from .figures import EVALUATION_PANELS, comparison_panels, evaluation_panels
 from .panel import Panel
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ def _panels_of(shown: object, what: str) -> list[Panel]:
         raise ConfigError("run", f"must be a run, a folder or a result, got {shown!r}")
     run = run_of(shown)
     of_training = panels_of_training(run)
-    if what in [panel.name for panel in of_training]:
+    names = [panel.name for panel in of_training]
+    if what in names:
         return of_training
+    if what and not what.startswith("shift"):  # before it is said that an evaluation is missing
+        check_choice("what", what, [*EVALUATION_PANELS, *names])
     return _panels_of_result(shown_evaluation(run)) + of_training
 
 

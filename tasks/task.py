@@ -29,6 +29,7 @@ from .random_source import FreshNumbers, NumberedPrompts, RandomSource
 _FAMILY = 0x5EED  # the family of numbered prompts that `distinct_prompts` is a part of
 _FUNCTIONS = 0xF00D  # the family whose functions `distinct_functions` draws from
 _REGISTRY: dict[str, type[Task]] = {}
+_LOSSES = ("squared_error", "cross_entropy", "next_token")  # training/objective.py
 # From xs [B, n, d], ys [B, n] and queries [B, n, d] to predictions [B, n] in float64: of query k
 # from the first k pairs alone.
 Predictor = Callable[[Floats, Floats, Floats], Floats]
@@ -278,12 +279,24 @@ def register_task(name: str) -> Callable[[_AnyTask], _AnyTask]:
 
     def add(cls: _AnyTask) -> None:
         check_class(cls, Task)
+        _check_loss(cls)
         cls.name = name
         _REGISTRY[name] = cls
         if not is_ours:
             add_task(name, _defaults(cls))
 
     return registering("task", name, is_ours, add, guards=["__init__"])
+
+
+def _check_loss(cls: type[Task]) -> None:
+    """Raises Slip for a loss that training does not know, and for other classes than it takes."""
+    if cls.loss not in _LOSSES:
+        problem = (
+            f"must be one of {', '.join(_LOSSES)}; another is an edit of training/objective.py"
+        )
+        raise Slip(cls, problem, "loss")
+    if cls.loss == "cross_entropy" and cls.classes != 2:
+        raise Slip(cls, "must be 2 with loss = 'cross_entropy'", "classes")
 
 
 def _defaults(cls: type[Task]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ SMALL = (
 
 def plugin(folder: Path, name: str) -> tuple[str, str]:
     """Write the file of the guide that registers `name`; its code, and the guide's command."""
-    (code,) = [block for block in blocks("python") if f'("{name}")' in block]
+    (code,) = [block for block in blocks("python") if f'("{name}"' in block]
     (command,) = re.findall(rf"^python (run\.py plugins=\w+\.py .*{name}.*)$", GUIDE, flags=re.M)
     (file,) = re.findall(r"plugins=(\w+\.py)", command)
     (folder / file).write_text(code, encoding="utf-8")
@@ -89,6 +89,15 @@ def test_a_loop_from_outside(tmp_path: Path) -> None:
     losses = [(run / "metrics.jsonl").read_text().splitlines()[-1] for run in (gated, edited)]
     assert json.loads(losses[0])["loss"] != json.loads(losses[1])["loss"]
     assert len(code.splitlines()) < 30
+
+
+@pytest.mark.slow
+def test_data_of_ones_own_and_a_shift_from_outside(tmp_path: Path) -> None:
+    _, command = plugin(tmp_path, "rows")
+    assert "step 20/20" in shell(f"{command} {SMALL}", tmp_path)
+    _, command = plugin(tmp_path, "zeros")
+    few = "evaluation.prompts=40 evaluation.resamples=20 device=cpu"
+    assert "half of the inputs are zero" in shell(f"{command} {few}", tmp_path)
 
 
 def test_the_reference_is_that_of_the_schema() -> None:

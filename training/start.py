@@ -11,7 +11,7 @@ from pathlib import Path
 import safetensors.torch
 
 from looplab.conf.mistakes import ConfigError, one_line
-from looplab.conf.saved import unpacked
+from looplab.conf.saved import instead_of, unpacked
 from looplab.models import Model
 
 from .run_folder.checkpoint import newest_checkpoint
@@ -28,7 +28,7 @@ def begin_with(model: Model, start: str) -> None:
     path = unpacked(start)
     checkpoint, problems = newest_checkpoint(path / "checkpoints")
     if checkpoint is None:
-        problem = problems[0] if problems else f"{path} has no checkpoint"
+        problem = problems[0] if problems else f"{path} has no checkpoint{instead_of(path)}"
         raise ConfigError(_KEY, f"cannot be {start}: {problem}")
     try:
         model.load_state_dict(checkpoint.weights())

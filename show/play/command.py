@@ -11,7 +11,7 @@ Write one HTML page on which anyone draws points and watches a model find the fu
 classes apart, loop by loop: the model runs in the page, which needs neither server nor network.
 
   python run.py action=play run=runs/NAME                 a run of task=curves, as play/NAME.html
-  python run.py action=play run=runs/A also=[runs/B,runs/C]   others on the same points
+  python run.py action=play run=runs/A also=runs/B,runs/C     others on the same points
   python run.py action=play run=classifier                the classifier that ships: two columns
 
 Settings, with their defaults:

@@ -68,6 +68,8 @@ SLIPS = {
     "outputs must take (self, xs, parameters)": (OUTPUTS, "    def outputs(self, xs):", ""),
     "divisor needs @property": ("    @property\n", "", PROPERTY),
     "noise hides the method": (FIELD, "    noise: float = 0.1", ""),
+    "loss must be one of squared_error": (FIELD, '    loss = "huber"', ""),
+    "classes must be 2 with": (FIELD, '    loss = "cross_entropy"', TASK),
     "classes must have another name": (FIELD, "    classes: int = 3", ""),
     "points must have another name": (FIELD, "    points: int = 3", ""),
     "level needs a default": (FIELD, "    level: list = field(default_factory=list)", ""),

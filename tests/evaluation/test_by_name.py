@@ -10,6 +10,7 @@ from matplotlib import pyplot
 from looplab.conf.mistakes import ConfigError, RunError
 from looplab.show.compare import compare
 from looplab.show.evaluate import evaluate
+from looplab.show.figures import EVALUATION_PANELS
 from looplab.show.plotting import plot
 from looplab.show.report import Result
 from looplab.training import Run
@@ -52,6 +53,14 @@ def test_a_path_its_errors_and_what_is_shown(
         assert plot(each, what, axes) is axes
     assert plot(compared["path"]).lines  # on the next day
     pyplot.close("all")
+
+
+def test_a_wrong_name_is_told_from_an_evaluation_that_is_missing(tiny_run: Run) -> None:
+    with pytest.raises(ConfigError, match="what cannot be 'nope'; expected one of above_optimal, "):
+        plot(tiny_run, "nope")
+    for name in (*EVALUATION_PANELS, "shift_noise"):
+        with pytest.raises(RunError, match="is not evaluated"):
+            plot(tiny_run, name)
 
 
 def test_a_wrong_argument_of_plot_is_a_line(tiny_run: Run, undrawn: object) -> None:

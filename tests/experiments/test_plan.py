@@ -2,8 +2,10 @@
 as published; the papers' grids as they are planned for GPUs."""
 
 import math
+import re
 from collections import Counter
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config
 from looplab.experiments.definition import load, members_of
 from looplab.experiments.flops import Flops, of_budget, shapes_of
-from looplab.experiments.plan import plan, plan_of
-from looplab.experiments.settings import ExperimentSettings
+from looplab.experiments.grid_result import Grid
+from looplab.experiments.plan import plan, plan_of, plan_of_grid
+from looplab.experiments.settings import ExperimentSettings, GridSettings
 from looplab.training.assemble import build_curriculum, build_task, model_of
 from looplab.training.run_folder.run import run_folder
 
@@ -165,3 +168,23 @@ def test_what_is_beyond_the_machine_is_planned() -> None:
     text = plan_of(Config.of("task=linear", *words))
     assert "101 x 16384 wide, 1 heads, 325," in text
     assert "\nbeyond this machine: model.n_embd is 16384, which takes at least " in text
+
+
+def test_one_run_and_a_grid_of_it_are_planned_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("looplab.experiments.many_runs._timed_cost", lambda config: 1e-3)
+    words = ["task=linear", "training.steps=50", f"folder={tmp_path}"]
+    grid = Grid.of(commands(words, multirun=True))
+    found = [plan_of(Config.of(*words)), plan_of_grid("", grid.members, GridSettings())]
+    (alone, among) = (re.findall(r"about (.*?) of processor time", text) for text in found)
+    assert alone == among
+
+
+def test_a_plan_refuses_weights_that_a_training_would_refuse() -> None:
+    with pytest.raises(ConfigError, match=r"start_from cannot be linear: .* did you mean shipped/"):
+        plan_of(Config.of("task=linear", "training.start_from=linear"))
+    with pytest.raises(ConfigError, match="size mismatch"):
+        plan_of(Config.of("task=linear", "training.start_from=shipped/linear"))
+    words = ["scale=medium", "training.steps=1", "training.start_from=shipped/linear"]
+    assert "1 steps of " in plan_of(Config.of("task=linear", *words))

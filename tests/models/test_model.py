@@ -72,6 +72,12 @@ def test_counts_that_do_not_fit_are_refused() -> None:
             make_model()(draw_prompts(), loops, window, grad_loops=grad_loops)
 
 
+def test_inputs_and_outputs_are_no_prompts() -> None:
+    prompts = draw_prompts()
+    with pytest.raises(ValueError, match=r"reads Prompts\(xs, ys\) as one argument, got a Tensor"):
+        make_model()(prompts.xs, prompts.ys)
+
+
 def test_prompts_that_do_not_fit_are_refused() -> None:
     """Points end with the positions."""
     model = make_model(n_positions=8)
