@@ -620,10 +620,10 @@ def _loops_to_converge(pairs: Sequence[Pair]) -> Estimate:
 def _first_near_last(errors: Floats) -> Floats:
     """The loop, counted from 1, at which errors [..., loops] are first at most half above the last
     one."""
-    return _first_at_most(errors, _STAYS * errors[..., -1])
+    return _first_loop_at_most(errors, _STAYS * errors[..., -1])
 
 
-def _first_at_most(errors: Floats, level: Floats) -> Floats:
+def _first_loop_at_most(errors: Floats, level: Floats) -> Floats:
     """The loop, counted from 1, at which errors [..., loops] are first at most a level, [...]: the
     one after the last where they never are, and nan where an error is."""
     reached = errors <= level[..., None]
@@ -648,7 +648,7 @@ def loops_over_layers(evidence: Evidence, layers: Sequence[int] = ()) -> Estimat
 
 def _loops_over_layers(looped: Trainings, standard: Trainings) -> Estimate:
     def statistic(means: Sequence[Floats]) -> Floats:
-        return _first_at_most(means[0], means[1]) / standard.b
+        return _first_loop_at_most(means[0], means[1]) / standard.b
 
     return hierarchical_bootstrap([looped.errors("by_loop"), last(standard)], statistic, log=True)
 
@@ -677,7 +677,7 @@ def most_layers_over_one_to_reach_it(evidence: Evidence) -> Estimate:
         ratios = []
         for most, one in zip(means[::2], means[1::2], strict=True):
             level = one[..., -1]
-            ratios.append(_first_at_most(most, level) / _first_at_most(one, level))
+            ratios.append(_first_loop_at_most(most, level) / _first_loop_at_most(one, level))
         return np.exp(np.log(ratios).mean(0))
 
     return hierarchical_bootstrap(curves, statistic, log=True)
