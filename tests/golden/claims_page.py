@@ -127,8 +127,9 @@ def on_fresh_seeds() -> set[str]:
         if "first_seed" in row:
             measured[name] = row["date"]
     for before in read_values("old_claims").values():
-        if before.get("changed", "") > measured.get(before["now"], ""):
-            measured.pop(before["now"], None)
+        # Of the same day: the runs may have been made again after the line was changed.
+        if before["now"] in measured and before.get("changed", "") >= measured[before["now"]]:
+            del measured[before["now"]]
     return set(measured)
 
 
