@@ -109,15 +109,19 @@ def nearest_action(action: str, names: Iterable[str]) -> str:
 
 
 def nearest_key(key: str, names: Iterable[str]) -> str:
-    """'; did you mean …?' with the setting among `names` that is nearest by its last part; else a
-    list of them, or where there is one. A few names that other codes have are known."""
+    """'; did you mean …?' with the setting among `names` that is nearest by its last part, first in
+    the group that is named; else a list of them, or where there is one. A few names that other
+    codes have are known."""
     options = list(names)
-    last = key.rpartition(".")[2]
+    group, _, last = key.rpartition(".")
     if answer := _ANSWERS.get(last.lower()):
         return f"; {answer}"
+    of_group = [name for name in options if group and name.startswith(f"{group}.")]
+    match = closest(last, {name.rpartition(".")[2] for name in of_group}, cutoff=0.8)
     lasts = {name.rpartition(".")[2] for name in options}
-    known = _NAMES_OF_OTHER_CODES.get(last.lower())
-    match = known if known in lasts else closest(last, lasts, cutoff=0.7)
+    if not match:
+        known = _NAMES_OF_OTHER_CODES.get(last.lower())
+        match = known if known in lasts else closest(last, lasts, cutoff=0.7)
     if match:
         same = [name for name in options if name.rpartition(".")[2] == match]
         return f"; did you mean {closest(key, same, cutoff=0)!r}?"
