@@ -40,6 +40,6 @@ class EvaluatedRun:
         """Return an array, [prompts, …]. Raises NotMeasured if the run lacks it."""
         if name not in self.arrays:
             shift = name.rpartition("/")[0]
-            hint = f" on {shift} (evaluation.shifts=[{shift}])" if shift else f": {name}"
+            hint = f" on {shift} (evaluation.shifts={shift})" if shift else f": {name}"
             raise NotMeasured(f"{self.label} has no errors{hint}")
         return np.asarray(self.arrays[name], np.float64)

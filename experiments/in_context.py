@@ -351,7 +351,7 @@ def _over_best_solver(
 def excess_over_least_squares(evidence: Evidence) -> Estimate:
     """The last query's error less that of least squares, the Bayes error, paired by prompt."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
-    least = looped.runs[0].arrays["least_squares"][:, -1]
+    least = looped.runs[0].errors("least_squares")[:, -1]
     return hierarchical_bootstrap([last(looped) - least], lambda means: means[0])
 
 
@@ -359,7 +359,7 @@ def least_excess_over_least_squares(evidence: Evidence) -> Estimate:
     """The last query's error after the best of all loops that were followed, less that of least
     squares."""
     looped = group(evidence, family="looped", name="linear", distinct_prompts=0)
-    least_squares = np.asarray(looped.runs[0].arrays["least_squares"][:, -1], np.float64)
+    least_squares = looped.runs[0].errors("least_squares")[:, -1]
     by_loop = looped.errors("by_loop")
 
     def statistic(means: Sequence[Floats]) -> Floats:

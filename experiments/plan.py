@@ -62,7 +62,7 @@ def plan_of(config: Config) -> str:
     points = config.task.points
     model = _shapes_of(config)
     unit = "tokens" if config.task.is_text else "pairs"
-    _check_start(config, model)
+    _check_start(config)
     cost = gpu_time(config, model)
     total = training.steps * training.batch_size * points
     prompts = f"{training.batch_size:,} prompts of {points:,} {unit}"
@@ -97,12 +97,12 @@ def _least_here(flops: float, precision: str) -> str:
     return f"here at least {duration(flops / rate)}: {products}"
 
 
-def _check_start(config: Config, model: Model) -> None:
-    """Raises ConfigError for a start that a new run of these shapes cannot begin with."""
+def _check_start(config: Config) -> None:
+    """Raises ConfigError for weights that a new run cannot begin with."""
     start = config.training.start_from
     if start and not saved_steps(run_folder(config).checkpoints):
         # The model of a shape is one object for all plans, and has no weights to be set.
-        begin_with(deepcopy(model).to_empty(device="cpu"), start)
+        begin_with(deepcopy(_shapes_of(config)).to_empty(device="cpu"), start)
 
 
 def _vocabulary_lines(model: Model, vocabulary: int, tokens: int) -> list[str]:
@@ -178,7 +178,7 @@ def plan_of_grid(title: str, members: Sequence[Member], settings: GridSettings) 
     parts = _plan([(title, members)], settings.jobs or len(settings.devices) or None, shipped=False)
     configs = [member.config for member in members]
     for config in configs:
-        _check_start(config, _shapes_of(config))
+        _check_start(config)
     parts += shortened([(config, build_task(config)) for config in configs])
     return document(parts, members[0].config.tables.format)
 
