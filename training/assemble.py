@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, device
 
-from looplab.conf.mistakes import CheckpointError, ConfigError, one_line
+from looplab.conf.mistakes import CheckpointError, ConfigError
 from looplab.conf.plugins import Slip, is_users
 from looplab.conf.schema import Config, GrowthConfig
 from looplab.curricula import Curriculum, SampledLoops, Schedule, Stage
@@ -82,15 +82,26 @@ def model_from(
     """A trained model, on the CPU and in eval mode, for a task of so many classes or a text of so
     many tokens. Raises CheckpointError for weights of another model, or that are not finite."""
     model = model_of(config, classes, vocabulary)
-    try:
-        model.load_state_dict(dict(weights))
-    except RuntimeError as error:
-        reason = one_line(error)
-        raise CheckpointError(f"does not fit its configuration: {reason}") from None
+    if problem := misfit(model, weights):
+        raise CheckpointError(f"does not fit its configuration: {problem}")
+    model.load_state_dict(dict(weights))
     for name, parameter in model.named_parameters():
         if not bool(parameter.isfinite().all()):
             raise CheckpointError(f"has weights that are not finite ({name})")
     return model.eval()
+
+
+def misfit(model: Model, weights: Mapping[str, Tensor]) -> str:
+    """The first weight whose shape is another than the model's, in words; empty where all fit."""
+    own = model.state_dict()
+    for name in [*own, *weights]:
+        there, here = (
+            str([*tensors[name].shape]) if name in tensors else "absent"
+            for tensors in (weights, own)
+        )
+        if there != here:
+            return f"{name} is {there} there and {here} here"
+    return ""
 
 
 def build_curriculum(config: Config, task: Task) -> Curriculum:

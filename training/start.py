@@ -10,10 +10,11 @@ from pathlib import Path
 
 import safetensors.torch
 
-from looplab.conf.mistakes import ConfigError, one_line
+from looplab.conf.mistakes import ConfigError
 from looplab.conf.saved import instead_of, unpacked
 from looplab.models import Model
 
+from .assemble import misfit
 from .run_folder.checkpoint import newest_checkpoint
 from .run_folder.files import read_record, write_record
 
@@ -30,10 +31,10 @@ def begin_with(model: Model, start: str) -> None:
     if checkpoint is None:
         problem = problems[0] if problems else f"{path} has no checkpoint{instead_of(path)}"
         raise ConfigError(_KEY, f"cannot be {start}: {problem}")
-    try:
-        model.load_state_dict(checkpoint.weights())
-    except RuntimeError as error:
-        raise ConfigError(_KEY, f"cannot be {start}: {one_line(error)}") from None
+    weights = checkpoint.weights()
+    if problem := misfit(model, weights):
+        raise ConfigError(_KEY, f"cannot be {start}: its model is another, {problem}")
+    model.load_state_dict(weights)
 
 
 def keep_start(path: Path, start: str) -> None:

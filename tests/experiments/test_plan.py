@@ -184,7 +184,7 @@ def test_one_run_and_a_grid_of_it_are_planned_alike(
 def test_a_plan_refuses_weights_that_a_training_would_refuse() -> None:
     with pytest.raises(ConfigError, match=r"start_from cannot be linear: .* did you mean shipped/"):
         plan_of(Config.of("task=linear", "training.start_from=linear"))
-    with pytest.raises(ConfigError, match="size mismatch"):
+    with pytest.raises(ConfigError, match="its model is another"):
         plan_of(Config.of("task=linear", "training.start_from=shipped/linear"))
     words = ["scale=medium", "training.steps=1", "training.start_from=shipped/linear"]
     assert "1 steps of " in plan_of(Config.of("task=linear", *words))

@@ -212,7 +212,7 @@ def test_other_tensors_than_looped_lm_s_are_refused() -> None:
     weights = _lm_weights(options)
     key, word = "transformer.recur.1.attn.c_k.weight", "transformer.wte.weight"
     for changed, message in (
-        (weights | {"transformer.recur.0.ve.weight": torch.ones(3)}, "Unexpected key"),
+        (weights | {"transformer.recur.0.ve.weight": torch.ones(3)}, "absent here"),
         ({name: each for name, each in weights.items() if name != key}, f"lacks {key}"),
         (weights | {key: torch.ones(3, 3)}, "Sizes of tensors must match"),
         (weights | {word: torch.ones(4, _WIDTH)}, "out of bounds"),
@@ -366,8 +366,8 @@ def test_other_tensors_than_huginn_s_and_no_config_are_refused() -> None:
     weights = _huginn_weights()
     block, word = "transformer.core_block.1", "transformer.wte.weight"
     for changed, message in (
-        (weights | {"transformer.adapter.bias": torch.ones(3)}, "Unexpected key"),
-        ({k: v for k, v in weights.items() if "qk_bias" not in k}, "Missing key"),
+        (weights | {"transformer.adapter.bias": torch.ones(3)}, "absent here"),
+        ({k: v for k, v in weights.items() if "qk_bias" not in k}, "absent there"),
         (weights | {f"{block}.attn.qk_bias": torch.ones(5)}, "invalid for input of size 5"),
         (weights | {word: torch.ones(4, _WIDTH)}, "must match"),
     ):
