@@ -18,7 +18,7 @@ from .setting import setting
 
 SCHEMA_VERSION = 1
 Action = Literal["train", "evaluate", "compare", "import", "plan", "tune"]
-Shift = Literal[
+ShiftName = Literal[
     "all",
     "skewed_covariance",
     "half_subspace",
@@ -352,7 +352,9 @@ class EvaluationConfig:
     baselines: tuple[Baseline, ...] | None = setting(
         None, "solvers beside the model; null: the task's"
     )
-    shifts: tuple[Shift, ...] = setting((), "shifted inputs to be measured on too; all: every one")
+    shifts: tuple[ShiftName, ...] = setting(
+        (), "shifted inputs to be measured on too; all: every one"
+    )
     resamples: int = setting(1000, "of the bootstrap", at_least=1)
     tokens: int = setting(
         200_000, "of a text: how many of each text are read, from its beginning; 0: all", at_least=0

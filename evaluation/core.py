@@ -46,7 +46,7 @@ class _Task:
     questions: Sequence[Question]
 
 
-class Result(NamedTuple):
+class CoreScore(NamedTuple):
     """Of some questions the accuracy, that of guessing, and the centred one with its 90 % interval
     over questions. The centred accuracy is 0 for guessing and 1 for all right. `cut` texts were
     longer than the model's positions."""
@@ -60,7 +60,7 @@ class Result(NamedTuple):
 
 def core(
     model: LanguageModel, bundle: Path, most: int | None = None
-) -> tuple[dict[str, Result], Interval]:
+) -> tuple[dict[str, CoreScore], Interval]:
     """The results by task, of its first `most` questions (where not given, all), and CORE.
 
     The bundle has core.yaml, eval_meta_data.csv and eval_data/. Raises ConfigError, which names it,
@@ -71,7 +71,7 @@ def core(
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         problem = f"has no {error}" if isinstance(error, KeyError) else one_line(error)
         raise ConfigError("bundle", f"cannot be read: {bundle}: {problem}") from None
-    results = dict[str, Result]()
+    results = dict[str, CoreScore]()
     samples = list[Floats]()
     for seed, task in enumerate(tasks):
         right = np.zeros(len(task.questions))
@@ -85,7 +85,7 @@ def core(
         centred = (right - task.chance) / (1 - task.chance)
         interval = bootstrap(centred, _RESAMPLES, seed)
         accuracy = float(right.mean())
-        results[task.label] = Result(len(right), cut, accuracy, task.chance, interval)
+        results[task.label] = CoreScore(len(right), cut, accuracy, task.chance, interval)
         samples.append(resampled_means(centred, _RESAMPLES, seed))
     # Tasks are resampled each for itself: CORE's resamples are the means of theirs.
     mean = np.asarray(np.mean([result.centred.mean for result in results.values()]))

@@ -31,7 +31,7 @@ class ErrorSettings:
 
     at: tuple[int, ...]
     loops: int
-    halting: Halting | None = None
+    halting: HaltingRule | None = None
 
 
 def model_errors(
@@ -87,7 +87,7 @@ def model_errors(
 
 
 @dataclass(frozen=True)
-class Halting:
+class HaltingRule:
     """Halt once the change of the state or the prediction (`on`) over one loop is at most
     `tolerance`, and after `latest` loops in any case."""
 

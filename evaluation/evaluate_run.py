@@ -20,7 +20,7 @@ from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import Run, RunFolder
 from looplab.training.run_folder.sources import measured_by
 
-from .evaluation import FORMAT, Evaluation, Shift
+from .evaluation import FORMAT, Evaluation, ShiftErrors
 from .evaluator import (
     Evaluator,
     baseline_names,
@@ -158,13 +158,13 @@ def _evaluate(run: Run, settings: EvaluationConfig, device: str) -> tuple[Evalua
     return replace(result, shifts=shifts), arrays
 
 
-def _shift(evaluator: Evaluator, name: str) -> tuple[Shift, Arrays]:
+def _shift(evaluator: Evaluator, name: str) -> tuple[ShiftErrors, Arrays]:
     """The errors on one kind of shifted inputs, of the model and of a solver."""
     shifted = evaluator.shifted(name)
     solver = reference_line(evaluator.task)
     arrays = evaluator.model(shifted, name)
     label, arrays[solver] = evaluator.baseline(solver, shifted)
-    shift = Shift(
+    shift = ShiftErrors(
         label=SHIFTS[name].label,
         zero=shifted.zero,
         labels={solver: label},

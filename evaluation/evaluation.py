@@ -28,7 +28,7 @@ class ByExamples(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shift(ByExamples):
+class ShiftErrors(ByExamples):
     """Errors on shifted inputs, over the task's divisor as well."""
 
     label: str
@@ -67,7 +67,7 @@ class EarlyExit(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Halting(Plain):
+class HaltingSavings(Plain):
     """What halting would save: on the change of the state, or of the prediction."""
 
     tolerance: Sequence[float]
@@ -151,8 +151,8 @@ class Evaluation(OfModel, OfTask):
     """A run's errors on the evaluation prompts, as means with 90 % intervals."""
 
     REST = "record"
-    halting: Halting
-    shifts: Mapping[str, Shift]
+    halting: HaltingSavings
+    shifts: Mapping[str, ShiftErrors]
     published: Sequence[Content]  # curves beside it: `published.published`
     published_loops: Sequence[int]  # at which such curves of this model are
     above_optimal: AboveOptimal | None = None  # where the task has an optimum

@@ -21,8 +21,8 @@ from looplab.training.validation import evaluation_prompts
 
 from .baselines import SLOW, Solver, optimal, solvers, try_solver
 from .bootstrap import Floats
-from .errors import ErrorSettings, Halting, model_errors
-from .kept import Arrays, Cache, digest
+from .errors import ErrorSettings, HaltingRule, model_errors
+from .kept import Arrays, RowCache, digest
 from .normalise import check_normalise, normalised_errors
 
 _OF_MODEL = (
@@ -45,7 +45,7 @@ class Evaluator:
         self.run = run
         self.settings = settings
         self.task = run.task
-        self._cache = Cache(run.path / "cache")
+        self._cache = RowCache(run.path / "cache")
         self._device = device
         check_normalise(settings.normalise, run.task)
         points = run.config.task.points
@@ -67,7 +67,7 @@ class Evaluator:
         loops = {b}  # at which every evaluation reads the model, whatever else is asked for
         halting = None
         if settings.loops == "auto":
-            halting = Halting(settings.halt_on, settings.tolerance, settings.halt_by)
+            halting = HaltingRule(settings.halt_on, settings.tolerance, settings.halt_by)
         else:
             loops.add(settings.loops)
         reading = ErrorSettings(tuple(sorted(loops)), settings.max_loops, halting)

@@ -5,7 +5,7 @@ calls, as pickles.)
 
 result = kept(run.path / "evaluations", "evaluation", request, compute)
 shown(run.path / "evaluation.json", "evaluation", result, draw)
-errors = Cache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 128, compute)
+errors = RowCache(run.path / "cache").rows("lasso", {"prompts": digest(xs)}, 1280, 128, compute)
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
 
 
-class Cache:
+class RowCache:
     """Computations of one or more values per prompt, written once a second. The folder may be
     deleted at any time."""
 

@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 
 def _read(kind: Any, value: Any) -> Any:
     """The value of a field of this type: a part, parts by name, or a plain value as it is."""
-    # Of `Mapping[str, Shift]` and `Texts | None` the class within.
+    # Of `Mapping[str, ShiftErrors]` and `Texts | None` the class within.
     for class_ in (kind, *get_args(kind)):
         if not hasattr(class_, "read"):
             continue

@@ -21,10 +21,10 @@ from .evaluation import (
     ByLoop,
     EarlyExit,
     Evaluation,
-    Halting,
+    HaltingSavings,
     NearLeast,
     OfTask,
-    Shift,
+    ShiftErrors,
 )
 from .kept import Arrays
 from .published import published
@@ -67,7 +67,7 @@ def normalised_words(result: OfTask) -> str:
     return _NORMALISED.get(result.normalise, "")
 
 
-def in_own_unit(shift: Shift) -> Shift:
+def in_own_unit(shift: ShiftErrors) -> ShiftErrors:
     """Its errors over the variance of y on these inputs: over that of predicting zero."""
     bands = dict(shift.bands)
     for name in bands.keys() - {_LOOPS_USED}:
@@ -210,7 +210,7 @@ def near_least(by_loop: Floating, settings: EvaluationConfig) -> NearLeast:
     return NearLeast(within=_NEAR - 1, loop=loop, low=float(low), high=float(high))
 
 
-def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> Halting:
+def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> HaltingSavings:
     """Halting on either change at a range of tolerances, and after `latest` loops in any case."""
     intervals = intervals_by(settings)
 
@@ -225,7 +225,7 @@ def _halting(arrays: Arrays, settings: EvaluationConfig, latest: int) -> Halting
             loops=intervals(np.stack(loops, axis=1)), error=intervals(np.stack(errors, axis=1))
         )
 
-    return Halting(
+    return HaltingSavings(
         tolerance=list(TOLERANCES),
         state=exits(arrays["state_change"]),
         prediction=exits(arrays["prediction_change"]),

@@ -54,7 +54,7 @@ def measure(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     return {"classes": classes}
 
 
-class Cell(NamedTuple):
+class GridPoint(NamedTuple):
     """What the runs of a class that differ in their seed alone have in common."""
 
     difficulty: int
@@ -64,25 +64,25 @@ class Cell(NamedTuple):
 
 def _of_class(runs: Sequence[Run], settings: EvaluationConfig) -> Result:
     """The numbers and bands of one class; see `measure`."""
-    cells: dict[Cell, list[Run]] = {}
+    points: dict[GridPoint, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.config.seed):
-        cell = Cell(difficulty(run.task), run.config.loops.T, run.config.loops.b)
-        cells.setdefault(cell, []).append(run)
-    values = sorted({cell.difficulty for cell in cells})
-    windows = sorted({cell.window for cell in cells})
-    loops = sorted({cell.loops for cell in cells})
+        point = GridPoint(difficulty(run.task), run.config.loops.T, run.config.loops.b)
+        points.setdefault(point, []).append(run)
+    values = sorted({point.difficulty for point in points})
+    windows = sorted({point.window for point in points})
+    loops = sorted({point.loops for point in points})
     errors = {}  # of the last query, [seeds, prompts]
-    for cell, seeds in cells.items():
+    for point, seeds in points.items():
         by_seed = [evaluated(run, settings)[1]["model_at_b"] for run in seeds]
-        errors[cell] = np.stack(by_seed)[..., -1]
+        errors[point] = np.stack(by_seed)[..., -1]
     arrays = []  # of each value, [seeds, prompts, T, b]
     for value in values:
         # From [T, b, seeds, prompts].
-        by_window = [[errors[Cell(value, T, b)] for b in loops] for T in windows]
+        by_window = [[errors[GridPoint(value, T, b)] for b in loops] for T in windows]
         arrays.append(np.array(by_window).transpose(2, 3, 0, 1).astype(np.float64))
     memory = []  # [T, b], of the hardest
     for T in windows:
-        memory.append([kept_bytes(cells[Cell(values[-1], T, b)][0]) for b in loops])
+        memory.append([kept_bytes(points[GridPoint(values[-1], T, b)][0]) for b in loops])
     least = [_least(array.mean((0, 1)), loops) for array in arrays]
     growth = partial(_over, loops=loops)
     return {

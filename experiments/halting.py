@@ -23,7 +23,7 @@ from looplab.evaluation.results import SQUARED_ERROR
 from looplab.evaluation.statistics import Estimate
 from looplab.show.panel import Curve, Panel, file_name
 from looplab.training.assemble import trained_loops
-from looplab.training.halting import Halting, halted_means, halted_shares
+from looplab.training.halting import TrainedHalting, halted_means, halted_shares
 from looplab.training.run_folder.run import Run
 
 from .evidence import Evidence, groups_of_answer
@@ -193,7 +193,7 @@ def _trained(run: Run, settings: EvaluationConfig) -> Iterator[dict[str, Tensor]
     for batch in batches(prompts_of(run, settings), settings.batch_size):
         by_loop = []
         by_loop_logits = []
-        with Halting(run.model, run.config.loops) as halting:
+        with TrainedHalting(run.model, run.config.loops) as halting:
             loops = run.model.unroll(batch, trained_loops(run.config))
             next(loops)  # the read-in precedes the first loop
             for _, prediction in loops:

@@ -160,7 +160,7 @@ class TrainAndEvaluate:
         return train(self.config, self.again)
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """A training's folder or shipped model, its state (as `status_of`) and its step."""
 
     path: str
@@ -168,7 +168,7 @@ class Progress(NamedTuple):
     step: int
 
 
-def progress(config: Config, shipped: bool = True) -> Progress:
+def progress(config: Config, shipped: bool = True) -> RunProgress:
     """Say how far the training of a configuration is. A model that ships with the project and has
     these settings counts as finished, unless the run folder is finished too, or `shipped` is
     False."""
@@ -176,8 +176,8 @@ def progress(config: Config, shipped: bool = True) -> Progress:
     status = status_of(path)
     # A finished run of one's own stands before the model that ships.
     if shipped and status["state"] != "finished" and path.name in _shipped():
-        return Progress(_shipped()[path.name], "finished", config.training.steps)
-    return Progress(str(path), status["state"], int(status["step"]))
+        return RunProgress(_shipped()[path.name], "finished", config.training.steps)
+    return RunProgress(str(path), status["state"], int(status["step"]))
 
 
 @lru_cache

@@ -15,7 +15,7 @@ from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import Config, EvaluationConfig
 from looplab.evaluation.bootstrap import clustered_bootstrap
 from looplab.evaluation.evaluator import weights_digest
-from looplab.evaluation.kept import Arrays, Cache, shown
+from looplab.evaluation.kept import Arrays, RowCache, shown
 from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
 from looplab.show.drawing import save_panels
@@ -171,7 +171,7 @@ class Scoring:
                 scores = reference_answers(run, table, points, FIRST_SEED + draw)
             return {"scores": scores[None]}
 
-        return Cache(cache).rows("tables", request, settings.draw_count, 1, compute)["scores"]
+        return RowCache(cache).rows("tables", request, settings.draw_count, 1, compute)["scores"]
 
     def progress(self) -> str:
         """Step, loss and time left of its training."""

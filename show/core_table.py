@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from looplab.evaluation.bootstrap import Interval
-from looplab.evaluation.core import Result
+from looplab.evaluation.core import CoreScore
 
 from .tables import Table, document
 
 
-def core_table(results: Mapping[str, Result], mean: Interval) -> str:
+def core_table(results: Mapping[str, CoreScore], mean: Interval) -> str:
     """A row for each task, and CORE."""
     head = ["task", "questions", "cut", "accuracy", "chance", "centred", "90 %"]
     rows = []

@@ -16,7 +16,7 @@ from looplab.evaluation.evaluation import (
     Evaluation,
     Labels,
     OfTask,
-    Shift,
+    ShiftErrors,
 )
 from looplab.evaluation.plain import Content
 from looplab.evaluation.results import (
@@ -234,7 +234,7 @@ def _shifts(result: Evaluation) -> list[Panel]:
 
 
 def _shifts_in(
-    y_label: str, result: Evaluation, shifts: Mapping[str, Shift], suffix: str
+    y_label: str, result: Evaluation, shifts: Mapping[str, ShiftErrors], suffix: str
 ) -> list[Panel]:
     """These panels of errors in one unit; their names end in `suffix`."""
     drawn = [_of_loops("inputs as in training", result, "trained")]

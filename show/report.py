@@ -8,7 +8,7 @@ import numpy as np
 from looplab.conf.schema import TableFormat
 from looplab.evaluation.bootstrap import Band, numbers
 from looplab.evaluation.comparison import Comparison
-from looplab.evaluation.evaluation import Evaluation, Shift, Texts, TextScores
+from looplab.evaluation.evaluation import Evaluation, ShiftErrors, Texts, TextScores
 from looplab.evaluation.results import (
     NATS,
     SQUARED_ERROR,
@@ -174,7 +174,7 @@ def _shifts(result: Evaluation) -> list[Part]:
     return [first, "", second]
 
 
-def _shift_table(result: Evaluation, head: str, shifts: Iterable[Shift]) -> Table:
+def _shift_table(result: Evaluation, head: str, shifts: Iterable[ShiftErrors]) -> Table:
     ks = handful(result)
     rows = []
     for shift in shifts:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from looplab import main as run
 from looplab.conf.words import as_called
 from looplab.evaluation.bootstrap import Interval
-from looplab.evaluation.core import Result
+from looplab.evaluation.core import CoreScore
 from looplab.evaluation.verdict import Verdict
 from looplab.experiments.scaling_law import __main__ as scaling_law
 from looplab.probing import __main__ as probing
@@ -91,7 +91,7 @@ def test_tables_of_all_commands_fit(printed_parts: list[Part]) -> None:
     assert scaling_law.main(["table=minima", "resamples=20", "size=1e8", "budget=1e19"]) == 0
     told(scored(POLLEN, 1.0, 0.9), scored(MINE, 0.6, 0.45))
     document(verdict_parts([_VERDICT]))
-    each = Result(10_042, 12, 0.2512, 0.25, Interval(*np.array([-0.00123, -0.0104, 0.0213])))
+    each = CoreScore(10_042, 12, 0.2512, 0.25, Interval(*np.array([-0.00123, -0.0104, 0.0213])))
     core_table({"bigbench_language_identification": each}, each.centred)
     assert sum(isinstance(part, Table) for part in printed_parts) > 15
     for part in [*printed_parts]:

@@ -5,7 +5,7 @@ Adaptive computation time (act, Graves 2016, arXiv 1603.08983) predicts the mean
 predictions by their shares, and pays for the loops. PonderNet (ponder, Banino et al. 2021, arXiv
 2107.05407) takes the expected loss, and stays near a geometric distribution.
 
-with Halting(model, LoopsConfig(b=12, T=12, halt="ponder")) as halting:
+with TrainedHalting(model, LoopsConfig(b=12, T=12, halt="ponder")) as halting:
     predictions = model(prompts, loops=12, window=12)
 error = halting.error(predictions, prompts.ys)
 (error + halting.cost).backward()
@@ -25,7 +25,7 @@ LOOPS_USED = "halting_loop"  # in metrics.jsonl: the mean number of the window's
 _EPSILON = 0.01  # act: the share that may be missing when a prediction halts
 
 
-class Halting:
+class TrainedHalting:
     """Within this context `logits` [window, B, n] are those of the model's last predictions. Their
     `error` sets the `cost`, which training adds to it, and the mean of `loops_used`, [] each."""
 

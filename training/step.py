@@ -23,7 +23,7 @@ from looplab.tasks import Prompts, Task
 
 from .assemble import seed_step
 from .graph import CudaRecorder, GraphRunner
-from .halting import LOOPS_USED, Halting
+from .halting import LOOPS_USED, TrainedHalting
 from .inside_loops import (
     GAIN,
     GRADIENT_NORMS,
@@ -194,7 +194,7 @@ class Trainer:
         arguments = (Prompts(batch.xs, batch.ys), stage.loops, stage.window)
         norms = ResidualNorms(self.model) if self.log_norms else None
         jacobian = JacobianGain(self.model, batch.noise) if batch.noise is not None else None
-        halting = Halting(self.model, self.config.loops) if self.config.loops.halt else None
+        halting = TrainedHalting(self.model, self.config.loops) if self.config.loops.halt else None
         recompute = Recompute(self.model) if self.config.training.recompute else nullcontext()
         # Each hook wraps the `run_segment` that it finds: the last one entered is called first.
         with recompute, norms or nullcontext(), jacobian or nullcontext(), halting or nullcontext():

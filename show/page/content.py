@@ -54,7 +54,7 @@ class SettingsCompared(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim(Verdict):
+class ShownClaim(Verdict):
     """A claim's verdict, with its numbers as text."""
 
     ours: str
@@ -63,7 +63,7 @@ class Claim(Verdict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class KeptResult:
     """The kept result of a grid, an experiment, a comparison or a fit."""
 
     id: str
@@ -76,7 +76,7 @@ class Result:
     scale: str = ""
     command: str = ""
     panels: Sequence[Panel] = ()
-    claims: Sequence[Claim] = ()
+    claims: Sequence[ShownClaim] = ()
     missing: Words = ()
     remarks: Words = ()
     members: Records = ()
@@ -89,7 +89,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Run:
+class ShownRun:
     """A run as the page has it."""
 
     row: Row
@@ -111,5 +111,5 @@ class Seeds:
 
     values: Words  # of the settings in which runs differ
     title: str
-    runs: Sequence[Run]
+    runs: Sequence[ShownRun]
     error: str

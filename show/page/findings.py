@@ -14,7 +14,7 @@ from looplab.conf.in_words import in_words
 from looplab.evaluation.plain import Content
 from looplab.show.verdicts import count_text, ends_of, estimate_text
 
-from .content import Claim, Finding, Result, Seeds, SettingsCompared
+from .content import Finding, KeptResult, Seeds, SettingsCompared, ShownClaim
 
 _MOST = 6  # sentences
 _LEAST = 3
@@ -22,7 +22,7 @@ _LEVEL = 0.1  # of p, by Holm: that of a 90 % interval
 
 
 def findings(
-    claims: Sequence[Claim], comparisons: Sequence[SettingsCompared], runs: Sequence[Seeds]
+    claims: Sequence[ShownClaim], comparisons: Sequence[SettingsCompared], runs: Sequence[Seeds]
 ) -> list[Finding]:
     """At most six sentences: claims that hold, comparisons and claims that fail, in turns, then the
     number of the others. Where there are not three of them, the errors of runs."""
@@ -57,7 +57,7 @@ def findings(
     return chosen
 
 
-def _claims(claims: Sequence[Claim], verdict: str) -> list[Finding]:
+def _claims(claims: Sequence[ShownClaim], verdict: str) -> list[Finding]:
     """The claims of a verdict in sentences: the clearest of every result, then the others."""
     first = list[Finding]()
     others = list[Finding]()
@@ -73,7 +73,7 @@ def _claims(claims: Sequence[Claim], verdict: str) -> list[Finding]:
     return first + others
 
 
-def _clearness(claim: Claim) -> tuple[bool, float]:
+def _clearness(claim: ShownClaim) -> tuple[bool, float]:
     """A claim of several seeds is clearer, then one whose interval is the farther from its line, in
     lengths of the interval."""
     low = claim.low
@@ -92,7 +92,7 @@ def _seeds_text(*seeds: int) -> str:
     return f"{numbers} seed{'s' if max(seeds) > 1 else ''}"
 
 
-def comparisons_of(grid: Result) -> list[SettingsCompared]:
+def comparisons_of(grid: KeptResult) -> list[SettingsCompared]:
     """The comparisons of a grid's result, those that are settled first: where the interval of the
     ratio leaves out 1 and p, by Holm, is below .1.
 
@@ -149,7 +149,7 @@ def _effect(effect: Content, ratio: str) -> _Sentence:
     return _Sentence(text, [], [value, against, others])
 
 
-def _test(grid: Result, test: Content, ratio: str) -> _Sentence:
+def _test(grid: KeptResult, test: Content, ratio: str) -> _Sentence:
     """The sentence of a test: of two combinations of settings that differ in one."""
     rows = dict[str, Content]()
     for row in grid.settings:

@@ -48,12 +48,12 @@ from looplab.training.run_folder.status import is_run
 
 from ..settings import ReportSettings
 from .content import (
-    Claim,
+    KeptResult,
     Name,
-    Result,
-    Run,
     Seeds,
+    ShownClaim,
     ShownPanel,
+    ShownRun,
 )
 from .findings import comparisons_of, findings
 from .svg import svg
@@ -130,7 +130,7 @@ def _nothing_to_show(settings: ReportSettings, problems: Sequence[str]) -> Confi
     return ConfigError("runs" if paths else "folder", f"holds nothing to report: {why}")
 
 
-def _title(results: Sequence[Result], runs: Sequence[Run]) -> str:
+def _title(results: Sequence[KeptResult], runs: Sequence[ShownRun]) -> str:
     """The title of a page of these results or, where there are none, of these runs."""
     titles = [result.title for result in results] or [run.title for run in runs]
     title = shorten("; ".join(titles), 200)
@@ -139,10 +139,10 @@ def _title(results: Sequence[Result], runs: Sequence[Run]) -> str:
     return title
 
 
-def _results_in(paths: Iterable[Path], problems: list[str]) -> list[Result]:
+def _results_in(paths: Iterable[Path], problems: list[str]) -> list[KeptResult]:
     """The kept results among JSON files that have panels, grids first, then experiments; adds a
     line to `problems` for each file that cannot be used."""
-    results = list[Result]()
+    results = list[KeptResult]()
     for path in sorted(paths):
         if any(map(is_run, path.parents[:2])):  # a file of a run, which has a section of its own
             continue
@@ -159,7 +159,7 @@ def _results_in(paths: Iterable[Path], problems: list[str]) -> list[Result]:
     return sorted(results, key=lambda result: _SORTS.index(result.sort))
 
 
-def _result(path: Path, kind: str, identity: str, content: Content) -> Result:
+def _result(path: Path, kind: str, identity: str, content: Content) -> KeptResult:
     """The result of a file. Raises TypeError for one of another version's form."""
     name = path.parent.name
     sort = _OTHERS
@@ -167,24 +167,26 @@ def _result(path: Path, kind: str, identity: str, content: Content) -> Result:
         sort = _GRIDS
     elif kind == "experiment":
         sort = _EXPERIMENTS
-    known = {field.name: content[field.name] for field in fields(Result) if field.name in content}
+    known = {
+        field.name: content[field.name] for field in fields(KeptResult) if field.name in content
+    }
     known["panels"] = [Panel.read(panel) for panel in content["panels"]]
     verdicts = map(Verdict.read, content.get("verdicts", ()))
     known["claims"] = [_claim(verdict, identity) for verdict in verdicts]
     if sort != _GRIDS:
         known.pop("settings", None)  # of other kinds it is no table
     place = {"id": identity, "sort": sort, "path": path.parent.as_posix(), "name": name}
-    return Result(**({"title": name} | place | known))
+    return KeptResult(**({"title": name} | place | known))
 
 
-def _claim(verdict: Verdict, identity: str) -> Claim:
+def _claim(verdict: Verdict, identity: str) -> ShownClaim:
     """A verdict of the result with this id."""
     values = vars(verdict) | {"published": published_text(verdict)}
     ours = estimate_text(verdict.mean, verdict.low, verdict.high)
-    return Claim(**values, ours=ours, side=line_text(verdict), of=identity)
+    return ShownClaim(**values, ours=ours, side=line_text(verdict), of=identity)
 
 
-def _run(row: Row, figures: Figures | None, problems: list[str]) -> Run:
+def _run(row: Row, figures: Figures | None, problems: list[str]) -> ShownRun:
     """A run from its row, its log and its command, with `figures` where these are drawn."""
     from looplab.show.figures import model_label  # with torch
 
@@ -199,7 +201,7 @@ def _run(row: Row, figures: Figures | None, problems: list[str]) -> Run:
         remarks.append(row.remarks)
     environment = read_record(Path(row.path) / "environment.json", "environment").content or {}
     panels = _panels_of_run(row, problems) if figures else []
-    return Run(
+    return ShownRun(
         row=row,
         id=f"run-{key_of(row.path)}",
         model=f"{task}: {model_label(row.model, loops)}",
@@ -231,7 +233,7 @@ def _panels_of_run(row: Row, problems: list[str]) -> list[Panel]:
     return panels
 
 
-def _by_setting(runs: Sequence[Run]) -> tuple[list[str], list[Seeds]]:
+def _by_setting(runs: Sequence[ShownRun]) -> tuple[list[str], list[Seeds]]:
     """The columns of the settings in which runs differ, and a row for each combination. Of more
     settings than have columns there is one column, of what is said of a group in words."""
     columns = differing([run.row for run in runs])
@@ -340,14 +342,14 @@ def _data_link(text: str) -> str:
 
 def _page(
     title: str,
-    runs: Sequence[Run],
-    results: Sequence[Result],
+    runs: Sequence[ShownRun],
+    results: Sequence[KeptResult],
     pictures: Mapping[str, Sequence[ShownPanel]],
     problems: Sequence[str],
 ) -> str:
     """The text of a page: `pictures` are those of results, by their id, and `problems` lines on
     what could not be shown."""
-    sorts: dict[str, list[Result]] = {sort: [] for sort in _SORTS}
+    sorts: dict[str, list[KeptResult]] = {sort: [] for sort in _SORTS}
     for result in results:
         sorts[result.sort].append(result)
     claims = [claim for result in results for claim in result.claims]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from looplab.conf.schema import EvaluationConfig, Shift
+from looplab.conf.schema import EvaluationConfig, ShiftName
 from looplab.evaluation.bootstrap import bootstrap, numbers
 from looplab.evaluation.errors import halted_at
 from looplab.evaluation.evaluate_run import evaluated
@@ -104,7 +104,7 @@ def test_halting_reads_each_prediction_where_it_settled(
 
 @pytest.mark.parametrize("name", ["repeated_query", "random_orthants"])
 def test_shifted_queries_in_one_pass_are_those_of_a_run_per_prefix(
-    tiny_run: Run, name: Shift
+    tiny_run: Run, name: ShiftName
 ) -> None:
     result = evaluate(tiny_run, replace(SETTINGS, shifts=(name,)))
     saved = np.load(tiny_run.path / "evaluation.npz")

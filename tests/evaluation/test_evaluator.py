@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.baselines import solvers
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.errors import ErrorSettings, Halting, halted_at, model_errors
+from looplab.evaluation.errors import ErrorSettings, HaltingRule, halted_at, model_errors
 from looplab.evaluation.evaluate_run import resolved
 from looplab.evaluation.evaluator import Evaluator
 from looplab.show.compare import compare
@@ -31,7 +31,7 @@ SETTINGS = EvaluationConfig(prompts=64, resamples=50, batch_size=24, loops=6)
 def test_a_shifted_query_halts_on_its_own_state(tiny_run: Run) -> None:
     run = restless(tiny_run)
     shifted = SHIFTS["random_orthants"].sample(run.task, torch.Generator().manual_seed(1), 32, 7)
-    rule = Halting("state", 0.3, 8)
+    rule = HaltingRule("state", 0.3, 8)
     read = model_errors(
         run.model, run.task, shifted.prompts, ErrorSettings((4,), 8, rule), shifted.queries
     )

@@ -10,7 +10,7 @@ from sklearn.covariance import oas
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
 from looplab.evaluation.bootstrap import numbers
-from looplab.evaluation.errors import ErrorSettings, Halting
+from looplab.evaluation.errors import ErrorSettings, HaltingRule
 from looplab.evaluation.evaluate_run import evaluated, resolved
 from looplab.evaluation.evaluator import Evaluator
 from looplab.evaluation.kept import Arrays
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 def test_the_scale_of_x_and_of_w_changes_nothing(tiny_run: Run, kind: str) -> None:
     run = restless(tiny_run)
     shifted = SHIFTS["random_orthants"].sample(run.task, torch.Generator().manual_seed(1), 16, 7)
-    settings = ErrorSettings((2,), 2, Halting("state", 0.3, 2))
+    settings = ErrorSettings((2,), 2, HaltingRule("state", 0.3, 2))
 
     def errors(of_x: float, of_w: float) -> Arrays:
         given, asked = (

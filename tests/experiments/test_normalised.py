@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from looplab.conf.schema import EvaluationConfig, Shift
+from looplab.conf.schema import EvaluationConfig, ShiftName
 from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments import normalised
 from looplab.experiments.claims import find_claim
@@ -31,7 +31,7 @@ def _run(folder: Path, family: Literal["looped", "standard"], seed: int) -> Run:
 
 def test_scales_are_undone_and_claims_read_the_ratio_to_ridge(tmp_path: Path) -> None:
     runs = [_run(tmp_path, "looped", 0), _run(tmp_path, "looped", 1), _run(tmp_path, "standard", 0)]
-    shifts: tuple[Shift, ...] = ("scaled_x_3", "scaled_w_0.5", "half_subspace")
+    shifts: tuple[ShiftName, ...] = ("scaled_x_3", "scaled_w_0.5", "half_subspace")
     settings = EvaluationConfig(
         prompts=12, resamples=20, max_loops=4, baselines=("least_squares",), shifts=shifts
     )

@@ -16,7 +16,7 @@ from looplab.conf.schema import Config, LoopsConfig
 from looplab.evaluation.load import load_run
 from looplab.models import Model, ModelSpec
 from looplab.training import train
-from looplab.training.halting import Halting, halted_means, halted_shares
+from looplab.training.halting import TrainedHalting, halted_means, halted_shares
 from tests.training.tiny import tiny
 
 _SHAPE = (5, 3, 4)  # loops, prompts, predictions
@@ -26,10 +26,10 @@ def _drawn(*size: int, seed: int = 0) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def _halting(**loops: Any) -> tuple[Halting, Tensor, Tensor]:
+def _halting(**loops: Any) -> tuple[TrainedHalting, Tensor, Tensor]:
     """One whose logits are given, with predictions and targets."""
     model = Model(ModelSpec(dims=2, n_embd=8, n_head=2, n_positions=4, halts=True))
-    halting = Halting(model, LoopsConfig(5, 5, **loops))
+    halting = TrainedHalting(model, LoopsConfig(5, 5, **loops))
     halting.logits = (2 * _drawn(*_SHAPE, seed=1)).requires_grad_()
     return halting, _drawn(*_SHAPE, seed=2), _drawn(*_SHAPE[1:], seed=3)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from looplab.show.page.content import Result
+from looplab.show.page.content import KeptResult
 from looplab.show.page.findings import comparisons_of, findings
 
 _VARIED = ["model.tokens", "loops.b"]
@@ -22,13 +22,13 @@ _EFFECT: dict[str, Any] = {
 }
 
 
-def _grid(**rows: list[dict[str, Any]]) -> Result:
+def _grid(**rows: list[dict[str, Any]]) -> KeptResult:
     about: dict[str, Any] = {"id": "result-0", "sort": "Grids", "path": "runs/grid"}
     about |= {"name": "grid", "title": "", "varied": _VARIED}
-    return Result(**{**about, "shared": ["task=linear", "loops.T=2"], **rows})
+    return KeptResult(**{**about, "shared": ["task=linear", "loops.T=2"], **rows})
 
 
-def _texts(grid: Result) -> list[str]:
+def _texts(grid: KeptResult) -> list[str]:
     return [comparison.text for comparison in comparisons_of(grid)]
 
 
