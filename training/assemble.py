@@ -93,14 +93,13 @@ def model_from(
 
 def misfit(model: Model, weights: Mapping[str, Tensor]) -> str:
     """The first weight whose shape is another than the model's, in words; empty where all fit."""
-    own = model.state_dict()
-    for name in [*own, *weights]:
-        there, here = (
-            str([*tensors[name].shape]) if name in tensors else "absent"
-            for tensors in (weights, own)
-        )
-        if there != here:
-            return f"{name} is {there} there and {here} here"
+    here = {name: [*tensor.shape] for name, tensor in model.state_dict().items()}
+    there = {name: [*tensor.shape] for name, tensor in weights.items()}
+    for name in here | there:
+        if here.get(name) != there.get(name):
+            ours = here.get(name, "absent")
+            theirs = there.get(name, "absent")
+            return f"{name} is {theirs} there and {ours} here"
     return ""
 
 

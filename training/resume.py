@@ -71,7 +71,7 @@ def restore(
             trainer.load(checkpoint)
         except (RuntimeError, KeyError, ValueError) as error:
             reason = f"its checkpoint does not fit this code: {one_line(error)}"
-            raise RunError(f"{folder.path}: {reason}") from None
+            raise RunError(f"{folder.path}: {reason}; again=true trains again") from None
     finished = step == config.training.steps
     if step:
         state = "trained already" if finished else f"resuming from step {step}"

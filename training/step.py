@@ -21,7 +21,7 @@ from looplab.curricula import Curriculum, SampledLoops, Stage
 from looplab.models import Model
 from looplab.tasks import Prompts, Task
 
-from .assemble import seed_step
+from .assemble import misfit, seed_step
 from .graph import CudaRecorder, GraphRunner
 from .halting import LOOPS_USED, TrainedHalting
 from .inside_loops import (
@@ -146,7 +146,10 @@ class Trainer:
     def load(self, checkpoint: Checkpoint) -> None:
         """Load a checkpoint; RuntimeError for one of a model of another shape."""
         self.runner.drop()  # a graph would write to the state that is replaced here
-        self.model.load_state_dict(checkpoint.last_weights())
+        weights = checkpoint.last_weights()
+        if problem := misfit(self.model, weights):
+            raise RuntimeError(problem)
+        self.model.load_state_dict(weights)
         self.optimizer.load(checkpoint.tensors)
         if self.average:
             self.average.load(checkpoint.tensors)

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from looplab.conf.mistakes import ConfigError
+from looplab.conf.mistakes import ConfigError, RunError
 from looplab.conf.schema import Config, CurriculumConfig, EvaluationConfig, GrowthConfig
 from looplab.evaluation.remarks import remarks
 from looplab.evaluation.runs_table import runs_table
 from looplab.show.evaluate import evaluate
 from looplab.training import Callback, EarlyStopping, Run, train
+from looplab.training.run_folder.checkpoint import save_checkpoint
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
@@ -162,3 +163,12 @@ def test_mistakes_name_the_setting(tmp_path: Path) -> None:
         )
     with pytest.raises(ConfigError, match=r"training\.start_from.* is absent there and \["):
         train(small_config(tmp_path, "model.n_layer=2", f"training.start_from={first.path}"))
+
+
+def test_a_checkpoint_of_an_edited_model_names_the_weight(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    train(config)
+    edited = saved_tensors(config) | {"model.read_in.bias": torch.ones(3)}
+    save_checkpoint(run_folder(config).checkpoints, config.training.steps, edited)
+    with pytest.raises(RunError, match=r"read_in\.bias is \[3\] there and .*; again=true"):
+        train(config)
