@@ -42,7 +42,7 @@ class _Settings:
 class StepSettings(_Settings):
     """The configurations and the variants whose steps are measured."""
 
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     configs: tuple[Name, ...] = setting(NAMES, "the configurations")
     reference: str | None = setting(None, "a checkout of the reference code", check=check_path)
     compiled_reference: bool = setting(False, "measure it with torch.compile too")
@@ -62,7 +62,7 @@ class StepSettings(_Settings):
 class ParitySettings(_Settings):
     """The variants whose losses are compared, and the training they share."""
 
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     config: Name = setting("sparse", "the configuration")
     variants: tuple[str, ...] = setting(
         ("eager:fp32", "eager:bf16"), "backend:precision or backend:precision:graph, each"

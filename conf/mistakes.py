@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-_DEVICES = ("auto", "cpu", "cuda", "mps")
+_DEVICES = ("auto", "cpu", "cuda")
 # What other codes and habits call a setting, in lower case: the last part of its key here.
 _NAMES_OF_OTHER_CODES = {
     "lr": "learning_rate",

@@ -455,7 +455,7 @@ class Config:
     figures: FigureSettings = FigureSettings()
     tables: TableSettings = TableSettings()
     seed: int = setting(0, "of the weights, the prompts and their order", at_least=0)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     precision: Literal["auto", "fp32", "tf32", "bf16", "mixed"] = setting(
         "auto",
         "of matrix products; mixed: bf16 in the loops without gradients, fp32 elsewhere; auto: "

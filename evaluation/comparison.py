@@ -197,4 +197,7 @@ def _task_settings(run: Run) -> Fields:
     for key, value in asdict(run.task).items():
         if "distinct_" not in key:
             settings[f"task.{key}"] = value
+    if tokens := run.task.data.identity().get("tokens"):
+        # Each run keeps its tokeniser in its own folder, so that the paths differ.
+        settings["task.tokens"] = tokens
     return settings

@@ -56,7 +56,7 @@ class LooplabArguments:
         "1", "rows of a batch of log-likelihoods; auto: by the positions", check=check_batch_size
     )
     max_batch_size: int = setting(64, "the most that auto takes", at_least=1)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
 
 
 @register_model("looplab")

@@ -11,7 +11,7 @@ from looplab.tasks import Task
 from looplab.tasks.trial import divisor_remark
 from looplab.training.curriculum_end import behind
 from looplab.training.run_folder.data import changed_data
-from looplab.training.run_folder.files import some_files
+from looplab.training.run_folder.files import list_names
 from looplab.training.run_folder.run import Run, RunFolder, other_code
 from looplab.training.run_folder.sources import OTHER_CODE
 from looplab.training.start import has_new_weights
@@ -30,7 +30,7 @@ def remarks(run: Run) -> list[str]:
         lines.append(f"began with other weights than {start} has now {again}")
     if files := other_code(RunFolder(run.path).made_with(), run.config):
         verb = "differs" if len(files) == 1 else "differ"
-        lines.append(f"{OTHER_CODE}{some_files(files)} {verb} now {again}")
+        lines.append(f"{OTHER_CODE}{list_names(files)} {verb} now {again}")
     if run.config.loops.halt == "act":
         lines.append(
             "evaluations read each loop's own prediction, not the mean over loops that "

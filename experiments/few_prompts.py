@@ -46,7 +46,7 @@ def looped_over_standard(evidence: Evidence, place: int, best_rate: bool = True)
 
 def more_layers_over_fewer(evidence: Evidence, place: int) -> Estimate:
     """The last query's error on the fewest distinct prompts of a standard model over that of the
-    one of the next fewer layers, where that is least."""
+    one of the next fewer layers, the least over depths."""
     dims = _dims_at(evidence, place)
     models = []
     for layers in _standard_layers(evidence, dims):

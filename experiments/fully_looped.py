@@ -352,17 +352,6 @@ def error_over_one_loop(evidence: Evidence, variant: str) -> Estimate:
     return _error_ratio(result, above, below)
 
 
-def least_error_step(evidence: Evidence, variant: str) -> Estimate:
-    """The error of a variant over that at the number of loops before, of the step of numbers at
-    which it is least certain to rise."""
-    result = _of_pairs(evidence)
-    errors = [_of_cell(result, variant, place, "error") for place in range(len(result["loops"]))]
-    steps = [_error_ratio(result, many, few) for few, many in pairwise(errors)]
-    if not steps:
-        raise NotMeasured("one number of loops")
-    return lowest(steps)
-
-
 def _of_pairs(evidence: Evidence) -> Any:
     """The result for pairs; NotMeasured if a model of one loop has not learned either."""
     result = evidence.result("fully_looped")

@@ -107,6 +107,14 @@ def cured_over_smallest_window(evidence: Evidence, quantity: str, cure: str) -> 
     return _over_smallest_window(result, quantity, above, cure)
 
 
+def cured_over_uncured(evidence: Evidence, quantity: str, cure: str) -> Estimate:
+    """A quantity of the largest window with a cure over that without, of the same seeds."""
+    result = evidence.result("instability")
+    by_training = result[quantity]
+    uncured = by_training[_windows(by_training)[-1]]
+    return _ratio(result, by_training.get(cure, []), uncured, cure)
+
+
 def _windows(by_training: Result) -> list[str]:
     """The names of the windows, 'T = 5', in rising order."""
     windows = [name for name in by_training if name.startswith("T")]
@@ -119,7 +127,11 @@ def _over_smallest_window(
     result: Result, quantity: str, above: Sequence[float], what: str
 ) -> Estimate:
     smallest = _windows(result[quantity])[0]
-    below = result[quantity][smallest]
+    return _ratio(result, above, result[quantity][smallest], what)
+
+
+def _ratio(result: Result, above: Sequence[float], below: Sequence[float], what: str) -> Estimate:
+    """The ratio of one number a seed to another; NotMeasured where a training of `what` lacks."""
     if len(above) != len(below):
         raise NotMeasured(f"a training of {what} is not finished")
     estimate = over_seeds(np.array(above) / np.array(below), log=True)

@@ -46,7 +46,7 @@ class ExperimentSettings:
         "", "of language experiments, as task.text; empty: the novels that come with the project"
     )
     folder: str = setting(Config.folder, "where run folders are made")
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     figures: FigureSettings = FigureSettings()
     tables: TableSettings = TableSettings()
 

@@ -97,8 +97,6 @@ class _Looped(BaseEstimator):  # type: ignore[misc]
         if self.n_loops is not None:
             self.n_loops_ = _count("n_loops", self.n_loops, checkpoint.model.loop.most_loops)
         device = place_exactly(self.device).device
-        if device.type == "mps":
-            raise ConfigError("device", "cannot be mps: predictions are made in float64")
         random = check_random_state(self.random_state)
         size = min(checkpoint.config.task.points, spec.n_positions) - 1  # as in training
         rows = context_rows(random, len(X), size, contexts, labels)

@@ -21,10 +21,11 @@ import pandas
 from tqdm import tqdm
 
 from looplab.conf.mistakes import RunError, one_line
+from looplab.training.run_folder.files import list_names
 
 from .csv_file import csv_table
 from .settings import DATASETS, FetchSettings, table_name
-from .tables import Source, Table, list_names, read_table, write_table
+from .tables import Source, Table, read_table, write_table
 
 SERVER = "https://www.openml.org/api/v1/xml"
 _SECONDS = 60  # without an answer

@@ -17,6 +17,7 @@ from looplab.evaluation.bootstrap import clustered_bootstrap
 from looplab.evaluation.evaluator import weights_digest
 from looplab.evaluation.kept import Arrays, RowCache, shown
 from looplab.evaluation.load import load_run
+from looplab.evaluation.plain import Fields
 from looplab.evaluation.remarks import remarks
 from looplab.show.drawing import save_panels
 from looplab.training import Run, train
@@ -38,7 +39,7 @@ from .scoring import (
     solver_answers,
     split_contexts,
 )
-from .settings import SHIPPED_CLASSIFIER, RunSettings
+from .settings import SHIPPED_CLASSIFIER, RunSettings, check_once
 from .tables import Table, check_tables, read_table
 
 KIND = "openml"
@@ -195,6 +196,8 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
     data = Path(settings.data_dir)
     check_tables(data, settings.tables)
     tables = [read_table(data, key) for key in settings.tables]
+    # An id and a name may be of one table.
+    check_once("tables", [table.name for table in tables])
     first = next(iter(configs.values()))
     jobs: list[Scoring] = []
     task_settings = {
@@ -203,6 +206,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         "protocol": settings.protocol,
     }
     held_out = _held_out(settings, tables)
+    check_once("held_out", [table.name for table in held_out])
     for table in held_out:
         task_settings["held_out"] = table.name
         for config in [first] if settings.run else configs.values():
@@ -210,9 +214,12 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
             for seed in settings.seeds or (config.seed,):
                 # The seed and the table that is held out are all that a run's settings differ in.
                 jobs.append(Scoring(table, settings, replace(config, seed=seed, task=task)))
+    asked: Fields = {}
     if settings.run:
         runs = _checked_run(settings, first)
         runs.append(str(settings.n_orders))
+        # The name of a run that is trained here says both.
+        asked = {"held_out": [table.sha256 for table in held_out], "points": first.task.points}
     else:
         build_task(jobs[0].config).data.check(first.task.points)
         runs = [run_folder(job.config).path.name for job in jobs]
@@ -223,7 +230,7 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         "tables": [table.sha256 for table in tables],
         "scored": [settings.protocol, settings.contexts, settings.draw_count],
         "resamples": [evaluation.resamples, evaluation.seed],
-    }
+    } | asked
     if settings.protocol == "corrected":
         jobs += [Scoring(table, settings, first, solvers=True) for table in held_out]
     return jobs, Path(first.folder, f"openml-{key_of(content, 8)}")

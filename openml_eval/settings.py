@@ -41,7 +41,7 @@ class FetchSettings:
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         names = [table_name(table) if isinstance(table, str) else table for table in self.tables]
-        _check_once("tables", names)
+        check_once("tables", names)
         for table in self.tables:
             if isinstance(table, int):
                 continue
@@ -61,7 +61,8 @@ class FetchSettings:
         check_folder("data_dir", self.data_dir)
 
 
-def _check_once(name: str, values: Sequence[object]) -> None:
+def check_once(name: str, values: Sequence[object]) -> None:
+    """Raises ConfigError for a setting that holds a value twice."""
     for value in values:
         if values.count(value) > 1:
             raise ConfigError(name, f"holds {value} twice")
@@ -108,7 +109,7 @@ class RunSettings:
             values = getattr(self, name)
             if values == ():
                 raise ConfigError(name, "must hold at least one")
-            _check_once(name, values or ())
+            check_once(name, values or ())
         check_settings("", self)
         if self.run is not None:
             for name in ("model", "seeds", "protocol"):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from looplab.conf.mistakes import RunError
-from looplab.training.run_folder.files import read_json, write_json, write_with
+from looplab.tasks.table_rows import fetch_command
+from looplab.training.run_folder.files import list_names, read_json, write_json, write_with
 
 from .catalogue import IDS, TABLES
 
@@ -107,7 +107,9 @@ class Table:
             raise RunError(f"{name} has two columns {names[names.duplicated()][0]!r}: {problem}")
         target = str(names[-1] if target is None and len(names) else target)
         if target not in names:
-            raise RunError(f"{name} has no column {target!r}; its columns: {list_names(names)}")
+            raise RunError(
+                f"{name} has no column {target!r}; its columns: {list_names(names, _FEW)}"
+            )
         if len(frame) < LEAST_ROWS:
             raise RunError(f"{name} has {len(frame)} rows, and a prompt takes {LEAST_ROWS}")
         classes, ys = _classes(name, frame[target])
@@ -129,7 +131,7 @@ def _classes(name: str, column: Any) -> tuple[tuple[str, str], NDArray[np.int64]
     if len(labels.categories) != 2:
         raise RunError(
             f"{name}: column {column.name!r} has {len(labels.categories)} different values "
-            f"({list_names(labels.categories)}), where two classes are needed"
+            f"({list_names(labels.categories, _FEW)}), where two classes are needed"
         )
     first, second = map(str, labels.categories)
     return (first, second), labels.codes.astype(np.int64)
@@ -176,10 +178,10 @@ def _features(
             likely_missing.append(f"{count} in {column!r} are {lowest:g}, as if they were missing")
     if not_finite:
         raise RunError(
-            f"{name} has values that are missing or not finite ({list_names(not_finite)}, of "
+            f"{name} has values that are missing or not finite ({list_names(not_finite, _FEW)}, of "
             f"{len(frame)} rows); leave those rows or columns out, or fill them in"
         )
-    notes = [f"left out, {why}: {list_names(names)}" for why, names in left_out.items()]
+    notes = [f"left out, {why}: {list_names(names, _FEW)}" for why, names in left_out.items()]
     if not features:
         listing = "".join(f"; {note}" for note in notes)
         raise RunError(f"{name} has no numeric column that varies, beside its target{listing}")
@@ -203,13 +205,6 @@ def _why_no_feature(name: str, values: NDArray[np.float64], ys: NDArray[np.int64
         if (steps == steps[0]).all() or _ID.fullmatch(name):
             return "numbers of the rows"
     return ""
-
-
-def list_names(names: Iterable[Any], most: int = _FEW) -> str:
-    """The first few names, and the number of further ones."""
-    texts = [str(name) for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def write_table(folder: Path, table: Table) -> Path:
@@ -287,6 +282,4 @@ def _fetch_command(folder: Path, *keys: int | str) -> str:
     words = []
     for key in keys:
         words.append(str(key if isinstance(key, int) else IDS.get(key, f"{key}.csv")))
-    tables = f"tables=[{','.join(words)}]" if len(words) > 1 else f"tables={words[0]}"
-    command = ["python", "-m", "openml_eval", "action=fetch", tables, f"data_dir={folder}"]
-    return f"`{shlex.join(command)}`"
+    return fetch_command(folder, words)

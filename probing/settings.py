@@ -42,7 +42,7 @@ class ProbingSettings:
     control: bool = setting(True, "train probes with w = 1 too, where the task has that")
     memory: int = setting(512, "MiB, about, for states; the probes come on top", at_least=1)
     plugins: tuple[str, ...] = setting((), "Python files that register targets of your own")
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     figures: FigureSettings = FigureSettings()
     tables: TableSettings = TableSettings()
 
@@ -68,7 +68,7 @@ class DynamicsSettings:
     )
     prompts: int = setting(64, "prompts whose states are followed", at_least=2)
     seed: int = setting(2024, "of prompts, resamples and the start of power iteration", at_least=0)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
     figures: FigureSettings = FigureSettings()
     tables: TableSettings = TableSettings()
 

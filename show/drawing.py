@@ -31,7 +31,7 @@ from looplab.conf.mistakes import nearest
 from looplab.conf.schema import FigureSettings
 from looplab.evaluation.bootstrap import Floats, numbers
 from looplab.evaluation.plain import Fields
-from looplab.training.run_folder.files import some_files, write_bytes, write_with
+from looplab.training.run_folder.files import list_names, write_bytes, write_with
 
 from .style import Style, styles_of
 
@@ -132,7 +132,7 @@ def save_panels(
     earlier = [path.name for path in folder.iterdir() if path.suffix in _DRAWN]
     earlier = sorted(set(earlier) - {file.name for file in files})
     if earlier:
-        print(f"{folder}: from earlier drawings, not drawn now: {some_files(earlier)}", flush=True)
+        print(f"{folder}: from earlier drawings, not drawn now: {list_names(earlier)}", flush=True)
     return files
 
 

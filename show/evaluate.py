@@ -53,7 +53,7 @@ def evaluate(
     settings : EvaluationConfig, optional
         Those of the run's configuration, where not given; so with `figures`.
     device : str
-        auto, cpu, cuda, cuda:1 or mps.
+        auto, cpu, cuda or cuda:1.
     figures : FigureSettings, optional
     **changes
         Single settings by name, as docs/reference.md has them under `evaluation`.

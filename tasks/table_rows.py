@@ -6,7 +6,7 @@ index = distinct(random, rows.count[tables], 41)                       # [B, 41]
 
 import shlex
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -20,6 +20,19 @@ from torch import Tensor
 from looplab.conf.mistakes import RunError, one_line
 
 from .random_source import RandomSource
+
+TEN = (  # the published tables, by the names that they are stored under
+    "abalone",
+    "bank8FM",
+    "space_ga",
+    "delta_ailerons",
+    "kin8nm",
+    "puma8NH",
+    "delta_elevators",
+    "wind",
+    "pollen",
+    "compas-two-years",
+)
 
 # The numbers of a part of the rows, from how many rows a table has.
 Part = Callable[[int], NDArray[np.int64]]
@@ -157,18 +170,31 @@ def _arrays(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
             ys = file["ys"]
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = one_line(error)
-        raise RunError(
-            f"{path} is damaged ({reason}); {_fetch_command(path)} makes it again"
-        ) from None
+        raise RunError(f"{path} is damaged ({reason}); {_fetch_one(path)} makes it again") from None
     return xs, ys
 
 
 def _path(folder: str, name: str) -> Path:
     path = Path(folder, f"{name}.npz")
     if not path.is_file():
-        raise RunError(f"there is no table {path}; {_fetch_command(path)} fetches what is missing")
+        raise RunError(f"there is no table {path}; {_fetch_one(path)} fetches it")
     return path
 
 
-def _fetch_command(path: Path) -> str:
-    return f"`python -m openml_eval action=fetch {shlex.quote(f'data_dir={path.parent}')}`"
+def _fetch_one(path: Path) -> str:
+    """The command for a table that is not there: by default the ten published ones, which have
+    ids; any other comes from a file."""
+    own = () if path.stem in TEN else (f"{path.stem}.csv",)
+    return fetch_command(path.parent, own)
+
+
+def fetch_command(folder: Path, tables: Sequence[str]) -> str:
+    """The command that stores tables, ids or files, in a folder; the ten published ones where none
+    is named."""
+    words = ["python", "-m", "openml_eval", "action=fetch"]
+    if len(tables) > 1:
+        words.append(f"tables=[{','.join(tables)}]")
+    elif tables:
+        words.append(f"tables={tables[0]}")
+    words.append(f"data_dir={folder}")
+    return f"`{shlex.join(words)}`"

@@ -16,21 +16,9 @@ from looplab.conf.mistakes import ConfigError, RunError, check_choice
 
 from .data import Data
 from .random_source import RandomSource
-from .table_rows import Rows, distinct, load_rows, standardised, table_sizes, tables_digest
+from .table_rows import TEN, Rows, distinct, load_rows, standardised, table_sizes, tables_digest
 from .task import Classification, Prompts, RowsOnly, Task, register_task
 
-TEN = (
-    "abalone",
-    "bank8FM",
-    "space_ga",
-    "delta_ailerons",
-    "kin8nm",
-    "puma8NH",
-    "delta_elevators",
-    "wind",
-    "pollen",
-    "compas-two-years",
-)
 # Upper bounds of `kind`: the table's own class, a column, else a halfspace.
 _TABLE_CLASS = 1 / 3
 _COLUMN = 2 / 3

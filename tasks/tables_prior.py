@@ -122,21 +122,32 @@ class _Prior(RowsOnly):
         }
         loadings = random.normal(d, factors) * used[:, None, :]
         strength = 2 * one()  # of a table's factors, uniform from 0 to 2
+        # In this order: another one would give a seed other tables.
+        kinds = (random.uniform(d) * len(self.kinds)).long()
+        shapes = random.uniform(d)
+        offsets = random.uniform(d)
+        codes = random.normal(d, _MOST_VALUES)
+        rule = (one() * len(self.rules)).long()
+        from_shown = one() < 0.5
+        cut = one()
+        noise = self.noise_std * (2 * one() - 1).clamp_min(0)
+        mislabelled = one()
+        missing = self.missing * (4 * one() - 3).clamp_min(0)
         return _Table(
             present=present,
             relevant=relevant,
             loadings=loadings * strength[:, None, None],
-            kinds=(random.uniform(d) * len(self.kinds)).long(),
-            shapes=random.uniform(d),
-            offsets=random.uniform(d),
-            codes=random.normal(d, _MOST_VALUES),
-            rule=(one() * len(self.rules)).long(),
-            from_shown=one() < 0.5,
+            kinds=kinds,
+            shapes=shapes,
+            offsets=offsets,
+            codes=codes,
+            rule=rule,
+            from_shown=from_shown,
             weights=weights,
-            cut=one(),
-            noise=self.noise_std * (2 * one() - 1).clamp_min(0),
-            mislabelled=one(),
-            missing=self.missing * (4 * one() - 3).clamp_min(0),
+            cut=cut,
+            noise=noise,
+            mislabelled=mislabelled,
+            missing=missing,
         )
 
     def _rows(self, table: _Table, random: RandomSource, points: int) -> tuple[Tensor, Tensor]:

@@ -195,7 +195,7 @@ def test_the_classifier_of_the_guide_reads_a_real_table() -> None:
 
 
 def test_a_question_in_one_file(tmp_path: Path) -> None:
-    """As it stands, of shorter trainings; a second time nothing is measured."""
+    """As it stands, of shorter trainings."""
     (code,) = [block for block in blocks("python") if "EXPERIMENT = {" in block]
     assert len(code.splitlines()) < 60
     # Few prompts: of a model that has seen all kinds and learned nothing, nothing is measured.
@@ -206,9 +206,8 @@ def test_a_question_in_one_file(tmp_path: Path) -> None:
     code = code.replace('"task": "linear",', short)
     few = '"seeds": 2, "evaluation": {"prompts": 64, "resamples": 50},'
     (tmp_path / "wide.py").write_text(code.replace('"seeds": 2,', few), encoding="utf-8")
-    for _ in range(2):
-        said = shell("run.py experiment=wide.py jobs=1 device=cpu", tmp_path)
-        assert "wide: What one more loop moves, by width" in said
+    said = shell("run.py experiment=wide.py jobs=1 device=cpu", tmp_path)
+    assert "wide: What one more loop moves, by width" in said
     folder = tmp_path / "runs" / "experiments" / "wide-small"
     names = {path.stem for path in (folder / "figures").glob("*.png")}
     assert names == {"move", "by_loop-linear-d-2"}

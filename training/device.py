@@ -175,7 +175,7 @@ def say_if_threads_spin() -> None:
 
 
 def _resolve(device: str) -> torch.device:
-    if device.partition(":")[0] in ("cpu", "cuda", "mps"):
+    if device.partition(":")[0] in ("cpu", "cuda"):
         with suppress(RuntimeError, AssertionError):
             # A tensor there is the proof that the device works, and gives "cuda" its index.
             return torch.empty(1, device=device).device
@@ -190,8 +190,6 @@ def _choose_backend(backend: str, device: torch.device, precision: str) -> tuple
     if backend == "auto":
         if device.type == "cpu":
             return "cpu", "PyTorch, with oneDNN's products; triton needs an NVIDIA GPU"
-        if device.type != "cuda":
-            return "eager", "PyTorch's own operations; triton needs an NVIDIA GPU"
         if problem := what_triton_lacks(device):
             return "eager", f"triton {problem}"
         return "triton", "our own kernels for this GPU"

@@ -60,7 +60,8 @@ class SegmentHook:
 class ResidualNorms(SegmentHook):
     """Within this context the model records the norms of its residual stream before any norm layer.
     `norms` [2] has those after the first loop and after the last: means over prompts and the tokens
-    of the predictions (the paper: over all tokens). The model's results do not change."""
+    that the read-out needs, those of the predictions or, before a coda, all (the paper: all). The
+    model's results do not change."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -99,6 +100,8 @@ def parts_of(model: Model) -> list[list[torch.nn.Parameter]]:
     for beginnings in _PARTS.values():
         named = model.named_parameters()
         parts.append([parameter for name, parameter in named if name.startswith(beginnings)])
+    if model.spec.tied_head:
+        parts[-1] = [*model.read_in.parameters()]  # the head's matrix is the embedding
     return parts
 
 

@@ -29,7 +29,7 @@ from .device import place, say_if_threads_spin, shape_of, torch_defaults
 from .logging import Clock, RunLog, Screen, check_trackers, print_description
 from .objective import check_targets
 from .processes import Processes, joined
-from .resume import restore, set_aside
+from .resume import can_go_on, restore, set_aside
 from .run_folder.checkpoint import keep_snapshot, save_checkpoint, saved_steps
 from .run_folder.files import write_bytes
 from .run_folder.metrics import Metrics
@@ -169,7 +169,8 @@ class Session:
         task.data.check(config.task.points)
         model = build_model(config, task)
         # A run that goes on has its own weights, and its start may be gone.
-        is_new = again or not saved_steps(self.folder.checkpoints)
+        goes_on = again and can_go_on(self.folder, config, task)
+        is_new = not goes_on and (again or not saved_steps(self.folder.checkpoints))
         if config.training.start_from and is_new:
             begin_with(model, config.training.start_from)
         model = self.placement.prepare(model)

@@ -28,14 +28,14 @@ from .step import Trainer
 def set_aside(folder: RunFolder, config: Config, task: Task) -> None:
     """Rename the folder if it exists, unless it holds an unfinished training by today's code, on
     today's data, with the snapshots up to its step: that one goes on, to the same end."""
-    if _goes_on(folder, config, task):
+    if can_go_on(folder, config, task):
         return
     backup = folder.set_aside()
     if backup:
         print(f"{folder.path}: trained again; the old run is {backup}", flush=True)
 
 
-def _goes_on(folder: RunFolder, config: Config, task: Task) -> bool:
+def can_go_on(folder: RunFolder, config: Config, task: Task) -> bool:
     """Says whether the folder holds an unfinished training that can come to the same end."""
     steps = saved_steps(folder.checkpoints)
     made_with = folder.made_with()

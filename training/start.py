@@ -47,8 +47,13 @@ def has_new_weights(path: Path, start: str) -> bool:
     """Says whether `start` has other weights than the run in the folder `path` began with. Of one
     that is gone nobody knows."""
     then = (read_record(path / f"{_NAME}.json", _NAME).content or {}).get("sha256", "")
-    # An empty digest: the start is gone.
-    return bool(then) and _digest(start) not in ("", then)
+    if not then:
+        return False
+    try:
+        now = _digest(start)
+    except ConfigError:  # it does not ship any more, or cannot be unpacked
+        return False
+    return now not in ("", then)  # empty: its folder is gone
 
 
 def _digest(start: str) -> str:

@@ -18,6 +18,7 @@ WITH_BAYES = ("linear", "noisy_linear", "sparse_linear", "curves")
 MOST_SUPPORTS = 100_000  # of a sparse function that the Bayes predictor sums over
 _NO_SHIFTS = {  # tasks without shifted inputs
     "curves": "shifts are of inputs, and here these are features of one number",
+    "halfspaces": "shifts are of regression, and here y is a class",
     "language": "a text has no shifted inputs",
     "tables": "a table has no function to ask at other inputs",
     "tables_prior": "a table has no function to ask at other inputs",
@@ -136,6 +137,12 @@ def _training_mistakes(config: Config) -> Iterator[tuple[str, str]]:
     if training.muon_norm == "kept" and model.block == "flt":
         problem = "matrices of model.block=flt begin as zero, and would stay it"
         yield "training.muon_norm", f"cannot be kept: {problem} (relu2 is like it, without zeros)"
+    if model.injection == "linear_attention":
+        if training.muon_norm == "kept":
+            problem = "the matrix of model=linear_attention begins as zero, and would stay it"
+            yield "training.muon_norm", f"cannot be kept: {problem}"
+        if training.log_norms:
+            yield "training.log_norms", "has no meaning with model=linear_attention: it has no MLP"
     if training.muon_norm == "kept" and training.weight_decay:
         yield "training.weight_decay", "has no meaning with training.muon_norm=kept"
     if training.decay_to and not training.decay:

@@ -53,7 +53,7 @@ class CoreSettings:
     bundle: str = setting(MISSING, "the folder of the tasks")
     loops: int | None = setting(None, "loops; null: b, as trained", at_least=1)
     most: int | None = setting(None, "most questions of each task; null: all", at_least=1)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)
 
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""

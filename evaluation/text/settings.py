@@ -19,4 +19,4 @@ class Generation:
     shared: bool = setting(
         False, "whether all loops read the keys and values that earlier tokens have in their last"
     )
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps", check=check_device)
+    device: str = setting("auto", "auto, cpu, cuda or cuda:1", check=check_device)

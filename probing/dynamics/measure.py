@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator
 
-from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import TableFormat
 from looplab.evaluation.bootstrap import Band, bootstrap, plain
 from looplab.evaluation.load import load_run, writable
@@ -57,9 +56,6 @@ def dynamics(settings: DynamicsSettings) -> Result:
     """
     settings.check()
     placement = place_exactly(settings.device)
-    if placement.device.type == "mps":
-        problem = "cannot be mps: it has no float64, in which states are followed"
-        raise ConfigError("device", problem)
     run = load_run(settings.run)
     far = run.model.loop.most_loops or max(100, 5 * trained_loops(run.config))
     settings = replace(settings, loops=(loops := settings.loops or far))

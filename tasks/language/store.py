@@ -119,9 +119,9 @@ def as_they_are(
         for begin in range(0, len(stream), _BATCH):
             some = stream[begin : begin + _BATCH]
             if (most := some.max()) >= tokenizer.vocabulary:
-                problem = (
-                    f"has {tokenizer.vocabulary:,} tokens, but {source.text} has number {most:,}"
-                )
+                is_own = part == "held_out" and source.held_out_text
+                file = source.held_out_text if is_own else source.text
+                problem = f"has {tokenizer.vocabulary:,} tokens, but {file} has number {most:,}"
                 raise ConfigError("task.tokens", problem)
             digest.update(some.tobytes())
         record.parts[part].digest = digest.hexdigest()[:16]

@@ -80,7 +80,8 @@ _MEDIUM = (
 _RUNS = "| experiment | seeds | measured | commit | processor |"
 _ESTIMATES = "| experiment | seeds | measured |"
 _LATER = (
-    "Of these runs the estimates alone are kept; their verdicts go before those of the table above."
+    "Of these runs the estimates alone are kept. Where an experiment is in both tables, this one's "
+    "verdicts count."
 )
 _CHANGED = "| before | its line | its verdict | now | source | line | verdict |"
 
@@ -364,20 +365,20 @@ def _between(text: str, made: str, name: str = "counted") -> str:
     return re.sub(pattern, lambda found: f"{found[1]}{made}{found[2]}", text, flags=re.S)
 
 
-def _of_row(line: str, found: dict[str, Verdict]) -> str:
-    """A row of a paper's page, its last cell the statements of the claims of its experiments by
-    their verdict, and the counts of claims of no statement."""
+def _of_row(line: str, found: dict[str, Verdict], of_statements: Mapping[str, str]) -> str:
+    """A row of a paper's page, its last cell the statements that its experiments judge by the
+    verdict of all their claims, and the counts of claims of no statement."""
     named = re.findall(r"experiment=(\w+)", line)
     claims = [name for each in named for name in load(each).claims if name in found]
     if not line.startswith("| ") or not claims:
         return line
     own = [found[name] for name in dict.fromkeys(claims)]
     by_verdict: dict[str, list[str]] = {}
-    for identity, verdict, _, _ in statements(own):
-        by_verdict.setdefault(verdict, []).append(identity)
+    for identity, _, _, _ in statements(own):
+        by_verdict.setdefault(of_statements[identity], []).append(identity)
     texts = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items()]
     if others := [row for row in own if not row.statement]:
-        texts.append(f"of no statement {_count(others).partition(': ')[2]}")
+        texts.append(f"of this suite's own claims {_count(others).partition(': ')[2]}")
     *cells, _, _ = line.split(" |")
     return f"{' |'.join(cells)} | {'; '.join(texts)} |"
 
@@ -409,13 +410,14 @@ def pages() -> dict[Path, str]:
         tables[path] = f"\n\n{_of_paper(prefix, every)}\n\n"
         others = PAPERS.keys() - {paper}
         by_page[path] = {name: row for name, row in found.items() if _section(row) not in others}
+    of_statements = {identity: verdict for identity, verdict, _, _ in statements(every)}
     texts = {}
     for path, text in made.items():
         texts[path] = _between(path.read_text(encoding="utf-8"), text)
         if path in by_page:
             texts[path] = _between(texts[path], tables[path], "statements")
             lines = texts[path].split("\n")
-            texts[path] = "\n".join(_of_row(line, by_page[path]) for line in lines)
+            texts[path] = "\n".join(_of_row(line, by_page[path], of_statements) for line in lines)
     texts[RESULTS] = filled(texts[RESULTS], found)
     return texts
 

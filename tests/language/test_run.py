@@ -102,6 +102,13 @@ def test_a_text_is_continued(
     assert "prompt is 21 tokens with the start token, and the model has 16" in err
 
 
+def test_runs_of_one_tokeniser_are_compared(command: Command) -> None:
+    """Each keeps the tokeniser in a file of its own."""
+    command("-m", *WORDS, "task.tokens=bpe", "task.vocabulary=270", "seed=0,1", "jobs=1")
+    names = ",".join(map(str, Path("runs").glob("language-*")))
+    assert "looped, 2 loops, seed 1" in command("action=compare", f"runs=[{names}]")
+
+
 def test_runs_are_compared_and_listed_by_bits_per_byte(command: Command, tmp_path: Path) -> None:
     command("-m", *WORDS, "seed=0,1", "jobs=1")
     paths = sorted(Path("runs").glob("language-*"))

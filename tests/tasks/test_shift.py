@@ -47,7 +47,7 @@ PLAIN_INPUTS = {
     "repeated_query",
     *(name for name in SHIFTS if name.startswith("scaled_w")),
 }
-TASKS = (linear(4), noisy(0.0, dims=4), make_task("halfspaces", 4))
+TASKS = (linear(4), noisy(0.0, dims=4), make_task("relu_network", 4))
 
 
 @pytest.fixture(params=sorted(SHIFTS))

@@ -18,7 +18,7 @@ from looplab.models import Model, ModelSpec
 from looplab.tasks import Prompts
 from looplab.training import train
 from looplab.training.assemble import build_model, build_task, step_generator
-from looplab.training.inside_loops import GRADIENT_NORMS, JacobianGain
+from looplab.training.inside_loops import GRADIENT_NORMS, JacobianGain, parts_of
 from looplab.training.objective import loss
 from looplab.training.step import Trainer
 from tests.training.tiny import drawn, make_trainer, tiny
@@ -168,6 +168,12 @@ def test_the_norms_are_those_of_the_model(model: ModelConfig, clip: float) -> No
         assert trainer.fetch().others == pytest.approx(expected, rel=2e-4)
     if clip:
         assert expected["mlp_grad_norm_clipped"] < expected["mlp_grad_norm"]
+
+
+def test_a_tied_head_has_the_gradient_of_the_embedding() -> None:
+    model = Model(replace(_SPEC, vocabulary=9, tied_head=True))
+    (head,) = parts_of(model)[-1]
+    assert head is model.read_in.weight
 
 
 _SHAPES: dict[str, dict[str, Any]] = {

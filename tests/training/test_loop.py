@@ -155,6 +155,14 @@ def test_a_run_says_that_its_start_has_changed_and_outlives_it(tmp_path: Path) -
     assert not any("began with" in line for line in remarks(again))
 
 
+def test_again_goes_on_with_an_unfinished_run_whose_start_is_gone(tmp_path: Path) -> None:
+    first = train(tiny(tmp_path / "first"))
+    config = tiny(tmp_path, start_from=str(first.path))
+    interrupted(config, 24)
+    shutil.rmtree(first.path)
+    assert train(config, again=True).step == config.training.steps
+
+
 def test_mistakes_name_the_setting(tmp_path: Path) -> None:
     first = train(small_config(tmp_path, "training.steps=0"))
     with pytest.raises(ConfigError, match=r"training\.start_from.*no checkpoint"):
@@ -166,7 +174,7 @@ def test_mistakes_name_the_setting(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_an_edited_model_names_the_weight(tmp_path: Path) -> None:
-    config = small_config(tmp_path)
+    config = small_config(tmp_path, "training.steps=3")
     train(config)
     edited = saved_tensors(config) | {"model.read_in.bias": torch.ones(3)}
     save_checkpoint(run_folder(config).checkpoints, config.training.steps, edited)

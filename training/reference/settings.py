@@ -12,7 +12,7 @@ import yaml
 from looplab.conf.build import flatten
 from looplab.conf.files import Loader
 from looplab.conf.mistakes import RunError, one_line
-from looplab.tasks.tables import TEN
+from looplab.tasks.table_rows import TEN
 
 _FAMILIES = {
     "Leiay/looped_transformer": {"gpt2": "standard", "gpt2_loop": "looped", "gpt2_tying": "tied"},

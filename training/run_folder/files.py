@@ -9,7 +9,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -69,9 +69,11 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def some_files(files: Sequence[str]) -> str:
-    """The first three files, and the number of further ones."""
-    return ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+def list_names(names: Iterable[Any], most: int = 3) -> str:
+    """The first few names, and the number of further ones."""
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 class Record(NamedTuple):

@@ -34,7 +34,7 @@ from looplab.models.kernels.choice import Choice
 from looplab.models.loops.make import loop_class
 from looplab.tasks import Task, task_class
 
-from .files import read_record, some_files, write_bytes, write_record
+from .files import list_names, read_record, write_bytes, write_record
 from .sources import (
     CELLS,
     KERNELS,
@@ -226,7 +226,7 @@ class RunFolder:
         files = other_code(before, config)
         if files:
             lines.append(
-                f"{some_files(files)} changed: this run's numbers are marked as made by other code "
+                f"{list_names(files)} changed: this run's numbers are marked as made by other code "
                 "(again=true trains again)"
             )
         return lines

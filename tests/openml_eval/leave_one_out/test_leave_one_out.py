@@ -64,6 +64,9 @@ def test_a_run_is_scored_as_it_is(
     assert found["accuracy"]["mean"] == pytest.approx(right / 70)
     assert found["accuracy"]["low"] < found["accuracy"]["mean"] < found["accuracy"]["high"]
     assert "by LoopedClassifier with n_orders=2" in capsys.readouterr().out
+    # Of another table, or with other contexts, the result has a folder of its own.
+    assert main([*given[:-4], "held_out=second", *given[-3:]]) == 0
+    assert len([*tmp_path.glob("openml-*/openml.json")]) == 2
 
 
 def test_the_references_protocol_stands_beside_table_2(
@@ -95,6 +98,7 @@ def test_the_references_protocol_stands_beside_table_2(
         ("task.dims=1", 1, "abalone has 2 features, more than the 1 that the model reads: task"),
         ("run=REGRESSOR", 2, "is a regressor, and a classifier of two classes is needed"),
         ("tables=[720,725]", 1, "action=fetch tables=725 data_dir="),
+        ("held_out=[720,abalone]", 2, "held_out holds abalone twice"),
         ("acton=fetch", 2, "acton is not a setting; did you mean 'action'?"),
     ],
 )

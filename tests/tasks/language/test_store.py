@@ -163,6 +163,10 @@ def test_files_of_tokens_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -
     ("settings", "message"),
     [
         ({"text": "high.bin"}, "task.tokens has 257 tokens, but high.bin has number 50,256"),
+        (
+            {"text": "ok.bin", "held_out_text": "high.bin"},
+            "task.tokens has 257 tokens, but high.bin has number 50,256",
+        ),
         ({"text": "odd.bin"}, "task.text cannot be read: odd.bin"),
         ({"text": "high.bin", "tokens": "bpe"}, "task.text holds tokens"),
         ({"text": "text.txt", "held_out_text": "high.bin"}, "task.held_out_text holds tokens"),

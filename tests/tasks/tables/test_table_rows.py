@@ -101,7 +101,9 @@ def test_what_is_absent_or_damaged_is_told(tmp_path: Path) -> None:
     path = tmp_path / "beta.npz"
     path.write_bytes(path.read_bytes()[:500])
     for name in ("beta", "delta"):
-        with pytest.raises(RunError, match=rf"{name}\.npz.*action=fetch data_dir="):
+        with pytest.raises(
+            RunError, match=rf"{name}\.npz.*action=fetch tables={name}\.csv data_dir="
+        ):
             load_rows(folder, (name,), CPU)
         with pytest.raises(RunError, match=rf"{name}\.npz"):
             table_sizes(folder, (name,))

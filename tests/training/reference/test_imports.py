@@ -22,7 +22,7 @@ from looplab.conf.schema import CurriculumConfig, GrowthConfig, LoopsConfig
 from looplab.evaluation.load import load_run
 from looplab.models.reference import read_reference
 from looplab.tasks import Prompts
-from looplab.tasks.tables import TEN
+from looplab.tasks.table_rows import TEN
 from looplab.training import RunError, import_checkpoint, train
 from looplab.training.run_folder.run import RunFolder, run_folder
 from tests.models.reference_codes import (

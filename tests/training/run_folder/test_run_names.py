@@ -18,7 +18,7 @@ from looplab.conf.schema import (
 )
 from looplab.evaluation.load import load_run
 from looplab.evaluation.remarks import remarks
-from looplab.tasks.tables import TEN
+from looplab.tasks.table_rows import TEN
 from looplab.training import train
 from looplab.training.run_folder.run import environment, run_folder
 from looplab.training.run_folder.sources import sources_of
