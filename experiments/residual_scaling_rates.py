@@ -398,19 +398,14 @@ def one_rate_over_best_on_texts(evidence: Evidence) -> Estimate:
 
 def _one_rate(evidence: Evidence, errors_of: Errors) -> Estimate:
     """Seed by seed, the largest over U and R; the one rate is that of the least geometric mean."""
-    cells: dict[tuple[int, int], dict[float, Floats]] = {}
-    for model in groups(evidence, residual_scaling="factored"):
-        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
-        by_rate[model.config.training.learning_rate] = errors_of(model).mean(1)
-    tried = sorted(set.intersection(*map(set, cells.values())))
-    if len(cells) < 3 or len(tried) < 3:
+    _, cells = _by_cell(evidence, errors_of)
+    errors = np.array([*cells.values()])  # [cells, rates, seeds]
+    errors = errors[:, np.isfinite(errors).all((0, 2))]
+    number = errors.shape[1]
+    if len(cells) < 3 or number < 3:
         raise NotMeasured("too few layers, loops or rates whose runs all came through")
-    rows = []
-    for by_rate in cells.values():
-        rows.append([by_rate[rate] for rate in tried])
-    errors = np.array(rows)  # [cells, rates, seeds]
     shared = int(np.log(errors).mean((0, 2)).argmin())
-    if shared in (0, len(tried) - 1):
+    if shared in (0, number - 1):
         raise NotMeasured("the best rate for all is the outermost that was tried")
     over_best = errors[:, shared] / errors.min(1)
     return over_seeds(over_best.max(0), log=True)
@@ -442,27 +437,31 @@ def deepest_rate_over_others(evidence: Evidence) -> Estimate:
 def rate_movement_at_each_depth(evidence: Evidence) -> Estimate:
     """The octaves by which the best rate moves either way, from the fewest loops to the most, at
     the number of layers at which they may be most."""
-    cells: dict[tuple[int, int], dict[float, Floats]] = {}
-    for model in groups(evidence, residual_scaling="factored"):
-        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
-        by_rate[model.config.training.learning_rate] = over_examples(model).mean(1)
-    tried = sorted(set().union(*cells.values()))
-    seeds = max(len(errors) for by_rate in cells.values() for errors in by_rate.values())
+    rates, cells = _by_cell(evidence, over_examples)
     movements = []
     for layers in sorted({layers for layers, _ in cells}):
         loops = [R for depth, R in cells if depth == layers]
-        few = _errors_by_rate(cells[layers, min(loops)], tried, seeds)
-        many = _errors_by_rate(cells[layers, max(loops)], tried, seeds)
-        rates = np.array(tried)
-        moved = movement(rates, optimum(rates, few), optimum(rates, many))
+        few = optimum(rates, cells[layers, min(loops)])
+        many = optimum(rates, cells[layers, max(loops)])
+        moved = movement(rates, few, many)
         if "reason" in moved:
             raise NotMeasured(f"U = {layers}: {moved['reason']}")
         movements.append(absolute(over_seeds(moved["by_seed"])))
     return highest(movements)
 
 
-def _errors_by_rate(by_rate: Mapping[float, Floats], tried: Sequence[float], seeds: int) -> Floats:
-    """The errors [rates, seeds], NaN at a rate at which not all seeds learned."""
+def _by_cell(evidence: Evidence, errors_of: Errors) -> tuple[Floats, dict[tuple[int, int], Floats]]:
+    """The rates, and by numbers of layers and loops the errors [rates, seeds], NaN at a rate at
+    which not all seeds learned."""
+    cells: dict[tuple[int, int], dict[float, Floats]] = {}
+    for model in groups(evidence, residual_scaling="factored"):
+        by_rate = cells.setdefault((model.config.model.n_layer, model.b), {})
+        by_rate[model.config.training.learning_rate] = errors_of(model).mean(1)
+    tried = sorted(set().union(*cells.values()))
+    seeds = max(len(errors) for by_rate in cells.values() for errors in by_rate.values())
     nothing = np.full(seeds, np.nan)
-    rows = [by_rate.get(rate, nothing) for rate in tried]
-    return np.array([row if len(row) == seeds else nothing for row in rows])
+    errors_by_cell = {}
+    for cell, by_rate in cells.items():
+        rows = [by_rate.get(rate, nothing) for rate in tried]
+        errors_by_cell[cell] = np.array([row if len(row) == seeds else nothing for row in rows])
+    return np.array(tried), errors_by_cell

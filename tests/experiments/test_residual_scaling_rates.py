@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from looplab.conf.schema import LoopsConfig, ModelConfig, TrainingConfig
+from looplab.conf.schema import Config, LoopsConfig, ModelConfig, TrainingConfig
 from looplab.evaluation.bootstrap import Floats
+from looplab.evaluation.evaluated_run import EvaluatedRun
 from looplab.experiments import residual_scaling_rates
-from looplab.experiments.residual_scaling_rates import gain, measure, movement, optimum
+from looplab.experiments.evidence import Evidence
+from looplab.experiments.residual_scaling_rates import (
+    gain,
+    measure,
+    movement,
+    one_rate_over_best,
+    optimum,
+)
 from tests.experiments.checks import check_panels, give, panels_of, run
 
 RATES = np.array([5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
@@ -116,3 +124,22 @@ def test_the_best_rates_on_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = replace(runs[0].config.training, learning_rate=0.016)
     lost = [replace(runs[0].config, training=tried)]
     assert measure(runs, runs[0].config.evaluation, lost)["rates"][-1] == 0.016
+
+
+def test_a_rate_at_which_a_seed_learned_nothing_does_not_serve_all() -> None:
+    """Every cell is best at .004, with errors of 1, 1.1 and 1.2 times the least around it."""
+    members = []
+    for layers, rate, seed in product((1, 2, 4), (0.001, 0.002, 0.004, 0.008, 0.016), (0, 1)):
+        if (layers, rate, seed) == (4, 0.016, 1):
+            continue
+        config = Config(
+            model=ModelConfig("looped", layers, 16, 2, residual_scaling="factored"),
+            training=TrainingConfig(steps=5, learning_rate=rate),
+            loops=LoopsConfig(b=4),
+            seed=seed,
+        )
+        error = 1 + 0.1 * abs(math.log2(rate / 0.004))
+        members.append(EvaluatedRun("", config, 5, {"model_at_b": np.full((4, 3), error)}))
+    estimate = one_rate_over_best(Evidence(members))
+    assert estimate.mean == pytest.approx(1)
+    assert estimate.seeds == 2
