@@ -88,7 +88,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
     if origin in (types.UnionType, Union):
         return _convert_one_of(arguments, value, key)
     if origin is Literal:
-        check_choice(key, value, (*arguments, *added_names(key)), of_a_plugin(key))
+        check_choice(key, value, (*arguments, *added_names(key)), of_a_plugin)
         return value
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]

@@ -292,7 +292,7 @@ def _all_tasks() -> dict[str, Any]:
 def _check_groups(given: Mapping[str, Any]) -> None:
     for key in GROUPS:
         if key in given:
-            check_choice(key, given[key], choices(key), of_a_plugin(key))
+            check_choice(key, given[key], choices(key), of_a_plugin)
 
 
 def _check_keys(given: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -65,7 +65,7 @@ def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[st
     those that files of `users` import, and what all these import. Imports end at the rooms conf and
     show; those for types alone do not count."""
     pending = [path for module in modules for path in _module_files(module, [HOME])]
-    pending += [path for user in users for path in _project_imports(user)]
+    pending += [path for user in users for path in _project_imports(user, _mtime(user))]
     files: dict[str, Path] = {}
     while pending:
         path = pending.pop()
@@ -75,14 +75,15 @@ def project_files(modules: Iterable[str], users: Iterable[Path] = ()) -> dict[st
         files[name] = path
         # This file imports every solver, and a number depends on those alone that were asked for.
         if name not in _BY_NAME:
-            pending += _project_imports(path)
+            pending += _project_imports(path, _mtime(path))
     return dict(sorted(files.items()))
 
 
-def _project_imports(path: Path) -> list[Path]:
-    """The files of the project's modules that a file imports."""
+@cache
+def _project_imports(path: Path, mtime: int) -> list[Path]:
+    """The files of the project's modules that a file with this modification time imports."""
     files: list[Path] = []
-    for level, name in _imported_names(path, path.stat().st_mtime_ns, for_types=False):
+    for level, name in _imported_names(path, mtime, for_types=False):
         if level and path.is_relative_to(HOME):
             # One dot is the file's own folder, parents[0].
             files += _module_files(name, [path.parents[level - 1]])
@@ -127,7 +128,7 @@ def _imports(path: Path, root: Path) -> list[Path]:
     """The files of the modules that a file imports. An installed package is followed within
     itself."""
     files: list[Path] = []
-    for level, name in _imported_names(path, path.stat().st_mtime_ns):
+    for level, name in _imported_names(path, _mtime(path)):
         if level:
             files += _module_files(name, [path.parents[level - 1]])
         elif _top(name) == _PROJECT:
@@ -135,6 +136,10 @@ def _imports(path: Path, root: Path) -> list[Path]:
         elif not is_installed(root) or _top(name) == _top(path.relative_to(root).parts[0]):
             files += _module_files(name, _roots(root))
     return files
+
+
+def _mtime(path: Path) -> int:
+    return path.stat().st_mtime_ns
 
 
 def _top(name: str) -> str:

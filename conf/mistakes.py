@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -129,11 +129,14 @@ def nearest_key(key: str, names: Iterable[str]) -> str:
     return many if len(options) > 30 else nearest(key, options)
 
 
-def check_choice(key: str, value: Any, options: Iterable[str], hint: str = "") -> None:
-    """Raises ConfigError where `value` is none of the options, with the `hint`, if any, after
-    the nearest one."""
+def check_choice(
+    key: str, value: Any, options: Iterable[str], hint: Callable[[str], str] | None = None
+) -> None:
+    """Raises ConfigError where `value` is none of the options, with what `hint` says of the key, if
+    anything, after the nearest one."""
     if value not in options:
-        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}{hint}")
+        more = hint(key) if hint else ""
+        raise ConfigError(key, f"cannot be {value!r}{nearest(str(value), options)}{more}")
 
 
 def check_count(key: str, value: float, least: int) -> None:

@@ -86,7 +86,7 @@ def check_settings(prefix: str, settings: Any) -> None:
         names += added_names(key) if names else []
         for element in value if isinstance(value, tuple) else (value,):
             if isinstance(element, str) and names:
-                check_choice(key, element, names, of_a_plugin(key))
+                check_choice(key, element, names, of_a_plugin)
             elif isinstance(element, int | float) and not isinstance(element, bool):
                 _check_range(key, element, info)
         if info.check is not None and value is not None:
