@@ -11,6 +11,7 @@ import numpy as np
 
 from looplab.conf.mistakes import ConfigError
 from looplab.conf.schema import EvaluationConfig
+from looplab.tasks.language.task import Language
 from looplab.training.run_folder.run import Run
 
 from .bootstrap import Band, Floats
@@ -197,7 +198,7 @@ def _task_settings(run: Run) -> Fields:
     for key, value in asdict(run.task).items():
         if "distinct_" not in key:
             settings[f"task.{key}"] = value
-    if tokens := run.task.data.identity().get("tokens"):
+    if isinstance(run.task, Language):
         # Each run keeps its tokeniser in its own folder, so that the paths differ.
-        settings["task.tokens"] = tokens
+        settings["task.tokens"] = run.task.tokenizer.identity()
     return settings

@@ -39,7 +39,7 @@ from .scoring import (
     solver_answers,
     split_contexts,
 )
-from .settings import SHIPPED_CLASSIFIER, RunSettings, check_once
+from .settings import SHIPPED_CLASSIFIER, RunSettings
 from .tables import Table, check_tables, read_table
 
 KIND = "openml"
@@ -196,8 +196,6 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
     data = Path(settings.data_dir)
     check_tables(data, settings.tables)
     tables = [read_table(data, key) for key in settings.tables]
-    # An id and a name may be of one table.
-    check_once("tables", [table.name for table in tables])
     first = next(iter(configs.values()))
     jobs: list[Scoring] = []
     task_settings = {
@@ -206,7 +204,6 @@ def _planned(settings: RunSettings, configs: Mapping[str, Config]) -> tuple[list
         "protocol": settings.protocol,
     }
     held_out = _held_out(settings, tables)
-    check_once("held_out", [table.name for table in held_out])
     for table in held_out:
         task_settings["held_out"] = table.name
         for config in [first] if settings.run else configs.values():

@@ -41,7 +41,7 @@ class FetchSettings:
     def check(self) -> None:
         """Raises ConfigError for the first invalid setting."""
         names = [table_name(table) if isinstance(table, str) else table for table in self.tables]
-        check_once("tables", names)
+        _check_once("tables", names)
         for table in self.tables:
             if isinstance(table, int):
                 continue
@@ -61,10 +61,11 @@ class FetchSettings:
         check_folder("data_dir", self.data_dir)
 
 
-def check_once(name: str, values: Sequence[object]) -> None:
-    """Raises ConfigError for a setting that holds a value twice."""
-    for value in values:
-        if values.count(value) > 1:
+def _check_once(name: str, values: Sequence[object]) -> None:
+    """Raises ConfigError for a setting that holds a value twice, or a table by id and by name."""
+    as_ids = [IDS.get(value, value) if isinstance(value, str) else value for value in values]
+    for value in as_ids:
+        if as_ids.count(value) > 1:
             raise ConfigError(name, f"holds {value} twice")
 
 
@@ -109,7 +110,7 @@ class RunSettings:
             values = getattr(self, name)
             if values == ():
                 raise ConfigError(name, "must hold at least one")
-            check_once(name, values or ())
+            _check_once(name, values or ())
         check_settings("", self)
         if self.run is not None:
             for name in ("model", "seeds", "protocol"):

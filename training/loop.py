@@ -169,9 +169,9 @@ class Session:
         task.data.check(config.task.points)
         model = build_model(config, task)
         # A run that goes on has its own weights, and its start may be gone.
-        goes_on = again and can_go_on(self.folder, config, task)
-        is_new = not goes_on and (again or not saved_steps(self.folder.checkpoints))
-        if config.training.start_from and is_new:
+        saved = bool(saved_steps(self.folder.checkpoints))
+        goes_on = can_go_on(self.folder, config, task) if again else saved
+        if config.training.start_from and not goes_on:
             begin_with(model, config.training.start_from)
         model = self.placement.prepare(model)
         self.trainer = Trainer(config, task, curriculum, model, processes=processes)

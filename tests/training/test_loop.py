@@ -21,6 +21,7 @@ from looplab.training.run_folder.checkpoint import save_checkpoint
 from looplab.training.run_folder.metrics import Metrics
 from looplab.training.run_folder.run import run_folder
 from looplab.training.run_folder.status import status_of
+from looplab.training.start import has_new_weights, keep_start
 from tests.conftest import tiny_config
 from tests.training.tiny import assert_same_bits, interrupted, saved_tensors, tiny
 
@@ -153,6 +154,12 @@ def test_a_run_says_that_its_start_has_changed_and_outlives_it(tmp_path: Path) -
     again = train(small_config(tmp_path, *words))  # found, without its start
     assert torch.equal(again.model.read_in.weight, begun.model.read_in.weight)
     assert not any("began with" in line for line in remarks(again))
+
+
+def test_of_a_start_that_does_not_ship_any_more_nobody_knows(tmp_path: Path) -> None:
+    first = train(small_config(tmp_path, "training.steps=0"))
+    keep_start(tmp_path, str(first.path))
+    assert not has_new_weights(tmp_path, "shipped/gone")
 
 
 def test_again_goes_on_with_an_unfinished_run_whose_start_is_gone(tmp_path: Path) -> None:

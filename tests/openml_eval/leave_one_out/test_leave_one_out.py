@@ -98,7 +98,7 @@ def test_the_references_protocol_stands_beside_table_2(
         ("task.dims=1", 1, "abalone has 2 features, more than the 1 that the model reads: task"),
         ("run=REGRESSOR", 2, "is a regressor, and a classifier of two classes is needed"),
         ("tables=[720,725]", 1, "action=fetch tables=725 data_dir="),
-        ("held_out=[720,abalone]", 2, "held_out holds abalone twice"),
+        ("held_out=[720,abalone]", 2, "held_out holds 720 twice"),
         ("acton=fetch", 2, "acton is not a setting; did you mean 'action'?"),
     ],
 )
